@@ -1,0 +1,1 @@
+"""Questions about one report, differences between two, exports."""

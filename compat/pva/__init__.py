@@ -1,0 +1,1 @@
+"""A module for programs written against libpva, over the analyser."""

@@ -1,0 +1,1 @@
+"""Model in, report out: the simulator of a tile processor."""

@@ -1,0 +1,1 @@
+"""What a report file is, how it is written, opened and checked."""

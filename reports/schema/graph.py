@@ -1,0 +1,127 @@
+"""The compiled program: debug contexts, variables, compute sets, the program tree, plans."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Float, Integer, Table, Text
+
+from reports.schema.base import column, metadata
+
+__all__ = [
+    "compute_set",
+    "compute_set_vertex",
+    "debug_context",
+    "plan",
+    "program",
+    "variable",
+    "vertex_type",
+]
+
+debug_context = Table(
+    "debug_context",
+    metadata,
+    column("debug_context_id", Integer, "Identity", primary_key=True),
+    column("parent_id", Integer, "The enclosing context (debug_context)", nullable=True),
+    column("layer", Text, "onnx, library or poplar: who created it"),
+    column("name", Text, "Full name; levels are joined by /"),
+    column("operation", Text, "Type of the operation, such as Conv or poplin.convolution"),
+    column("detail", Text, "Arguments of the call as JSON"),
+    comment="Why a variable, compute set or program exists",
+)
+
+variable = Table(
+    "variable",
+    metadata,
+    column("variable_id", Integer, "Identity", primary_key=True),
+    column("name", Text, "Debug name"),
+    column("dtype", Text, "Type on the device, such as float32"),
+    column("shape", Text, "Shape as JSON list"),
+    column("n_elements", Integer, "Number of elements"),
+    column("bytes", Integer, "Size over all tiles, bytes"),
+    column("category", Text, "variable, constant or message (an exchange's buffer)"),
+    column("is_always_live", Boolean, "Whether it occupies memory for the whole program"),
+    column("n_tiles", Integer, "Number of tiles that hold a part"),
+    column("max_tile_bytes", Integer, "Largest part on one tile, bytes"),
+    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    comment="Variables of the graph and the message buffers of exchanges",
+)
+
+vertex_type = Table(
+    "vertex_type",
+    metadata,
+    column("vertex_type_id", Integer, "Identity", primary_key=True),
+    column("name", Text, "Name of the codelet with its types", unique=True),
+    column("kind", Text, "worker or supervisor"),
+    column("code_bytes", Integer, "Code, once per tile that uses it, bytes"),
+    column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
+    column("source", Text, "Where its cycle law comes from"),
+    comment="Codelets in use",
+)
+
+compute_set = Table(
+    "compute_set",
+    metadata,
+    column("compute_set_id", Integer, "Identity", primary_key=True),
+    column("name", Text, "Debug name"),
+    column("n_vertices", Integer, "Number of vertices"),
+    column("n_edges", Integer, "Number of connected regions"),
+    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    comment="Compute sets",
+)
+
+compute_set_vertex = Table(
+    "compute_set_vertex",
+    metadata,
+    column("compute_set_vertex_id", Integer, "Identity", primary_key=True),
+    column("compute_set_id", Integer, "The compute set (compute_set)"),
+    column("vertex_type_id", Integer, "The codelet (vertex_type)"),
+    column("n_vertices", Integer, "Number of vertices"),
+    column("n_tiles", Integer, "Number of tiles that run some"),
+    column("max_cycles", Integer, "Slowest vertex, cycles of its context or of the supervisor"),
+    column("total_cycles", Integer, "Sum over vertices, in the same cycles"),
+    column("flops", Integer, "Useful floating-point operations, sum over vertices"),
+    column("state_bytes", Integer, "Vertex instance state, sum over vertices, bytes"),
+    comment="Which codelets a compute set runs",
+)
+
+program = Table(
+    "program",
+    metadata,
+    column("program_id", Integer, "Identity; parents come before their children", primary_key=True),
+    column("parent_id", Integer, "The enclosing program (program)", nullable=True),
+    column("position", Integer, "Place among its siblings, from 0"),
+    column("root_kind", Text, "control or function: which list the tree's root is in"),
+    column("root_index", Integer, "Number of the control program or function"),
+    column(
+        "kind",
+        Text,
+        "Sequence, Repeat, RepeatWhile, If, Switch, Call, OnTileExecute, DoExchange,"
+        " GlobalExchange, Sync, StreamCopyBegin, StreamCopyMid, StreamCopyEnd, WriteUndef",
+    ),
+    column("name", Text, "Debug name; may be empty"),
+    column("n_children", Integer, "Number of children"),
+    column("repeat_count", Integer, "Times the body runs, for Repeat; else 1"),
+    column("n_tiles", Integer, "Number of tiles that take part; 0 for control"),
+    column("code_bytes", Integer, "Control or exchange code, sum over tiles, bytes"),
+    column("step_id", Integer, "The step it lowers to (step), for leaves", nullable=True),
+    column("compute_set_id", Integer, "For OnTileExecute (compute_set)", nullable=True),
+    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    comment="The program tree after lowering",
+)
+
+plan = Table(
+    "plan",
+    metadata,
+    column("plan_id", Integer, "Identity", primary_key=True),
+    column("name", Text, "Debug name of the operation"),
+    column("operation", Text, "convolution or matmul"),
+    column("split", Text, "Number of parts per dimension, as a JSON object"),
+    column("n_tiles", Integer, "Tiles that compute"),
+    column("tile_balance", Float, "Mean over max of compute cycles on the used IPU, 0 to 1"),
+    column("predicted_cycles", Integer, "What the planner expects, cycles"),
+    column("predicted", Text, "The same by part, as a JSON object, cycles"),
+    column("temporary_bytes", Integer, "Largest temporary memory on a tile, bytes"),
+    column("bound", Text, "What kept a faster plan from being taken"),
+    column("runner_up", Text, "The next best split and its cycles, as JSON"),
+    column("debug_context_id", Integer, "Who asked for it (debug_context)", nullable=True),
+    comment="How convolutions and products are split over tiles, and why",
+)

@@ -1,0 +1,47 @@
+"""Memory: categories per tile, and which variables live at which step."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Integer, Table, Text
+
+from reports.schema.base import column, metadata
+
+__all__ = ["liveness_step", "memory_category"]
+
+memory_category = Table(
+    "memory_category",
+    metadata,
+    column(
+        "memory_category_id",
+        Integer,
+        "Identity; row of the memory arrays, from 0",
+        primary_key=True,
+    ),
+    column(
+        "name",
+        Text,
+        "variable, constant, message, controlCode, controlId, controlTable, copyDescriptor,"
+        " globalExchangeCode, globalExchangePacketHeader, hostExchangeCode,"
+        " hostExchangePacketHeader, instrumentationResults, internalExchangeCode, stack,"
+        " vectorListDescriptor, vertexCode, vertexFieldData or vertexInstanceState",
+        unique=True,
+    ),
+    column("label", Text, "The same for people"),
+    column("is_overlapped", Boolean, "Whether its parts may share addresses at different times"),
+    column("total_bytes", Integer, "Sum over tiles, bytes"),
+    column("max_tile_bytes", Integer, "Largest tile, bytes"),
+    comment="Kinds of memory use; bytes per tile and region stand in the memory.* arrays",
+)
+
+liveness_step = Table(
+    "liveness_step",
+    metadata,
+    column("liveness_step_id", Integer, "Identity, from 0 in program order", primary_key=True),
+    column("step_id", Integer, "The step of the program (step)"),
+    column("program_id", Integer, "The leaf of the program tree (program)"),
+    column("not_always_live_bytes", Integer, "Live now but not always, sum over tiles, bytes"),
+    column("max_tile_id", Integer, "Tile with the most not-always-live bytes"),
+    column("max_tile_bytes", Integer, "Not-always-live bytes on that tile"),
+    column("pattern_id", Integer, "Row of liveness.pattern with the bytes of every tile"),
+    comment="Memory that is live at each step of the program, from compilation",
+)

@@ -1,0 +1,83 @@
+"""Execution: steps and what they cost, runs, and where their trace lies."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Integer, Table, Text
+
+from reports.schema.base import column, metadata
+
+__all__ = ["run", "run_trace", "step", "step_cost", "wall_clock"]
+
+step = Table(
+    "step",
+    metadata,
+    column("step_id", Integer, "Identity, from 0 in program order", primary_key=True),
+    column("program_id", Integer, "The leaf of the program tree (program)"),
+    column("kind", Text, "Kind of the program, such as OnTileExecute or DoExchange"),
+    column("name", Text, "Debug name; levels are joined by /"),
+    column("compute_set_id", Integer, "For OnTileExecute (compute_set)", nullable=True),
+    column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
+    comment="The program flattened: one row a leaf, whatever number of times it runs",
+)
+
+step_cost = Table(
+    "step_cost",
+    metadata,
+    column("step_cost_id", Integer, "Identity", primary_key=True),
+    column("step_id", Integer, "The step (step)"),
+    column("ipu_id", Integer, "The IPU, from 0"),
+    column("cycles", Integer, "Time of one execution on this IPU, cycles"),
+    column("n_active_tiles", Integer, "Tiles with work"),
+    column("max_tile_cycles", Integer, "Busiest tile, cycles"),
+    column("total_tile_cycles", Integer, "Sum over tiles, cycles"),
+    column("max_sent_bytes", Integer, "Most bytes sent by a tile in an exchange"),
+    column("max_received_bytes", Integer, "Most bytes received by a tile in an exchange"),
+    column("total_sent_bytes", Integer, "Bytes sent by all tiles, a multicast counted once"),
+    column("total_received_bytes", Integer, "Bytes received by all tiles"),
+    column("n_fragments", Integer, "Separate pieces received on the busiest tile"),
+    column("host_in_bytes", Integer, "Bytes from the host"),
+    column("host_out_bytes", Integer, "Bytes to the host"),
+    column("link_in_bytes", Integer, "Bytes from other IPUs"),
+    column("link_out_bytes", Integer, "Bytes to other IPUs"),
+    column("sync_zone", Text, "internal, external or none"),
+    column("flops", Integer, "Useful floating-point operations"),
+    column("pattern_id", Integer, "Row of cycles.pattern with the cycles of every tile of the IPU"),
+    comment="What one execution of a step costs on one IPU, by cause",
+)
+
+run = Table(
+    "run",
+    metadata,
+    column("run_id", Integer, "Identity, from 0 in order of time", primary_key=True),
+    column("name", Text, "Debug name of the call"),
+    column("program_index", Integer, "Which control program ran"),
+    column("start_cycle", Integer, "First cycle on the earliest IPU"),
+    column("end_cycle", Integer, "First cycle after the run on the latest IPU"),
+    column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
+    comment="Calls of the engine that were recorded",
+)
+
+run_trace = Table(
+    "run_trace",
+    metadata,
+    column("run_trace_id", Integer, "Identity", primary_key=True),
+    column("run_id", Integer, "The run (run)"),
+    column("ipu_id", Integer, "The IPU, from 0"),
+    column("track", Integer, "0 for compute, 1 for overlapped input and output"),
+    column("start_cycle", Integer, "Cycle counter of the IPU when the run began"),
+    column("end_cycle", Integer, "Cycle counter of the IPU when the run ended"),
+    column("first_entry", Integer, "First row in the trace.* arrays"),
+    column("n_entries", Integer, "Number of rows there, sorted by start"),
+    comment="Where the trace of a run on an IPU's track lies",
+)
+
+wall_clock = Table(
+    "wall_clock",
+    metadata,
+    column("wall_clock_id", Integer, "Identity", primary_key=True),
+    column("event", Text, "compile or run"),
+    column("run_id", Integer, "The run, for event run (run)", nullable=True),
+    column("wall_start_us", Integer, "Start since the Unix epoch, microseconds"),
+    column("wall_duration_us", Integer, "Duration, microseconds"),
+    comment="Wall-clock times of the simulator itself; never compared",
+)
