@@ -7,7 +7,7 @@ EngineError                 engine: base of all
 │   └── UnsupportedOperators  unsupported_operators: lists all of them with node names
 ├── BadInput                bad_input: missing file, wrong shape or type of an input
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
-├── ModelNotAvailable       model_not_available: the catalogue's file cannot be had or is not the one pinned
+├── ModelNotAvailable       model_not_available: cannot be had, or is not the one that was pinned
 └── RunFailed               run_failed: the program could not be run to its end
     └── OutOfTileMemory     out_of_tile_memory: does not fit; says which tiles and variables
 """

@@ -1,0 +1,16 @@
+"""What a run is asked to do: POPLAR_ENGINE_OPTIONS, the command line and code, by precedence."""
+
+from engine.options.catalogue import OPTIONS, Kind, OptionSpec
+from engine.options.directory import engine_directory
+from engine.options.resolve import ENVIRONMENT_VARIABLE, EngineOptions, OptionRecord, resolve
+
+__all__ = [
+    "ENVIRONMENT_VARIABLE",
+    "OPTIONS",
+    "EngineOptions",
+    "Kind",
+    "OptionRecord",
+    "OptionSpec",
+    "engine_directory",
+    "resolve",
+]

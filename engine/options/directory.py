@@ -1,0 +1,33 @@
+"""Where an engine's report goes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from engine.options.resolve import EngineOptions
+
+__all__ = ["engine_directory"]
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 80
+
+
+def engine_directory(options: EngineOptions, engine_name: str | None = None) -> Path:
+    """Return the folder of an engine's report: a sub-folder for a named engine.
+
+    A name that cannot be a folder's is cleaned and gets a short hash of itself, so that two
+    different names never share a folder.
+    """
+    if not engine_name:
+        return options.report_directory
+    return options.report_directory / _folder_name(engine_name)
+
+
+def _folder_name(engine_name: str) -> str:
+    cleaned = _NOT_PLAIN.sub("_", engine_name).lstrip(".")[:_LONGEST_NAME]
+    if cleaned == engine_name:
+        return cleaned
+    digest = hashlib.sha256(engine_name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{cleaned or 'engine'}-{digest}"

@@ -1,0 +1,168 @@
+"""Which value of each option is in effect, and where it came from."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.options.catalogue import OPTIONS, Value
+from engine.options.values import checked, parse_object
+
+__all__ = ["ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
+
+ENVIRONMENT_VARIABLE = "POPLAR_ENGINE_OPTIONS"
+
+_log = logging.getLogger(__name__)
+_warned: set[str] = set()
+
+
+@dataclass(frozen=True)
+class OptionRecord:
+    """One row of the report's table of options; ``origin`` says who decided the value."""
+
+    name: str
+    value: str
+    origin: str
+    has_effect: bool
+
+
+@dataclass(frozen=True)
+class _Setting:
+    value: Value
+    origin: str
+
+
+class EngineOptions:
+    """The options of one engine after precedence; made by :func:`resolve`."""
+
+    def __init__(self, settings: Mapping[str, _Setting]) -> None:
+        self._settings = dict(settings)
+
+    def _setting(self, name: str) -> _Setting | None:
+        """Return what is in effect: given, taken over from another flag, or the default."""
+        given = self._settings.get(name)
+        if given is not None:
+            return given
+        spec = OPTIONS[name]
+        if spec.follows is not None:
+            return self._setting(spec.follows)
+        return None if spec.default is None else _Setting(spec.default, "default")
+
+    def value(self, name: str) -> Value | None:
+        """Return the value in effect of any known option; None where it stays unset."""
+        setting = self._setting(name)
+        return None if setting is None else setting.value
+
+    def flag(self, name: str) -> bool:
+        """Return a flag; one that is unset is false."""
+        return bool(self.value(name))
+
+    def count(self, name: str) -> int:
+        """Return a whole number; one that is unset is 0."""
+        return int(self.value(name) or 0)
+
+    def text(self, name: str) -> str:
+        """Return a text; one that is unset is empty."""
+        value = self.value(name)
+        return "" if value is None else _as_text(value)
+
+    @property
+    def report_directory(self) -> Path:
+        """Folder of the report of an unnamed engine; see also :func:`engine_directory`."""
+        return Path(self.text("autoReport.directory")).expanduser()
+
+    @property
+    def writes_report(self) -> bool:
+        """Whether any part of a report is wanted."""
+        return self.writes_graph_profile or self.writes_execution_profile
+
+    @property
+    def writes_graph_profile(self) -> bool:
+        """Whether the compilation part is wanted."""
+        return self.flag("autoReport.outputGraphProfile")
+
+    @property
+    def writes_execution_profile(self) -> bool:
+        """Whether the execution part is wanted."""
+        return self.flag("autoReport.outputExecutionProfile")
+
+    @property
+    def profiled_runs(self) -> int:
+        """How many runs the execution part holds at most."""
+        return self.count("autoReport.executionProfileProgramRunCount")
+
+    @property
+    def allow_out_of_memory(self) -> bool:
+        """Whether a program that does not fit is compiled to its end."""
+        return self.flag("debug.allowOutOfMemory")
+
+    @property
+    def instrument(self) -> bool:
+        """Whether cycles are counted while running."""
+        return self.flag("debug.instrument")
+
+    def records(self) -> list[OptionRecord]:
+        """Return every option that acts, and every other one that was given, by catalogue order."""
+        rows = []
+        for name, spec in OPTIONS.items():
+            if not (spec.has_effect or name in self._settings):
+                continue
+            setting = self._setting(name)
+            if setting is not None:
+                text = _as_text(setting.value)
+                rows.append(OptionRecord(name, text, setting.origin, spec.has_effect))
+        return rows
+
+
+def resolve(
+    *,
+    environ: Mapping[str, str] | None = None,
+    command_line: Mapping[str, object] | None = None,
+    code: Mapping[str, object] | None = None,
+) -> EngineOptions:
+    """Return the options in effect: environment over command line over code over defaults.
+
+    Parameters
+    ----------
+    environ
+        Where POPLAR_ENGINE_OPTIONS is looked up; the process's environment unless given.
+    command_line, code
+        Options by key, values as strings, booleans or numbers.
+
+    Raises
+    ------
+    BadOption
+        Malformed JSON, an unknown key or a value that its option does not take.
+    """
+    text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
+    from_environment = checked(parse_object(text, ENVIRONMENT_VARIABLE), ENVIRONMENT_VARIABLE)
+    sources = (
+        ("code", checked(code or {}, "options in code")),
+        ("command line", checked(command_line or {}, "options of the command line")),
+        ("environment", from_environment),
+    )
+    settings = {
+        name: _Setting(value, origin) for origin, given in sources for name, value in given.items()
+    }
+    _warn_of_idle(settings)
+    return EngineOptions(settings)
+
+
+def _warn_of_idle(names: Iterable[str]) -> None:
+    """Tell once per process which of the given options do nothing yet."""
+    idle = [name for name in names if not OPTIONS[name].has_effect and name not in _warned]
+    if idle:
+        _warned.update(idle)
+        verb = "has" if len(idle) == 1 else "have"
+        _log.warning(
+            "warning: %s %s no effect yet; recorded in the report only", ", ".join(idle), verb
+        )
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,164 @@
+"""Text of POPLAR_ENGINE_OPTIONS to keys, and raw values to what an option takes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+
+from engine.errors import BadOption
+from engine.options.catalogue import OPTIONS, Kind, OptionSpec, Value
+
+__all__ = ["checked", "parse_object"]
+
+_EXAMPLE = '{"autoReport.all": "true", "autoReport.directory": "./report"}'
+_LARGEST_COUNT = 2**63 - 1
+_SHOWN = 60
+
+
+def parse_object(text: str, where: str) -> dict[str, object]:
+    """Return the keys and raw values of a JSON object; blank text is an empty one.
+
+    Raises
+    ------
+    BadOption
+        The text is not JSON, not an object, or has a key twice.
+    """
+    if not text.strip():
+        return {}
+
+    def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        seen: dict[str, object] = {}
+        for key, value in pairs:
+            if key in seen:
+                raise BadOption(f"{where}: the key {_shown(key)} stands twice; keep one of the two")
+            seen[key] = value
+        return seen
+
+    def no_constant(name: str) -> object:
+        raise BadOption(f"{where}: {name} is not a value of JSON; give a plain number")
+
+    try:
+        found = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+    except json.JSONDecodeError as error:
+        raise BadOption(
+            f"{where} is not valid JSON at line {error.lineno}, column {error.colno}"
+            f" ({error.msg}); write it like {_EXAMPLE}"
+        ) from None
+    except (ValueError, RecursionError):
+        raise BadOption(
+            f"{where} is not usable JSON: a number is too long or it nests too deep;"
+            f" write it like {_EXAMPLE}"
+        ) from None
+    if not isinstance(found, dict):
+        raise BadOption(
+            f"{where} must be a JSON object of options, not {_json_kind(found)};"
+            f" write it like {_EXAMPLE}"
+        )
+    return found
+
+
+def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
+    """Return the given options with their values as the catalogue wants them.
+
+    Raises
+    ------
+    BadOption
+        A key is unknown, or a value is not one that its option takes.
+    """
+    return {name: _value(_spec(name, where), raw, where) for name, raw in given.items()}
+
+
+def _spec(name: str, where: str) -> OptionSpec:
+    spec = OPTIONS.get(name)
+    if spec is None:
+        nearest = _nearest(name, OPTIONS)
+        raise BadOption(
+            f"{where}: unknown option {_shown(name)}; the nearest known one is '{nearest}'"
+        )
+    return spec
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known key most like a name, whatever its case; there always is one."""
+    folded = {key.lower(): key for key in known}
+    shortened = name.lower()[:100]
+    # The last part weighs double: people misremember the group more often than the option.
+    last = shortened.rsplit(".", 1)[-1]
+
+    def likeness(key: str) -> float:
+        whole = difflib.SequenceMatcher(None, shortened, key).ratio()
+        tail = difflib.SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()
+        return whole + 2 * tail
+
+    return folded[max(folded, key=likeness)]
+
+
+def _value(spec: OptionSpec, raw: object, where: str) -> Value:
+    text = _as_text(raw)
+    value = None if text is None else _CONVERT[spec.kind](text)
+    if value is None or (spec.choices and value not in spec.choices):
+        got = _json_kind(raw) if text is None else _shown(text)
+        raise BadOption(f"{where}: '{spec.name}' takes {spec.allowed}, not {got}")
+    return value
+
+
+def _as_text(raw: object) -> str | None:
+    """Return a JSON scalar as the text Poplar would see; None for anything else."""
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, int):
+        # A longer one is out of range for every option, and too long to turn into text.
+        return str(raw) if abs(raw) <= _LARGEST_COUNT else "a number beyond 64 bits"
+    if isinstance(raw, float):
+        return repr(int(raw)) if raw.is_integer() else repr(raw)
+    return raw if isinstance(raw, str) else None
+
+
+def _flag(text: str) -> bool | None:
+    return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
+
+
+def _count(text: str) -> int | None:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_LARGEST_COUNT))):
+        return None
+    count = int(digits)
+    return count if count <= _LARGEST_COUNT else None
+
+
+def _real(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _text(text: str) -> str | None:
+    return text if text and text.isprintable() else None
+
+
+_CONVERT = {Kind.FLAG: _flag, Kind.COUNT: _count, Kind.REAL: _real, Kind.TEXT: _text}
+
+
+def _shown(text: str) -> str:
+    """Return text quoted, short and without control characters."""
+    if not text:
+        return "an empty text"
+    shortened = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return "'" + "".join(c if c.isprintable() else "?" for c in shortened) + "'"
+
+
+def _json_kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, bool):
+        return "true or false"
+    return "a number" if isinstance(value, int | float) else f"a {type(value).__name__}"
