@@ -2,7 +2,7 @@
 
 from engine.options.catalogue import OPTIONS, Kind, OptionSpec
 from engine.options.directory import engine_directory
-from engine.options.resolve import ENVIRONMENT_VARIABLE, EngineOptions, OptionRecord, resolve
+from engine.options.precedence import ENVIRONMENT_VARIABLE, EngineOptions, OptionRecord, resolve
 
 __all__ = [
     "ENVIRONMENT_VARIABLE",

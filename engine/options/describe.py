@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from engine.options.catalogue import OPTIONS, OptionSpec
-from engine.options.resolve import ENVIRONMENT_VARIABLE
+from engine.options.precedence import ENVIRONMENT_VARIABLE
 
 __all__ = ["PAGE", "render"]
 

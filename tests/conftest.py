@@ -1,0 +1,47 @@
+"""What all tests share: catalogue models, Hypothesis profiles, and a clean environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Two cores shared with others make single examples slow; a deadline would fail by the clock.
+settings.register_profile("fast", deadline=None, max_examples=50)
+settings.register_profile(
+    "deep", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+_OURS = (
+    "POPLAR_ENGINE_OPTIONS",
+    "POPLAR_TARGET_OPTIONS",
+    "POPLAR_RUNTIME_OPTIONS",
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what the caller's shell has set out of every test."""
+    for name in _OURS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def catalogue_model() -> Callable[[str], Path]:
+    """Return a way to a catalogue's model: the user's cache, else a fetch, else a skip."""
+    from engine.errors import ModelNotAvailable
+    from engine.models import fetch
+
+    def path_of(name: str) -> Path:
+        try:
+            return fetch(name)
+        except ModelNotAvailable as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(error))
+
+    return path_of
