@@ -1,1 +1,30 @@
 """Questions about one report, differences between two, exports."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["open"]
+
+
+def open(path: str | PathLike[str]) -> Report:
+    """Open a report for reading, through the one opening function of ``reports``.
+
+    Parameters
+    ----------
+    path
+        A ``profile.pop``, or a directory that holds one or the leftover of a killed run.
+
+    Raises
+    ------
+    ReportError
+        When there is no report, or it is damaged, foreign or of another version.
+    """
+    from reports import open_report
+
+    return open_report(Path(path))

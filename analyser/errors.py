@@ -1,7 +1,7 @@
 """What can go wrong with a question.
 
 AnalyserError               analyser: base of all
-└── BadQuestion             bad_question: a step, tile, metric or gate that is not there or ill-formed
+└── BadQuestion             bad_question: a step, tile, metric or gate not there or ill-formed
 """
 
 from __future__ import annotations

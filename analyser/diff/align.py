@@ -1,0 +1,81 @@
+"""Alignment of things with names: the nth of a name in one report is the nth in the other.
+
+Where a name occurs more often on one side, equal ones are paired first and keep their order, so
+that one more at the front does not shift all others. The alignment is symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+__all__ = ["Alignment", "align"]
+
+#: Pairs of indices, indices only in base, indices only in new; each in order.
+Alignment = tuple[list[tuple[int, int]], list[int], list[int]]
+
+#: A name that occurs more often than this on a side is paired in order without looking further.
+_MOST_COMPARED = 300
+
+
+def align(
+    base_names: Sequence[Hashable],
+    new_names: Sequence[Hashable],
+    base_shapes: Sequence[Hashable],
+    new_shapes: Sequence[Hashable],
+) -> Alignment:
+    """Pair the entries of two lists by name and occurrence.
+
+    Parameters
+    ----------
+    base_names, new_names
+        What must be equal in a pair, in order of the program.
+    base_shapes, new_shapes
+        What is equal in pairs to prefer where a name is not equally frequent.
+    """
+    base_places, new_places = _places(base_names), _places(new_names)
+    pairs: list[tuple[int, int]] = []
+    for name, ones in base_places.items():
+        others = new_places.get(name, [])
+        if len(ones) > len(others):
+            flipped = _pair(others, ones, new_shapes, base_shapes)
+            pairs += [(one, other) for other, one in flipped]
+        else:
+            pairs += _pair(ones, others, base_shapes, new_shapes)
+    pairs.sort()
+    in_base, in_new = {one for one, _ in pairs}, {other for _, other in pairs}
+    return (
+        pairs,
+        [one for one in range(len(base_names)) if one not in in_base],
+        [other for other in range(len(new_names)) if other not in in_new],
+    )
+
+
+def _places(names: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """Return the indices of every name, in order."""
+    places: dict[Hashable, list[int]] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, []).append(index)
+    return places
+
+
+def _pair(
+    few: list[int], many: list[int], few_shapes: Sequence[Hashable], many_shapes: Sequence[Hashable]
+) -> list[tuple[int, int]]:
+    """Pair every one of the fewer entries with one of the others, in order."""
+    if len(few) == len(many) or not few or len(many) > _MOST_COMPARED:
+        return list(zip(few, many, strict=False))
+    # score[i][j]: most equal shapes when few[i:] is paired with entries of many[j:], all of them.
+    n_few, n_many = len(few), len(many)
+    worst = -n_few - 1
+    score = [[worst] * (n_many + 1) for _ in range(n_few)] + [[0] * (n_many + 1)]
+    for i in range(n_few - 1, -1, -1):
+        for j in range(n_many - 1, -1, -1):
+            taken = score[i + 1][j + 1] + (few_shapes[few[i]] == many_shapes[many[j]])
+            score[i][j] = max(taken, score[i][j + 1])
+    pairs, j = [], 0
+    for i in range(n_few):
+        while score[i][j] == score[i][j + 1]:
+            j += 1
+        pairs.append((few[i], many[j]))
+        j += 1
+    return pairs

@@ -1,0 +1,104 @@
+"""The whole difference between two reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from analyser.diff.context import ContextChange, context_changes
+from analyser.diff.identity import unequal_data
+from analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
+from analyser.diff.steps import StepChanges, step_changes
+from analyser.diff.variables import VariableChanges, variable_changes
+from analyser.errors import BadQuestion
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["Difference", "Side", "compare"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two reports."""
+
+    path: str
+    is_complete: bool
+    n_runs: int
+    is_data_dependent: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed from base to new.
+
+    ``unequal`` names the tables and arrays that differ; with none, ``is_identical`` is True and
+    everything else is empty of changes. ``context`` comes first: another machine or option
+    explains what follows.
+    """
+
+    base: Side
+    new: Side
+    is_identical: bool
+    unequal: tuple[str, ...]
+    context: tuple[ContextChange, ...]
+    metrics: tuple[MetricChange, ...]
+    tiles: TileChange
+    variables: VariableChanges
+    steps: StepChanges
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether cycles of one of the sides may differ for other data."""
+        return self.base.is_data_dependent or self.new.is_data_dependent
+
+    def metric(self, name: str) -> MetricChange:
+        """Return the change of one metric of the catalogue.
+
+        Raises
+        ------
+        BadQuestion
+            When the catalogue has no such metric.
+        """
+        from analyser.metrics import metric
+
+        wanted = metric(name).name
+        return next(each for each in self.metrics if each.name == wanted)
+
+
+def compare(base: Report, new: Report) -> Difference:
+    """Return what changed from one report to another.
+
+    Raises
+    ------
+    BadQuestion
+        When a report ends before its machine was written.
+    """
+    for report in (base, new):
+        if not report.fetch(select(schema.target.c.target_id)):
+            raise BadQuestion(
+                f"{report.path} ends before its machine was written, so it cannot be compared;"
+                " run the model again"
+            )
+    unequal = unequal_data(base, new)
+    return Difference(
+        _side(base),
+        _side(new),
+        not unequal,
+        unequal,
+        context_changes(base, new),
+        metric_changes(base, new),
+        tile_changes(base, new),
+        variable_changes(base, new),
+        step_changes(base, new),
+    )
+
+
+def _side(report: Report) -> Side:
+    """Return what is said of a report as a side."""
+    table = schema.run
+    flags = [bool(row[0]) for row in report.fetch(select(table.c.is_data_dependent))]
+    return Side(str(report.path), report.is_complete, len(flags), any(flags))

@@ -1,0 +1,91 @@
+"""What differs around the program: machine, options, provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["ContextChange", "context_changes"]
+
+#: Columns of the machine whose change is the machine's name's, not worth a line of their own.
+_FOLLOWS_NAME = frozenset(schema.target.c.keys()) - {
+    "name",
+    "n_ipus",
+    "n_replicas",
+    "tiles_per_ipu",
+}
+
+
+@dataclass(frozen=True)
+class ContextChange:
+    """A fact that differs; None where a side has none.
+
+    ``section`` is target, option or provenance. ``follows`` names the change that explains it, as
+    another machine explains another clock; it is empty for a change of its own.
+    """
+
+    section: str
+    key: str
+    base: object
+    new: object
+    follows: str = ""
+
+
+def context_changes(base: Report, new: Report) -> tuple[ContextChange, ...]:
+    """Return what differs between two reports besides their program, the machine first."""
+    return (
+        *_target_changes(base, new),
+        *_changes("option", _options(base), _options(new)),
+        *_changes("provenance", _provenance(base), _provenance(new)),
+    )
+
+
+def _changes(section: str, base: dict[str, object], new: dict[str, object]) -> list[ContextChange]:
+    """Return the keys whose values differ, in order of base and then of new."""
+    keys = dict.fromkeys((*base, *new))
+    return [
+        ContextChange(section, key, base.get(key), new.get(key))
+        for key in keys
+        if base.get(key) != new.get(key)
+    ]
+
+
+def _target_changes(base: Report, new: Report) -> list[ContextChange]:
+    """Return what differs in the machine; the name and what does not follow from it first."""
+    changes = _changes("target", _target(base), _target(new))
+    if not any(change.key == "name" for change in changes):
+        return changes
+    own = [each for each in changes if each.key not in _FOLLOWS_NAME]
+    following = [
+        ContextChange(each.section, each.key, each.base, each.new, "name")
+        for each in changes
+        if each.key in _FOLLOWS_NAME
+    ]
+    return own + following
+
+
+def _target(report: Report) -> dict[str, object]:
+    """Return the machine as a mapping."""
+    names = [each.name for each in schema.target.columns if each.name != "target_id"]
+    rows = report.fetch(select(*(schema.target.c[name] for name in names)))
+    return dict(zip(names, rows[0], strict=True)) if rows else {}
+
+
+def _options(report: Report) -> dict[str, object]:
+    """Return the options in effect."""
+    table = schema.engine_option
+    return dict(report.fetch(select(table.c.name, table.c.value).order_by(table.c.name)))
+
+
+def _provenance(report: Report) -> dict[str, object]:
+    """Return where a report comes from, without facts of the wall clock."""
+    table = schema.provenance
+    rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
+    return {key: value for key, value in rows if not key.startswith("wall_")}

@@ -1,0 +1,212 @@
+"""A difference in a few sentences that a person understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from analyser.execution import PHASES
+from analyser.quantities import format_bytes, format_change, format_percent
+
+if TYPE_CHECKING:
+    from analyser.diff.compare import Difference
+    from analyser.diff.context import ContextChange
+    from analyser.diff.measures import MetricChange
+    from analyser.diff.steps import StepChange
+    from analyser.diff.variables import VariableChange
+
+__all__ = ["explain"]
+
+_PHASE_WORDS = {
+    "compute": "compute",
+    "exchange": "exchange",
+    "global_exchange": "exchange between IPUs",
+    "sync": "sync",
+    "stream_copy": "stream copies",
+    "other": "other",
+}
+_TARGET_WORDS = {
+    "name": "machine",
+    "n_ipus": "number of IPUs",
+    "n_replicas": "number of replicas",
+    "tiles_per_ipu": "number of tiles per IPU",
+}
+
+
+def explain(difference: Difference) -> tuple[str, ...]:
+    """Return the difference in sentences, what explains most first."""
+    if difference.is_identical:
+        return ("The two reports hold identical data.",)
+    sentences = [
+        *_sides(difference),
+        *_context(difference.context),
+        *_cycles(difference),
+        *_steps(difference),
+        *_memory(difference),
+        *_variables(difference),
+    ]
+    if not sentences:
+        names = ", ".join(difference.unequal)
+        sentences.append(f"All metrics, variables and steps agree; only details differ: {names}.")
+    return tuple(sentences)
+
+
+def _sides(difference: Difference) -> list[str]:
+    """Return what limits the comparison."""
+    sentences = [
+        f"{side.path} is incomplete: its engine was stopped or still runs."
+        for side in (difference.base, difference.new)
+        if not side.is_complete
+    ]
+    if difference.base.n_runs != difference.new.n_runs:
+        sentences.append(
+            f"The base recorded {_count(difference.base.n_runs, 'run')}, the new report"
+            f" {difference.new.n_runs}; cycles are summed over runs."
+        )
+    if difference.is_data_dependent:
+        sentences.append("Some cycles depend on the data, so they may differ without a cause.")
+    return sentences
+
+
+def _context(changes: Sequence[ContextChange]) -> list[str]:
+    """Return sentences about machine, options and provenance."""
+    sentences = []
+    for change in changes:
+        if change.section == "target" and not change.follows:
+            word = _TARGET_WORDS.get(change.key, change.key)
+            sentences.append(f"Another {word}: {change.base} → {change.new}.")
+        elif change.key == "model_sha256":
+            sentences.append("Another model file.")
+    options = [each for each in changes if each.section == "option"]
+    if options:
+        listed = _listing([f"{each.key} {each.base} → {each.new}" for each in options])
+        sentences.append(f"Other options: {listed}.")
+    versions = [each for each in changes if each.key.endswith("_version")]
+    if versions:
+        listed = _listing([f"{each.key} {each.base} → {each.new}" for each in versions])
+        sentences.append(f"Other versions: {listed}.")
+    return sentences
+
+
+def _cycles(difference: Difference) -> list[str]:
+    """Return a sentence about time and where it changed."""
+    total = difference.metric("cycles.total")
+    if not total.delta:
+        if total.verdict in {"new", "missing"}:
+            side = "base" if total.verdict == "new" else "new report"
+            return [f"The {side} has no run, so cycles cannot be compared."]
+        return []
+    text = f"Cycles change by {_amount(total)}"
+    parts = []
+    for phase in PHASES:
+        change = difference.metric(f"cycles.{phase}")
+        if change.delta:
+            parts.append((abs(change.delta), f"{_PHASE_WORDS[phase]} {_amount(change)}"))
+    parts.sort(key=lambda part: -part[0])
+    if parts:
+        text += ": " + ", ".join(part for _, part in parts[:4])
+    return [f"{text}."]
+
+
+def _steps(difference: Difference) -> list[str]:
+    """Return sentences about the steps that changed most."""
+    steps, sentences = difference.steps, []
+    counted = [
+        f"{len(changes):,} {word}"
+        for changes, word in (
+            (steps.added, "added"),
+            (steps.removed, "removed"),
+            (steps.changed, "changed"),
+        )
+        if changes
+    ]
+    if counted:
+        sentences.append(f"Steps: {', '.join(counted)}; {steps.n_same:,} are the same.")
+    every = sorted(
+        (*steps.added, *steps.removed, *steps.changed), key=lambda each: -abs(each.delta_cycles)
+    )
+    largest = [_step(each) for each in every[:3] if each.delta_cycles]
+    if largest:
+        sentences.append(f"The steps that change most: {', '.join(largest)}.")
+    return sentences
+
+
+def _step(change: StepChange) -> str:
+    """Return a step with its change."""
+    label = f"{change.kind} ({change.name})" if change.name else change.kind
+    if change.base_cycles is None:
+        return f"{label} is new ({change.delta_cycles:+,} cycles)"
+    if change.new_cycles is None:
+        return f"{label} is gone ({change.delta_cycles:+,} cycles)"
+    return f"{label} {change.delta_cycles:+,} cycles"
+
+
+def _memory(difference: Difference) -> list[str]:
+    """Return sentences about memory."""
+    sentences = []
+    total, largest = difference.metric("memory.total"), difference.metric("memory.max_tile")
+    if total.delta or largest.delta:
+        sentences.append(
+            f"Memory changes by {_amount(total)} over all tiles and by {_amount(largest)} on the"
+            f" fullest tile, which holds {_bytes(largest.new)}."
+        )
+    over = difference.metric("memory.tiles_over_capacity")
+    if over.delta and over.new is not None:
+        sentences.append(
+            f"{_count(int(over.new), 'tile')} of the new report exceed their memory; in the base"
+            f" {over.base}."
+        )
+    categories = [
+        change
+        for change in difference.metrics
+        if change.name.startswith("memory.category.") and change.delta
+    ]
+    categories.sort(key=lambda change: -abs(change.delta or 0))
+    if categories:
+        listed = [f"{each.name.rpartition('.')[2]} {_amount(each)}" for each in categories[:4]]
+        sentences.append(f"By category: {', '.join(listed)}.")
+    return sentences
+
+
+def _variables(difference: Difference) -> list[str]:
+    """Return a sentence about variables."""
+    variables = difference.variables
+    parts = []
+    for changes, word in (
+        (variables.added, "added"),
+        (variables.removed, "removed"),
+        (variables.changed, "changed"),
+    ):
+        if changes:
+            parts.append(f"{len(changes):,} {word} ({_largest(changes)})")
+    return [f"Variables: {'; '.join(parts)}."] if parts else []
+
+
+def _largest(changes: Sequence[VariableChange]) -> str:
+    """Return the largest changes by name."""
+    listed = [f"{each.name} {format_change(each.delta_bytes, 'bytes')}" for each in changes[:2]]
+    return ", ".join(listed) + (", …" if len(changes) > 2 else "")
+
+
+def _amount(change: MetricChange) -> str:
+    """Return a change with its share of the base."""
+    text = format_change(change.delta, change.unit)
+    if change.percent_of_base is None or not change.delta:
+        return text
+    return f"{text} ({format_percent(change.percent_of_base, is_signed=True)})"
+
+
+def _bytes(value: float | None) -> str:
+    """Return bytes for people."""
+    return format_bytes(None if value is None else int(value))
+
+
+def _count(number: int, word: str) -> str:
+    """Return a number with its word in singular or plural."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _listing(items: Sequence[str]) -> str:
+    """Return at most five items, and how many more there are."""
+    shown = ", ".join(items[:5])
+    return shown if len(items) <= 5 else f"{shown} and {len(items) - 5} more"

@@ -1,0 +1,101 @@
+"""Whether two reports hold the same data: digests first, values only where those differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlalchemy import Select, select
+
+from reports import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Table
+
+    from reports import Report
+
+__all__ = ["unequal_data"]
+
+#: How data lies in the file, not data; and times of the wall clock, never compared.
+_NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milestone", "wall_clock"})
+
+
+def unequal_data(base: Report, new: Report) -> tuple[str, ...]:
+    """Return the names of the tables and arrays that differ; none when the data is identical.
+
+    Facts of the wall clock are left out: they differ from run to run.
+    """
+    tables = [each for name, each in schema.metadata.tables.items() if name not in _NOT_COMPARED]
+    return tuple(
+        [table.name for table in tables if not _equal_tables(base, new, table)]
+        + [name for name in schema.ARRAYS if not _equal_arrays(base, new, name)]
+    )
+
+
+def _equal_tables(base: Report, new: Report, table: Table) -> bool:
+    """Return whether a table holds the same rows; provenance without facts of the wall clock."""
+    if table.name != schema.provenance.name and _blocks(base, table) == _blocks(new, table) != []:
+        return True
+    statement = select(*table.columns).order_by(*table.primary_key.columns)
+    if table.name == schema.provenance.name:
+        return _provenance(base) == _provenance(new)
+    return base.fetch(statement) == new.fetch(statement)
+
+
+def _provenance(report: Report) -> dict[str, str]:
+    """Return the facts that do not come from the wall clock."""
+    table = schema.provenance
+    rows = report.fetch(select(table.c.key, table.c.value))
+    return {key: value for key, value in rows if not key.startswith("wall_")}
+
+
+def _blocks(report: Report, table: Table) -> list[tuple[object, ...]]:
+    """Return the digests of a table's blocks of rows."""
+    blocks = schema.row_block
+    statement: Select[tuple[object, ...]] = (
+        select(blocks.c.first_id, blocks.c.last_id, blocks.c.n_rows, blocks.c.digest)
+        .where(blocks.c.table_name == table.name)
+        .order_by(blocks.c.row_block_id)
+    )
+    return list(report.fetch(statement))
+
+
+def _chunks(report: Report, name: str) -> list[tuple[object, ...]]:
+    """Return the digests of an array's chunks and where they lie."""
+    parts, arrays = schema.array_chunk, schema.array
+    statement: Select[tuple[object, ...]] = (
+        select(
+            parts.c.row_start,
+            parts.c.n_rows,
+            parts.c.column_start,
+            parts.c.n_columns,
+            parts.c.digest,
+        )
+        .select_from(parts.join(arrays, parts.c.array_id == arrays.c.array_id))
+        .where(arrays.c.name == name)
+        .order_by(parts.c.row_start, parts.c.column_start)
+    )
+    return list(report.fetch(statement))
+
+
+def _equal_arrays(base: Report, new: Report, name: str) -> bool:
+    """Return whether an array holds the same values."""
+    one, other = base.array(name), new.array(name)
+    if one.shape != other.shape:
+        return False
+    if _chunks(base, name) == _chunks(new, name):
+        return True
+    n_columns = one.shape[1] if len(one.shape) > 1 else 1
+    return all(
+        np.array_equal(one.read(start, stop), other.read(start, stop))
+        for start, stop in _parts(one.shape[0], n_columns)
+    )
+
+
+def _parts(n_rows: int, n_columns: int) -> Iterator[tuple[int, int]]:
+    """Return ranges of rows of some million values."""
+    size = max(1, (1 << 22) // max(n_columns, 1))
+    for start in range(0, n_rows, size):
+        yield start, min(start + size, n_rows)

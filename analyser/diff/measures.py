@@ -1,0 +1,104 @@
+"""Differences of figures: every metric of the catalogue, and the memory of every tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyser.memory import tile_memory
+from analyser.metrics import METRICS, Metric, MetricValue
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["MetricChange", "TileChange", "Verdict", "metric_changes", "percent_of", "tile_changes"]
+
+#: ``new`` and ``missing``: the base, or the new report, has no such figure.
+Verdict = Literal["same", "better", "worse", "changed", "new", "missing", "absent"]
+
+
+@dataclass(frozen=True)
+class MetricChange:
+    """A metric on both sides; ``delta`` is new minus base, ``percent_of_base`` None for base 0."""
+
+    name: str
+    unit: str
+    worse: str
+    base: MetricValue
+    new: MetricValue
+    delta: MetricValue
+    percent_of_base: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class TileChange:
+    """Memory of every tile on both sides, gaps included.
+
+    Arrays are int64, shape (most tiles of the two machines,), bytes; a tile that a machine does
+    not have counts 0.
+    """
+
+    tile_id: NDArray[np.int64]
+    base_bytes: NDArray[np.int64]
+    new_bytes: NDArray[np.int64]
+    delta_bytes: NDArray[np.int64]
+
+    @property
+    def n_changed(self) -> int:
+        """Number of tiles whose memory differs."""
+        return int(np.count_nonzero(self.delta_bytes))
+
+
+def percent_of(base: MetricValue, delta: MetricValue) -> float | None:
+    """Return a change in percent of the base; None where there is no base or it is 0."""
+    if not base or delta is None:
+        return None
+    return 100.0 * delta / abs(base)
+
+
+def metric_changes(base: Report, new: Report) -> tuple[MetricChange, ...]:
+    """Return every metric on both sides, in the order of the catalogue."""
+    return tuple(
+        _metric_change(metric, metric.compute(base), metric.compute(new))
+        for metric in METRICS.values()
+    )
+
+
+def _metric_change(metric: Metric, base: MetricValue, new: MetricValue) -> MetricChange:
+    """Return one metric's change."""
+    delta = None if base is None or new is None else new - base
+    return MetricChange(
+        metric.name,
+        metric.unit,
+        metric.worse,
+        base,
+        new,
+        delta,
+        percent_of(base, delta),
+        _verdict(metric.worse, base, new),
+    )
+
+
+def _verdict(worse: str, base: MetricValue, new: MetricValue) -> Verdict:
+    """Return what a change means."""
+    if base is None or new is None:
+        return "absent" if base is new else "new" if base is None else "missing"
+    if base == new:
+        return "same"
+    if worse == "neither":
+        return "changed"
+    return "worse" if (new > base) == (worse == "higher") else "better"
+
+
+def tile_changes(base: Report, new: Report) -> TileChange:
+    """Return the memory of every tile on both sides, gaps included."""
+    one, other = (tile_memory(each, "none", include_gaps=True).total_bytes for each in (base, new))
+    n_tiles = max(len(one), len(other))
+    before, after = (
+        np.pad(values, (0, n_tiles - len(values))).astype(np.int64) for values in (one, other)
+    )
+    return TileChange(np.arange(n_tiles, dtype=np.int64), before, after, after - before)

@@ -1,0 +1,246 @@
+"""What ran: executions of every step, the critical path, and its cycles by phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from analyser.machine import target
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = [
+    "PHASES",
+    "Costs",
+    "Execution",
+    "Steps",
+    "costs",
+    "execution",
+    "phase_of",
+    "steps",
+]
+
+#: What a tile does, in the order pages show it.
+PHASES = ("compute", "exchange", "global_exchange", "sync", "stream_copy", "other")
+
+_PHASE_OF_KIND = {
+    "OnTileExecute": "compute",
+    "DoExchange": "exchange",
+    "GlobalExchange": "global_exchange",
+    "Sync": "sync",
+    "StreamCopyBegin": "stream_copy",
+    "StreamCopyMid": "stream_copy",
+    "StreamCopyEnd": "stream_copy",
+}
+
+_COST_COLUMNS = (
+    "step_id",
+    "ipu_id",
+    "cycles",
+    "n_active_tiles",
+    "max_tile_cycles",
+    "total_tile_cycles",
+    "total_sent_bytes",
+    "total_received_bytes",
+    "host_in_bytes",
+    "host_out_bytes",
+    "link_in_bytes",
+    "link_out_bytes",
+    "flops",
+    "pattern_id",
+)
+
+
+def phase_of(kind: str) -> str:
+    """Return the phase that a kind of program counts as; one of ``PHASES``."""
+    return _PHASE_OF_KIND.get(kind, "other")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The program flattened; all columns have one entry per step, in order of ``step_id``."""
+
+    program_id: NDArray[np.int64]
+    kind: tuple[str, ...]
+    name: tuple[str, ...]
+    phase: NDArray[np.int8]
+    """Index into ``PHASES``."""
+    is_data_dependent: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.kind)
+
+
+@remembered
+def steps(report: Report) -> Steps:
+    """Return the steps of a report in program order."""
+    table = schema.step
+    columns = (table.c.program_id, table.c.kind, table.c.name, table.c.is_data_dependent)
+    rows = report.fetch(select(*columns).order_by(table.c.step_id))
+    program_id, kind, name, is_data_dependent = zip(*rows, strict=True) if rows else ((),) * 4
+    phases = {each: PHASES.index(phase_of(each)) for each in set(kind)}
+    return Steps(
+        np.array(program_id, dtype=np.int64),
+        tuple(kind),
+        tuple(name),
+        np.array([phases[each] for each in kind], dtype=np.int8),
+        np.array(is_data_dependent, dtype=np.bool_),
+    )
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one execution of a step costs on one IPU; a row per step and IPU that takes part.
+
+    ``column`` maps the names of the table ``step_cost`` to int64 arrays of equal length.
+    """
+
+    column: dict[str, NDArray[np.int64]]
+
+    def per_step(self, name: str, n_steps: int, *, largest: bool = False) -> NDArray[np.int64]:
+        """Return a column summed over IPUs, or its largest, for every step."""
+        answer = np.zeros(n_steps, dtype=np.int64)
+        combine = np.maximum if largest else np.add
+        combine.at(answer, self.column["step_id"], self.column[name])
+        return answer
+
+
+@remembered
+def costs(report: Report) -> Costs:
+    """Return the costs of all steps."""
+    table = schema.step_cost
+    statement = select(*(table.c[name] for name in _COST_COLUMNS)).order_by(table.c.step_cost_id)
+    rows = report.fetch(statement)
+    values = np.array(rows, dtype=np.int64).reshape(-1, len(_COST_COLUMNS)).T
+    return Costs({name: np.ascontiguousarray(values[i]) for i, name in enumerate(_COST_COLUMNS)})
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The recorded runs.
+
+    Attributes
+    ----------
+    run_cycles : ndarray of int64, shape (n_runs,), cycles
+        Time of each run on its critical IPU, the one that took longest.
+    critical_ipu : ndarray of int64, shape (n_runs,)
+    executions : ndarray of int64, shape (n_ipus, n_steps)
+        How many times each step ran, over all runs.
+    step_cycles : ndarray of int64, shape (n_steps,), cycles
+        Time spent in each step on the critical path, summed over runs.
+    phase_cycles
+        The same by phase, cycles; ``other`` includes time in no step, so they add up to the total.
+    is_data_dependent
+        Whether the cycles of a run may differ for other data.
+    """
+
+    run_cycles: NDArray[np.int64]
+    critical_ipu: NDArray[np.int64]
+    executions: NDArray[np.int64]
+    step_cycles: NDArray[np.int64]
+    phase_cycles: dict[str, int]
+    is_data_dependent: bool
+
+    @property
+    def n_runs(self) -> int:
+        """Number of recorded runs."""
+        return len(self.run_cycles)
+
+    @property
+    def total_cycles(self) -> int:
+        """Time of all runs on their critical IPUs, cycles."""
+        return int(self.run_cycles.sum())
+
+
+@remembered
+def execution(report: Report) -> Execution:
+    """Return what ran, from the trace; all zero when no run was recorded."""
+    machine, all_steps = target(report), steps(report)
+    runs = report.fetch(
+        select(schema.run.c.run_id, schema.run.c.is_data_dependent).order_by(schema.run.c.run_id)
+    )
+    index_of_run = {run_id: index for index, (run_id, _) in enumerate(runs)}
+    trace = schema.run_trace
+    rows = report.fetch(
+        select(
+            trace.c.run_id,
+            trace.c.ipu_id,
+            trace.c.track,
+            trace.c.start_cycle,
+            trace.c.end_cycle,
+            trace.c.first_entry,
+            trace.c.n_entries,
+        ).order_by(trace.c.run_trace_id)
+    )
+    time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
+    for run_id, ipu_id, _, start, end, _, _ in rows:
+        run = index_of_run[run_id]
+        time[run, ipu_id] = max(time[run, ipu_id], end - start)
+    critical_ipu = time.argmax(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
+
+    executions = np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64)
+    step_cycles = np.zeros(len(all_steps), dtype=np.int64)
+    for run_id, ipu_id, track, _, _, first, n_entries in rows:
+        run = index_of_run[run_id]
+        is_critical = track == 0 and critical_ipu[run] == ipu_id
+        counted, cycles = _read_trace(report, first, n_entries, len(all_steps), is_critical)
+        executions[ipu_id] += counted
+        step_cycles += cycles
+    run_cycles = time.max(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
+    for array in (run_cycles, executions, step_cycles):
+        array.flags.writeable = False
+    return Execution(
+        run_cycles,
+        critical_ipu.astype(np.int64),
+        executions,
+        step_cycles,
+        _by_phase(all_steps, step_cycles, int(run_cycles.sum())),
+        any(bool(flag) for _, flag in runs),
+    )
+
+
+#: Trace entries read at a time; a part of this size takes some tens of megabytes.
+_ENTRIES_AT_A_TIME = 1 << 20
+
+
+def _read_trace(
+    report: Report, first: int, n_entries: int, n_steps: int, with_cycles: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return executions and, if asked, cycles of every step in one run's trace on one track."""
+    step_id, count = report.array("trace.step_id"), report.array("trace.count")
+    starts, ends = report.array("trace.start_cycle"), report.array("trace.end_cycle")
+    executions = np.zeros(n_steps, dtype=np.int64)
+    cycles = np.zeros(n_steps, dtype=np.int64)
+    for row in range(first, first + n_entries, _ENTRIES_AT_A_TIME):
+        stop = min(row + _ENTRIES_AT_A_TIME, first + n_entries)
+        ids, counts = step_id.read(row, stop), count.read(row, stop).astype(np.int64)
+        _add_at(executions, ids, counts)
+        if with_cycles:
+            _add_at(cycles, ids, (ends.read(row, stop) - starts.read(row, stop)) * counts)
+    return executions, cycles
+
+
+def _add_at(into: NDArray[np.int64], index: NDArray[np.int32], values: NDArray[np.int64]) -> None:
+    """Add values at indices; exact below 2**53, where float sums of integers are exact."""
+    if len(values) and int(np.abs(values).sum()) < 1 << 53:
+        into += np.bincount(index, weights=values, minlength=len(into)).astype(np.int64)
+    else:
+        np.add.at(into, index, values)
+
+
+def _by_phase(all_steps: Steps, step_cycles: NDArray[np.int64], total: int) -> dict[str, int]:
+    """Return cycles of the critical path by phase; what no step accounts for is ``other``."""
+    answer = {
+        phase: int(step_cycles[all_steps.phase == index].sum())
+        for index, phase in enumerate(PHASES)
+    }
+    answer["other"] += total - sum(answer.values())
+    return answer

@@ -1,0 +1,328 @@
+"""Liveness: how much memory is live at each step, and which variables hold it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from analyser.errors import BadQuestion
+from analyser.execution import steps
+from analyser.machine import Source, target, tile_range
+from analyser.memory import _by_category, categories, lowered_parts, variable_columns
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = [
+    "Curve",
+    "LiveVariables",
+    "always_live_variables",
+    "curve",
+    "peak_step",
+    "step_variables",
+]
+
+#: Categories whose memory is that of named variables, not code or state.
+_VARIABLE_CATEGORIES = frozenset({"variable", "constant", "message"})
+#: Rows of a pattern array read at a time, the rows of its chunks.
+_PATTERN_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Live memory over the program, one entry per liveness step.
+
+    Attributes
+    ----------
+    step_id : ndarray of int64, shape (n_steps,)
+        Position in the liveness report, from 0; what ``step_variables`` takes.
+    name, kind
+        Debug name and kind of the program of each step.
+    not_always_live_bytes : ndarray of int64, shape (n_steps,), bytes
+    always_live_bytes
+        What lies below all of it, the same at each step, bytes.
+    capacity_bytes
+        Memory of the tiles in question.
+    """
+
+    source: Source
+    step_id: NDArray[np.int64]
+    name: tuple[str, ...]
+    kind: tuple[str, ...]
+    not_always_live_bytes: NDArray[np.int64]
+    always_live_bytes: int
+    capacity_bytes: int
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.step_id)
+
+
+@dataclass(frozen=True)
+class LiveVariables:
+    """Variables that hold memory, largest first; ``bytes`` is int64 on the tiles in question.
+
+    ``variable_id`` is -1, and ``shape`` and ``dtype`` are empty, for code and state, which belong
+    to no variable. Steps are half-open; ``category`` is a name of ``memory_category``.
+    """
+
+    variable_id: NDArray[np.int64]
+    name: tuple[str, ...]
+    category: tuple[str, ...]
+    bytes: NDArray[np.int64]
+    shape: tuple[tuple[int, ...], ...]
+    dtype: tuple[str, ...]
+    start_step: NDArray[np.int64]
+    end_step: NDArray[np.int64]
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all rows, bytes."""
+        return int(self.bytes.sum())
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class _LivenessSteps:
+    """The table ``liveness_step`` in columns."""
+
+    step_id: NDArray[np.int64]
+    name: tuple[str, ...]
+    kind: tuple[str, ...]
+    not_always_live_bytes: NDArray[np.int64]
+    pattern_id: NDArray[np.int64]
+
+
+@remembered
+def _liveness_steps(report: Report) -> _LivenessSteps:
+    """Return the steps of the liveness report."""
+    table = schema.liveness_step
+    rows = report.fetch(
+        select(
+            table.c.step_id,
+            table.c.not_always_live_bytes,
+            table.c.pattern_id,
+        ).order_by(table.c.liveness_step_id)
+    )
+    values = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    all_steps = steps(report)
+    of_program = values[:, 0].tolist()
+    return _LivenessSteps(
+        np.arange(len(rows), dtype=np.int64),
+        tuple(all_steps.name[step_id] for step_id in of_program),
+        tuple(all_steps.kind[step_id] for step_id in of_program),
+        np.ascontiguousarray(values[:, 1]),
+        np.ascontiguousarray(values[:, 2]),
+    )
+
+
+@remembered
+def curve(report: Report, source: Source = "all") -> Curve:
+    """Return live memory at each step on all tiles, one IPU or one tile.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such IPU or tile.
+    """
+    tiles, live = tile_range(report, source), _liveness_steps(report)
+    machine = target(report)
+    if len(tiles) == machine.n_tiles:
+        not_always = live.not_always_live_bytes
+    else:
+        not_always = _pattern_sums(report, tiles)[live.pattern_id]
+    tile = report.array("memory.tile")
+    always = tile.read(2, 3, tiles.start, tiles.stop) if tile.shape[0] else np.zeros(0, np.int64)
+    return Curve(
+        source,
+        live.step_id,
+        live.name,
+        live.kind,
+        not_always,
+        int(always.sum()),
+        machine.bytes_per_tile * len(tiles),
+    )
+
+
+def _pattern_sums(report: Report, tiles: range) -> NDArray[np.int64]:
+    """Return each liveness pattern summed over some tiles, shape (n_patterns,), bytes."""
+    patterns = report.array("liveness.pattern")
+    answer = np.zeros(patterns.shape[0], dtype=np.int64)
+    for row in range(0, patterns.shape[0], _PATTERN_ROWS):
+        stop = min(row + _PATTERN_ROWS, patterns.shape[0])
+        answer[row:stop] = patterns.read(row, stop, tiles.start, tiles.stop).sum(axis=1)
+    return answer
+
+
+def peak_step(report: Report, source: Source = "all") -> int | None:
+    """Return the first step at which most memory is live; None if nothing was compiled.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such IPU or tile.
+    """
+    live = curve(report, source)
+    return int(live.not_always_live_bytes.argmax()) if len(live) else None
+
+
+@remembered
+def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
+    """Return the lifetime.* columns, int64, in order of start step."""
+    names = ("variable_id", "start_step", "end_step")
+    return {name: report.array(f"lifetime.{name}").read().astype(np.int64) for name in names}
+
+
+def step_variables(report: Report, step: int, source: Source = "all") -> LiveVariables:
+    """Return the variables that are live at a step but not always, largest first.
+
+    On all tiles the size of a variable is its whole size; on an IPU or a tile it is what lies
+    there at that step.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such step, IPU or tile.
+    """
+    n_steps = len(_liveness_steps(report).step_id)
+    if not 0 <= step < n_steps:
+        raise BadQuestion(
+            f"step {step} is not there; this report has liveness steps 0 to {n_steps - 1}"
+            if n_steps
+            else "this report has no liveness steps; it was written without a graph profile"
+        )
+    tiles = tile_range(report, source)
+    position, variables = variable_columns(report)
+    if source == "all":
+        rows = _lifetimes(report)
+        sizes = _sizes(variables)
+    else:
+        rows = lowered_parts(report, tiles.start, tiles.stop)
+        sizes = None
+    is_live = (rows["start_step"] <= step) & (step < rows["end_step"])
+    index = np.array([position[i] for i in rows["variable_id"][is_live].tolist()], dtype=np.intp)
+    always = np.array(variables["is_always_live"], dtype=np.bool_)
+    is_asked = ~always[index] if len(index) else np.zeros(0, np.bool_)
+    index = index[is_asked]
+    held = sizes[index] if sizes is not None else rows["bytes"][is_live][is_asked]
+    starts, ends = (rows[name][is_live][is_asked] for name in ("start_step", "end_step"))
+    return _live_variables(variables, _merged(index, held, starts, ends))
+
+
+def always_live_variables(report: Report, source: Source = "all") -> LiveVariables:
+    """Return what is live at every step: variables, then code and state by exact name.
+
+    Rows are sorted by size, largest first.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such IPU or tile.
+    """
+    tiles = tile_range(report, source)
+    position, variables = variable_columns(report)
+    always = np.array(variables["is_always_live"], dtype=np.bool_)
+    if source == "all":
+        index = np.flatnonzero(always)
+        held = _sizes(variables)[index]
+    else:
+        parts = lowered_parts(report, tiles.start, tiles.stop)
+        index = np.array([position[i] for i in parts["variable_id"].tolist()], dtype=np.intp)
+        is_asked = always[index] if len(index) else np.zeros(0, np.bool_)
+        index, held = index[is_asked], parts["bytes"][is_asked]
+    n_steps = len(_liveness_steps(report).step_id)
+    starts, ends = np.zeros(len(index), np.int64), np.full(len(index), n_steps, np.int64)
+    found = _live_variables(variables, _merged(index, held, starts, ends))
+    by_category = _by_category(report)[:, tiles.start : tiles.stop].sum(axis=1)
+    code = [
+        (each.name, int(by_category[row]))
+        for row, each in enumerate(categories(report))
+        if each.name not in _VARIABLE_CATEGORIES and by_category[row]
+    ]
+    return _with_code(found, code, n_steps)
+
+
+def _sizes(variables: dict[str, tuple[object, ...]]) -> NDArray[np.int64]:
+    """Return the whole size of each variable, bytes."""
+    return np.array(variables["bytes"], dtype=np.int64)
+
+
+def _merged(
+    index: NDArray[np.intp],
+    held: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return one row per variable: sizes added, lifetimes joined; largest first."""
+    unique, inverse = np.unique(index, return_inverse=True)
+    total = np.zeros(len(unique), dtype=np.int64)
+    np.add.at(total, inverse, held)
+    first = np.full(len(unique), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(first, inverse, starts)
+    last = np.zeros(len(unique), dtype=np.int64)
+    np.maximum.at(last, inverse, ends)
+    order = np.lexsort((unique, -total))
+    return unique[order], total[order], first[order], last[order]
+
+
+def _live_variables(
+    variables: dict[str, tuple[object, ...]],
+    merged: tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+) -> LiveVariables:
+    """Return merged rows with the names of their variables."""
+    index, held, starts, ends = merged
+    picked = index.tolist()
+
+    def texts(name: str) -> tuple[str, ...]:
+        return tuple(cast("str", variables[name][each]) for each in picked)
+
+    ids = np.array([cast("int", variables["variable_id"][each]) for each in picked], np.int64)
+    shapes = tuple(_shape(text) for text in texts("shape"))
+    return LiveVariables(
+        ids, texts("name"), texts("category"), held, shapes, texts("dtype"), starts, ends
+    )
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """Return a shape from its JSON; one that is not a list of numbers is empty."""
+    try:
+        return tuple(int(size) for size in json.loads(text))
+    except (TypeError, ValueError):
+        return ()
+
+
+def _with_code(found: LiveVariables, code: list[tuple[str, int]], n_steps: int) -> LiveVariables:
+    """Return variables and code together, largest first."""
+    n_code = len(code)
+    held = np.concatenate([found.bytes, np.array([size for _, size in code], dtype=np.int64)])
+    order = np.argsort(-held, kind="stable")
+    names = tuple(name for name, _ in code)
+
+    def numbers(values: NDArray[np.int64], filler: int) -> NDArray[np.int64]:
+        return np.concatenate([values, np.full(n_code, filler, dtype=np.int64)])[order]
+
+    def picker(values: tuple[str, ...], filler: tuple[str, ...]) -> tuple[str, ...]:
+        joined = values + filler
+        return tuple(joined[each] for each in order.tolist())
+
+    shapes = found.shape + ((),) * n_code
+    return LiveVariables(
+        numbers(found.variable_id, -1),
+        picker(found.name, names),
+        picker(found.category, names),
+        held[order],
+        tuple(shapes[each] for each in order.tolist()),
+        picker(found.dtype, ("",) * n_code),
+        numbers(found.start_step, 0),
+        numbers(found.end_step, n_steps),
+    )

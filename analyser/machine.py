@@ -1,0 +1,107 @@
+"""The machine of a report, and which tiles a question is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from sqlalchemy import select
+
+from analyser.errors import BadQuestion
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["Source", "Target", "format_source", "parse_source", "target", "tile_range"]
+
+#: Which tiles: all of them, those of one IPU, or one.
+Source: TypeAlias = Literal["all"] | tuple[Literal["ipu", "tile"], int]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The machine a program was compiled for; sizes in bytes, the clock in hertz."""
+
+    name: str
+    target_type: str
+    architecture: str
+    parameter_set: str
+    n_ipus: int
+    n_replicas: int
+    tiles_per_ipu: int
+    bytes_per_tile: int
+    non_interleaved_bytes: int
+    interleaved_bytes: int
+    n_worker_contexts: int
+    clock_hz: float
+    exchange_bytes_per_cycle: float
+    host_bytes_per_cycle: float
+    sync_cycles: int
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles of one replica; every per-tile answer has this length."""
+        return self.n_ipus * self.tiles_per_ipu
+
+
+@remembered
+def target(report: Report) -> Target:
+    """Return the machine the program of a report was compiled for.
+
+    Raises
+    ------
+    BadQuestion
+        When the run ended before it wrote the machine.
+    """
+    columns = [schema.target.c[name] for name in Target.__dataclass_fields__]
+    rows = report.fetch(select(*columns))
+    if not rows:
+        raise BadQuestion(
+            f"{report.path} ends before its machine was written, so there is nothing to show;"
+            " run the model again"
+        )
+    return Target(*rows[0])
+
+
+def parse_source(text: str) -> Source:
+    """Return the tiles named by ``all``, ``ipu:0`` or ``tile:17``.
+
+    Raises
+    ------
+    BadQuestion
+        When the text is none of these.
+    """
+    kind, _, number = text.strip().partition(":")
+    if kind == "all" and not number:
+        return "all"
+    if kind in {"ipu", "tile"} and number.isascii() and number.isdigit() and len(number) < 10:
+        return ("ipu" if kind == "ipu" else "tile", int(number))
+    raise BadQuestion(f"source {text!r} is not known; allowed are all, ipu:N and tile:N")
+
+
+def format_source(source: Source) -> str:
+    """Return a source as ``parse_source`` reads it."""
+    return "all" if source == "all" else f"{source[0]}:{source[1]}"
+
+
+def tile_range(report: Report, source: Source) -> range:
+    """Return the tiles of a source as a range.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such IPU or tile.
+    """
+    machine = target(report)
+    if source == "all":
+        return range(machine.n_tiles)
+    kind, number = source
+    size = machine.tiles_per_ipu if kind == "ipu" else 1
+    n_allowed = machine.n_tiles // size
+    if not 0 <= number < n_allowed:
+        raise BadQuestion(
+            f"{kind} {number} is not there; this report has {kind}s 0 to {n_allowed - 1}"
+        )
+    return range(number * size, (number + 1) * size)

@@ -1,0 +1,371 @@
+"""Memory per tile: by region, category and liveness, and the variables of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from analyser.errors import BadQuestion
+from analyser.machine import target, tile_range
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = [
+    "BREAKDOWNS",
+    "Breakdown",
+    "Category",
+    "MemoryRow",
+    "MemoryTable",
+    "TileMemory",
+    "TileRanking",
+    "TileVariables",
+    "categories",
+    "largest_tiles",
+    "memory_table",
+    "tile_memory",
+    "tile_variables",
+    "variable_memory",
+]
+
+Breakdown: TypeAlias = Literal["none", "region", "category", "liveness"]
+BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
+
+_REGIONS = {
+    "Non-interleaved": "memory.non_interleaved",
+    "Interleaved": "memory.interleaved",
+    "Overflowed": "memory.overflowed",
+}
+#: Rows of the array ``memory.tile``.
+_INCLUDING_GAPS, _EXCLUDING_GAPS, _ALWAYS_LIVE, _MOST_NOT_ALWAYS_LIVE = range(4)
+
+
+@dataclass(frozen=True)
+class Category:
+    """A kind of memory use; ``name`` is the field's exact name, ``label`` is for people."""
+
+    name: str
+    label: str
+    is_overlapped: bool
+    total_bytes: int
+    max_tile_bytes: int
+
+
+@dataclass(frozen=True)
+class TileMemory:
+    """Memory of every tile.
+
+    Attributes
+    ----------
+    tile_id : ndarray of int64, shape (n_tiles,)
+    series
+        Label to ndarray of int64, shape (n_tiles,), bytes; several are meant to be stacked.
+    total_bytes : ndarray of int64, shape (n_tiles,), bytes
+        Memory of each tile, gaps as asked. Overlapped categories share addresses, so a stack by
+        category may stand above it.
+    capacity_bytes
+        Memory that one tile has.
+    """
+
+    breakdown: Breakdown
+    include_gaps: bool
+    tile_id: NDArray[np.int64]
+    series: dict[str, NDArray[np.int64]]
+    total_bytes: NDArray[np.int64]
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """A row of the memory table; ``depth`` nests it below the row before with a smaller one.
+
+    ``key`` is stable and names the path, such as ``excluding_gaps/by_region/interleaved``.
+    """
+
+    key: str
+    label: str
+    depth: int
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MemoryTable:
+    """Memory in nested rows; one column for all tiles, or one for each tile asked for."""
+
+    columns: tuple[str, ...]
+    rows: tuple[MemoryRow, ...]
+    tiles: tuple[int, ...]
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class TileVariables:
+    """The parts of variables on one tile, by address.
+
+    Attributes
+    ----------
+    variable_id, offset_bytes, bytes, start_step, end_step : ndarray of int64, shape (n_parts,)
+        Steps are those of the liveness report, half-open.
+    name, dtype, category
+        One entry per part.
+    is_always_live : ndarray of bool, shape (n_parts,)
+    """
+
+    tile_id: int
+    variable_id: NDArray[np.int64]
+    name: tuple[str, ...]
+    dtype: tuple[str, ...]
+    category: tuple[str, ...]
+    offset_bytes: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    start_step: NDArray[np.int64]
+    end_step: NDArray[np.int64]
+    is_always_live: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return len(self.variable_id)
+
+
+@dataclass(frozen=True)
+class TileRanking:
+    """The fullest tiles, fullest first; sizes are int64 arrays of shape (n,), bytes."""
+
+    tile_id: NDArray[np.int64]
+    ipu_id: NDArray[np.int64]
+    including_gaps_bytes: NDArray[np.int64]
+    excluding_gaps_bytes: NDArray[np.int64]
+    capacity_bytes: int
+
+
+@remembered
+def categories(report: Report) -> tuple[Category, ...]:
+    """Return the categories of a report in the order of the memory arrays."""
+    columns = [schema.memory_category.c[name] for name in Category.__dataclass_fields__]
+    order = schema.memory_category.c.memory_category_id
+    return tuple(
+        Category(name, label, bool(overlapped), total, largest)
+        for name, label, overlapped, total, largest in report.fetch(
+            select(*columns).order_by(order)
+        )
+    )
+
+
+@remembered
+def _rows(report: Report, name: str) -> NDArray[np.int64]:
+    """Return a memory array as a whole, shape (rows, n_tiles), bytes; zeros if not there."""
+    n_tiles = target(report).n_tiles
+    n_rows = 4 if name == "memory.tile" else len(categories(report))
+    packed = report.array(name)
+    values = np.zeros((n_rows, n_tiles), dtype=np.int64)
+    if packed.shape[0]:
+        values[: packed.shape[0]] = packed.read()
+    values.flags.writeable = False
+    return values
+
+
+def _by_category(report: Report) -> NDArray[np.int64]:
+    """Return bytes by category over all regions, shape (n_categories, n_tiles)."""
+    return np.sum([_rows(report, array) for array in _REGIONS.values()], axis=0, dtype=np.int64)
+
+
+def tile_memory(
+    report: Report, breakdown: Breakdown = "none", include_gaps: bool = False
+) -> TileMemory:
+    """Return the memory of every tile, as one series or broken down.
+
+    ``none`` gives ``Total``; ``region`` gives ``Non-interleaved``, ``Interleaved`` and
+    ``Overflowed``; ``category`` a series per category that is used, by label; ``liveness`` gives
+    ``Always live`` and ``Not always live`` (the tile's own worst step). With gaps, a series
+    ``Gaps`` is added to all but ``liveness``.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such breakdown.
+    """
+    if breakdown not in BREAKDOWNS:
+        raise BadQuestion(
+            f"breakdown {breakdown!r} is not known; allowed are {', '.join(BREAKDOWNS)}"
+        )
+    machine, tile = target(report), _rows(report, "memory.tile")
+    total = tile[_INCLUDING_GAPS if include_gaps else _EXCLUDING_GAPS]
+    gaps = tile[_INCLUDING_GAPS] - tile[_EXCLUDING_GAPS]
+    if breakdown == "none":
+        series = {"Total": total}
+    elif breakdown == "region":
+        series = {label: _rows(report, name).sum(axis=0) for label, name in _REGIONS.items()}
+    elif breakdown == "category":
+        by_category = _by_category(report)
+        series = {
+            each.label: by_category[row]
+            for row, each in enumerate(categories(report))
+            if each.total_bytes
+        }
+    else:
+        series = {"Always live": tile[_ALWAYS_LIVE], "Not always live": tile[_MOST_NOT_ALWAYS_LIVE]}
+    if include_gaps and breakdown in {"region", "category"}:
+        series["Gaps"] = gaps
+    return TileMemory(
+        breakdown,
+        include_gaps,
+        np.arange(machine.n_tiles, dtype=np.int64),
+        series,
+        total,
+        machine.bytes_per_tile,
+    )
+
+
+def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTable:
+    """Return memory in PopVision's nested rows, for all tiles or for each of some tiles.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such tile.
+    """
+    machine = target(report)
+    if tiles is None:
+        pick = None
+    else:
+        pick = np.array([tile_range(report, ("tile", tile)).start for tile in tiles], dtype=np.intp)
+    rows: list[MemoryRow] = []
+
+    def add(key: str, label: str, values: NDArray[np.int64]) -> None:
+        picked = [int(values.sum())] if pick is None else [int(each) for each in values[pick]]
+        rows.append(MemoryRow(key, label, key.count("/"), tuple(picked)))
+
+    tile = _rows(report, "memory.tile")
+    regions = {label: _rows(report, name) for label, name in _REGIONS.items()}
+    by_category = _by_category(report)
+    add("including_gaps", "Memory including gaps", tile[_INCLUDING_GAPS])
+    add("excluding_gaps", "Memory excluding gaps", tile[_EXCLUDING_GAPS])
+    root = "excluding_gaps/by_region"
+    add(root, "By memory region", tile[_EXCLUDING_GAPS])
+    for label, values in regions.items():
+        add(f"{root}/{label.lower().replace('-', '_')}", label, values.sum(axis=0))
+    root = "excluding_gaps/by_category"
+    add(root, "By data type", by_category.sum(axis=0))
+    known = categories(report)
+    for is_overlapped, name, label in (
+        (False, "not_overlapped", "Not overlapped"),
+        (True, "overlapped", "Overlapped"),
+    ):
+        ids = [row for row, each in enumerate(known) if each.is_overlapped == is_overlapped]
+        add(f"{root}/{name}", label, by_category[ids].sum(axis=0))
+        for row in ids:
+            if known[row].total_bytes:
+                add(f"{root}/{name}/{known[row].name}", known[row].label, by_category[row])
+    root = "excluding_gaps/by_liveness"
+    add(root, "By liveness", tile[_ALWAYS_LIVE] + tile[_MOST_NOT_ALWAYS_LIVE])
+    add(f"{root}/always_live", "Always live", tile[_ALWAYS_LIVE])
+    add(
+        f"{root}/not_always_live",
+        "Not always live, at each tile's worst step",
+        tile[_MOST_NOT_ALWAYS_LIVE],
+    )
+    columns = ("All tiles",) if tiles is None else tuple(f"Tile {tile_id}" for tile_id in tiles)
+    return MemoryTable(columns, tuple(rows), tuple(tiles or ()), machine.bytes_per_tile)
+
+
+@remembered
+def variable_columns(
+    report: Report,
+) -> tuple[dict[int, int], dict[str, tuple[object, ...]]]:
+    """Return the position of every variable by id, and the columns of all variables."""
+    names = (
+        "variable_id",
+        "name",
+        "dtype",
+        "shape",
+        "bytes",
+        "category",
+        "is_always_live",
+        "n_tiles",
+    )
+    table = schema.variable
+    rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.variable_id))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    position = {variable_id: index for index, variable_id in enumerate(columns[0])}
+    return position, dict(zip(names, columns, strict=True))
+
+
+def tile_variables(report: Report, tile: int) -> TileVariables:
+    """Return which variables lie on a tile, where, and from when to when, by address.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such tile.
+    """
+    tile = tile_range(report, ("tile", tile)).start
+    columns = lowered_parts(report, tile, tile + 1)
+    order = np.lexsort((columns["start_step"], columns["offset"]))
+    columns = {name: values[order] for name, values in columns.items()}
+    position, variables = variable_columns(report)
+    index = [position[each] for each in columns["variable_id"].tolist()]
+    return TileVariables(
+        tile,
+        columns["variable_id"],
+        tuple(str(variables["name"][each]) for each in index),
+        tuple(str(variables["dtype"][each]) for each in index),
+        tuple(str(variables["category"][each]) for each in index),
+        columns["offset"],
+        columns["bytes"],
+        columns["start_step"],
+        columns["end_step"],
+        np.array([bool(variables["is_always_live"][each]) for each in index], dtype=np.bool_),
+    )
+
+
+def lowered_parts(report: Report, first_tile: int, end_tile: int) -> dict[str, NDArray[np.int64]]:
+    """Return the lowered.* columns of a range of tiles, int64, in order of tile."""
+    starts = report.array("lowered.tile_start")
+    if not starts.shape[0]:
+        first = end = 0
+    else:
+        bounds = starts.read(first_tile, end_tile + 1)
+        first, end = int(bounds[0]), int(bounds[-1])
+    names = ("variable_id", "offset", "bytes", "start_step", "end_step")
+    return {
+        name: report.array(f"lowered.{name}").read(first, end).astype(np.int64) for name in names
+    }
+
+
+def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
+    """Return the bytes of one variable on every tile, int64 of shape (n_tiles,).
+
+    Raises
+    ------
+    BadQuestion
+        When the report has no such variable.
+    """
+    position, _ = variable_columns(report)
+    if variable_id not in position:
+        raise BadQuestion(f"variable {variable_id} is not there; this report has {len(position)}")
+    starts = report.array("lowered.tile_start").read().astype(np.int64)
+    parts = np.flatnonzero(report.array("lowered.variable_id").read() == variable_id)
+    sizes = report.array("lowered.bytes").read()[parts].astype(np.int64)
+    answer = np.zeros(target(report).n_tiles, dtype=np.int64)
+    np.add.at(answer, np.searchsorted(starts, parts, side="right") - 1, sizes)
+    return answer
+
+
+def largest_tiles(report: Report, n: int = 5) -> TileRanking:
+    """Return the ``n`` fullest tiles, gaps included, fullest first; equal ones by number."""
+    machine, tile = target(report), _rows(report, "memory.tile")
+    order = np.argsort(-tile[_INCLUDING_GAPS], kind="stable")[: max(n, 0)]
+    return TileRanking(
+        order.astype(np.int64),
+        order.astype(np.int64) // machine.tiles_per_ipu,
+        tile[_INCLUDING_GAPS][order],
+        tile[_EXCLUDING_GAPS][order],
+        machine.bytes_per_tile,
+    )

@@ -1,0 +1,394 @@
+"""The catalogue of metrics: one definition of each figure, for every page and command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from sqlalchemy import func, select
+
+from analyser.execution import PHASES, costs, execution, steps
+from analyser.machine import target
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from sqlalchemy import Table
+
+    from reports import Report
+
+__all__ = ["CATEGORIES", "METRICS", "Metric", "MetricValue", "metric", "values"]
+
+MetricValue: TypeAlias = int | float | None
+Worse: TypeAlias = Literal["higher", "lower", "neither"]
+
+#: Names of ``memory_category``, in PopVision's order.
+CATEGORIES = (
+    "variable",
+    "constant",
+    "message",
+    "hostExchangePacketHeader",
+    "globalExchangePacketHeader",
+    "stack",
+    "vertexInstanceState",
+    "copyDescriptor",
+    "vectorListDescriptor",
+    "vertexFieldData",
+    "controlTable",
+    "controlId",
+    "controlCode",
+    "vertexCode",
+    "internalExchangeCode",
+    "hostExchangeCode",
+    "globalExchangeCode",
+    "instrumentationResults",
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a report.
+
+    ``compute`` returns None when the report does not hold it, such as cycles of a report without
+    a run. ``is_measured`` says that it comes from runs, and so may depend on their data.
+    """
+
+    name: str
+    unit: str
+    definition: str
+    worse: Worse
+    compute: Callable[[Report], MetricValue]
+    is_measured: bool = False
+
+
+def values(report: Report) -> dict[str, MetricValue]:
+    """Return every metric of a report by name, in the order of the catalogue."""
+    return {name: each.compute(report) for name, each in METRICS.items()}
+
+
+def metric(name: str) -> Metric:
+    """Return a metric of the catalogue.
+
+    Raises
+    ------
+    BadQuestion
+        When there is none of that name; the message names the nearest.
+    """
+    from difflib import get_close_matches
+
+    from analyser.errors import BadQuestion
+
+    if name in METRICS:
+        return METRICS[name]
+    near = get_close_matches(name, METRICS, n=1, cutoff=0.0)
+    raise BadQuestion(f"metric {name!r} is not known; the nearest is {near[0]!r}")
+
+
+def _total_cycles(report: Report) -> MetricValue:
+    """Return the time of all runs."""
+    ran = execution(report)
+    return ran.total_cycles if ran.n_runs else None
+
+
+def _phase_cycles(phase: str, report: Report) -> MetricValue:
+    """Return the time of one phase on the critical path."""
+    ran = execution(report)
+    return ran.phase_cycles[phase] if ran.n_runs else None
+
+
+@remembered
+def _weights(report: Report) -> NDArray[np.int64]:
+    """Return how many times each row of ``step_cost`` was executed."""
+    cost = costs(report).column
+    return execution(report).executions[cost["ipu_id"], cost["step_id"]]
+
+
+def _executed_sum(column: str, report: Report) -> MetricValue:
+    """Return a column of ``step_cost`` summed over all executions."""
+    if not execution(report).n_runs:
+        return None
+    return int((_weights(report) * costs(report).column[column]).sum())
+
+
+def _busy_cycles(report: Report) -> tuple[int, int]:
+    """Return busy tile cycles of compute, and what they were if all tiles took the maximum."""
+    cost, all_steps, machine = costs(report).column, steps(report), target(report)
+    is_compute = all_steps.phase[cost["step_id"]] == PHASES.index("compute")
+    weights = _weights(report)[is_compute]
+    busy = (weights * cost["total_tile_cycles"][is_compute]).sum()
+    offered = (weights * cost["max_tile_cycles"][is_compute]).sum() * machine.tiles_per_ipu
+    return int(busy), int(offered)
+
+
+def _parallel_efficiency(report: Report) -> MetricValue:
+    """Return the share of all tiles' time that they compute."""
+    ran = execution(report)
+    offered = ran.total_cycles * target(report).n_tiles
+    return _busy_cycles(report)[0] / offered if offered else None
+
+
+def _tile_balance(report: Report) -> MetricValue:
+    """Return mean over maximum of tiles' compute cycles."""
+    if not execution(report).n_runs:
+        return None
+    busy, offered = _busy_cycles(report)
+    return busy / offered if offered else None
+
+
+@remembered
+def _tile_rows(report: Report) -> NDArray[np.int64]:
+    """Return memory.tile as a whole, shape (4, n_tiles), bytes; empty if not there."""
+    rows: NDArray[np.int64] = report.array("memory.tile").read()
+    return rows
+
+
+def _tile_memory(row: int, combine: str, report: Report) -> MetricValue:
+    """Return the sum or the largest of a row of memory.tile."""
+    rows = _tile_rows(report)
+    if not rows.shape[0]:
+        return None
+    return int(rows[row].sum() if combine == "sum" else rows[row].max())
+
+
+def _tiles_over_capacity(report: Report) -> MetricValue:
+    """Return how many tiles do not fit."""
+    rows = _tile_rows(report)
+    if not rows.shape[0]:
+        return None
+    return int((rows[0] > target(report).bytes_per_tile).sum())
+
+
+def _peak_not_always_live(report: Report) -> MetricValue:
+    """Return the worst step's not-always-live bytes."""
+    column = schema.liveness_step.c.not_always_live_bytes
+    answer: MetricValue = report.fetch(select(func.max(column)))[0][0]
+    return answer
+
+
+@remembered
+def _category_bytes(report: Report) -> dict[str, int]:
+    """Return the bytes of every category that the report holds."""
+    table = schema.memory_category
+    return dict(report.fetch(select(table.c.name, table.c.total_bytes)))
+
+
+def _category(name: str, report: Report) -> MetricValue:
+    """Return the bytes of a category; None when nothing was compiled."""
+    held = _category_bytes(report)
+    return held.get(name, 0) if held else None
+
+
+def _exchange_code(report: Report) -> MetricValue:
+    """Return the bytes of all code of exchanges."""
+    held = _category_bytes(report)
+    names = ("internalExchangeCode", "hostExchangeCode", "globalExchangeCode")
+    return sum(held.get(name, 0) for name in names) if held else None
+
+
+def _count(table: Table, report: Report) -> MetricValue:
+    """Return the number of rows of a table."""
+    answer: MetricValue = report.fetch(select(func.count()).select_from(table))[0][0]
+    return answer
+
+
+def _column_sum(table: Table, column: str, report: Report) -> MetricValue:
+    """Return a column of a table, summed."""
+    answer: MetricValue = report.fetch(select(func.coalesce(func.sum(table.c[column]), 0)))[0][0]
+    return answer
+
+
+_PHASE_WORDS = {
+    "compute": "vertices compute",
+    "exchange": "tiles exchange data within their IPU",
+    "global_exchange": "IPUs exchange data",
+    "sync": "tiles wait for each other to begin an exchange",
+    "stream_copy": "data moves from and to the host",
+    "other": "none of these happens, or a step of another kind runs",
+}
+
+
+def _cycle_metrics() -> list[Metric]:
+    """Return the metrics of time."""
+    total = Metric(
+        "cycles.total",
+        "cycles",
+        "Largest over IPUs of a run's cycles, summed over the recorded runs",
+        "higher",
+        _total_cycles,
+        is_measured=True,
+    )
+    phases = [
+        Metric(
+            f"cycles.{phase}",
+            "cycles",
+            f"Time in which {_PHASE_WORDS[phase]}, on the IPU that takes longest in each run,"
+            " summed over the recorded runs; the phases add up to cycles.total",
+            "higher",
+            partial(_phase_cycles, phase),
+            is_measured=True,
+        )
+        for phase in PHASES
+    ]
+    efficiency = Metric(
+        "parallel.efficiency",
+        "ratio",
+        "Cycles in which tiles compute, summed over tiles, as a share of all tiles' cycles"
+        " (cycles.total times the number of tiles)",
+        "lower",
+        _parallel_efficiency,
+        is_measured=True,
+    )
+    balance = Metric(
+        "tile.balance",
+        "ratio",
+        "Mean over maximum of the cycles of an IPU's tiles in a compute step, weighted by the"
+        " maximum, over all executions",
+        "lower",
+        _tile_balance,
+        is_measured=True,
+    )
+    return [total, *phases, efficiency, balance]
+
+
+def _tile_metric(name: str, definition: str, row: int, combine: str) -> Metric:
+    """Return a metric over a row of memory.tile."""
+    return Metric(name, "bytes", definition, "higher", partial(_tile_memory, row, combine))
+
+
+def _memory_metrics() -> list[Metric]:
+    """Return the metrics of memory."""
+    metrics = [
+        _tile_metric("memory.total", "Memory of all tiles, gaps between parts included", 0, "sum"),
+        _tile_metric("memory.total_excluding_gaps", "Memory of all tiles, gaps left out", 1, "sum"),
+        _tile_metric("memory.max_tile", "Memory of the fullest tile, gaps included", 0, "max"),
+        _tile_metric(
+            "memory.max_tile_excluding_gaps", "Memory of the fullest tile, gaps left out", 1, "max"
+        ),
+        Metric(
+            "memory.tiles_over_capacity",
+            "tiles",
+            "Tiles that need more memory than they have",
+            "higher",
+            _tiles_over_capacity,
+        ),
+        _tile_metric(
+            "memory.always_live", "Memory that is live at every step, over all tiles", 2, "sum"
+        ),
+        Metric(
+            "memory.peak_not_always_live",
+            "bytes",
+            "Memory of all tiles that is live but not always, at the step where it is largest",
+            "higher",
+            _peak_not_always_live,
+        ),
+        Metric(
+            "memory.vertex_code",
+            "bytes",
+            "Code of vertices, once per codelet and tile, over all tiles",
+            "higher",
+            partial(_category, "vertexCode"),
+        ),
+        Metric(
+            "memory.exchange_code",
+            "bytes",
+            "Code of internal, host and global exchanges over all tiles",
+            "higher",
+            _exchange_code,
+        ),
+    ]
+    by_category = [
+        Metric(
+            f"memory.category.{name}",
+            "bytes",
+            f"Memory of category {name} over all tiles",
+            "higher",
+            partial(_category, name),
+        )
+        for name in CATEGORIES
+    ]
+    return metrics + by_category
+
+
+def _traffic_metrics() -> list[Metric]:
+    """Return the metrics of traffic and work, all summed over executions."""
+    rows: list[tuple[str, str, str, str, Worse]] = [
+        (
+            "exchange.bytes",
+            "bytes",
+            "Bytes that tiles send, a multicast counted once, over all executions",
+            "total_sent_bytes",
+            "higher",
+        ),
+        (
+            "exchange.link_bytes",
+            "bytes",
+            "Bytes that IPUs send to other IPUs, over all executions",
+            "link_out_bytes",
+            "higher",
+        ),
+        (
+            "host.bytes_in",
+            "bytes",
+            "Bytes from the host, over all executions",
+            "host_in_bytes",
+            "higher",
+        ),
+        (
+            "host.bytes_out",
+            "bytes",
+            "Bytes to the host, over all executions",
+            "host_out_bytes",
+            "higher",
+        ),
+        (
+            "flops.total",
+            "flops",
+            "Useful floating-point operations over all executions",
+            "flops",
+            "neither",
+        ),
+    ]
+    return [
+        Metric(name, unit, definition, worse, partial(_executed_sum, column), is_measured=True)
+        for name, unit, definition, column, worse in rows
+    ]
+
+
+def _graph_metrics() -> list[Metric]:
+    """Return the metrics of the graph and its program."""
+    sets = schema.compute_set
+    rows: list[tuple[str, str, Callable[[Report], MetricValue]]] = [
+        ("vertices", "Vertices of all compute sets", partial(_column_sum, sets, "n_vertices")),
+        (
+            "edges",
+            "Regions of variables that vertices are connected to",
+            partial(_column_sum, sets, "n_edges"),
+        ),
+        ("compute_sets", "Compute sets", partial(_count, sets)),
+        (
+            "variables",
+            "Variables, message buffers of exchanges included",
+            partial(_count, schema.variable),
+        ),
+        ("steps", "Steps of the flattened program", partial(_count, schema.step)),
+    ]
+    return [
+        Metric(f"graph.{name}", "", definition, "neither", compute)
+        for name, definition, compute in rows
+    ]
+
+
+#: Every metric by name.
+METRICS: dict[str, Metric] = {
+    each.name: each
+    for each in (
+        *_cycle_metrics(),
+        *_memory_metrics(),
+        *_traffic_metrics(),
+        *_graph_metrics(),
+    )
+}

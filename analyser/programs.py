@@ -1,0 +1,349 @@
+"""The program tree: roots, children, details of a node, search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from analyser.errors import BadQuestion
+from analyser.execution import costs, execution, phase_of
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = [
+    "ComputeSetVertices",
+    "DebugContext",
+    "NodeCost",
+    "ProgramDetails",
+    "ProgramMatch",
+    "ProgramNode",
+    "ProgramSearch",
+    "ancestors",
+    "children",
+    "node",
+    "roots",
+    "search",
+]
+
+#: A tree deeper than this is not one that a compiler makes.
+_MAX_DEPTH = 10_000
+
+
+@dataclass(frozen=True)
+class ProgramNode:
+    """A program of the tree.
+
+    ``phase`` groups kinds as pages colour them: a member of ``execution.PHASES``, or ``control``
+    for programs that only contain others.
+    """
+
+    program_id: int
+    parent_id: int | None
+    position: int
+    root_kind: str
+    root_index: int
+    kind: str
+    name: str
+    n_children: int
+    repeat_count: int
+    n_tiles: int
+    code_bytes: int
+    step_id: int | None
+    compute_set_id: int | None
+    debug_context_id: int | None
+
+    @property
+    def label(self) -> str:
+        """PopVision's label, ``Kind (name)``; the kind alone for a nameless program."""
+        return f"{self.kind} ({self.name})" if self.name else self.kind
+
+    @property
+    def phase(self) -> str:
+        """What it counts as in time; ``control`` for programs that hold others."""
+        return phase_of(self.kind) if self.step_id is not None else "control"
+
+
+@dataclass(frozen=True)
+class NodeCost:
+    """What one execution of a leaf costs on one IPU, and how often it ran there in all runs."""
+
+    ipu_id: int
+    cycles: int
+    n_active_tiles: int
+    max_tile_cycles: int
+    total_tile_cycles: int
+    sent_bytes: int
+    received_bytes: int
+    host_in_bytes: int
+    host_out_bytes: int
+    flops: int
+    n_executions: int
+
+
+@dataclass(frozen=True)
+class ComputeSetVertices:
+    """One codelet of a compute set; cycles are those of a vertex's context or supervisor."""
+
+    vertex_type: str
+    kind: str
+    n_vertices: int
+    n_tiles: int
+    code_bytes: int
+    state_bytes: int
+    max_cycles: int
+    total_cycles: int
+    flops: int
+    is_data_dependent: bool
+
+
+@dataclass(frozen=True)
+class DebugContext:
+    """Who asked for a program; ``detail`` is the call's arguments as JSON."""
+
+    layer: str
+    name: str
+    operation: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class ProgramDetails:
+    """A node with where it stands and what it costs; ``path`` leads from the root to its parent.
+
+    ``debug_contexts`` leads from the innermost context outwards.
+    """
+
+    node: ProgramNode
+    path: tuple[ProgramNode, ...]
+    costs: tuple[NodeCost, ...]
+    compute_set_name: str | None
+    vertices: tuple[ComputeSetVertices, ...]
+    debug_contexts: tuple[DebugContext, ...]
+
+
+@dataclass(frozen=True)
+class ProgramMatch:
+    """A node found; ``ancestors`` are the ids to open, from the root to its parent."""
+
+    node: ProgramNode
+    ancestors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ProgramSearch:
+    """The first matches in program order, and how many there are in all."""
+
+    matches: tuple[ProgramMatch, ...]
+    n_matches: int
+
+
+_COLUMNS = [schema.program.c[name] for name in ProgramNode.__dataclass_fields__]
+
+
+def roots(report: Report) -> tuple[ProgramNode, ...]:
+    """Return the control programs, then the functions, each list in order of its numbers."""
+    table = schema.program
+    rows = report.fetch(
+        select(*_COLUMNS)
+        .where(table.c.parent_id.is_(None))
+        .order_by(table.c.root_kind, table.c.root_index, table.c.position, table.c.program_id)
+    )
+    return tuple(ProgramNode(*row) for row in rows)
+
+
+def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
+    """Return the children of a program in order; none for a leaf.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such program.
+    """
+    _find(report, program_id)
+    ids = _tree(report)[1].get(program_id, ())
+    return _nodes(report, ids)
+
+
+def node(report: Report, program_id: int) -> ProgramDetails:
+    """Return a program with its path, its cost on each IPU and the codelets it runs.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such program.
+    """
+    found = _find(report, program_id)
+    name, vertices = _compute_set(report, found.compute_set_id)
+    return ProgramDetails(
+        found,
+        _nodes(report, ancestors(report, program_id)),
+        _costs(report, found.step_id),
+        name,
+        vertices,
+        _debug_contexts(report, found.debug_context_id),
+    )
+
+
+def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
+    """Return the programs around one, from the root to its parent.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such program.
+    """
+    parents = _tree(report)[0]
+    if program_id not in parents:
+        raise _no_such(report, program_id)
+    chain: list[int] = []
+    parent = parents[program_id]
+    while parent is not None and len(chain) < _MAX_DEPTH:
+        chain.append(parent)
+        parent = parents.get(parent)
+    return tuple(reversed(chain))
+
+
+def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
+    """Return programs whose name or kind contains a text, whatever its case."""
+    if not text:
+        return ProgramSearch((), 0)
+    table = schema.program
+    # SQLite folds ASCII only, so other letters are found as they are written.
+    wanted = "".join(each.lower() if each.isascii() else each for each in text)
+    has_text = func.lower(table.c.kind + " (" + table.c.name + ")").contains(
+        wanted, autoescape=True
+    )
+    n_matches = int(report.fetch(select(func.count()).select_from(table).where(has_text))[0][0])
+    rows = report.fetch(
+        select(*_COLUMNS).where(has_text).order_by(table.c.program_id).limit(max(limit, 0))
+    )
+    found = [ProgramNode(*row) for row in rows]
+    return ProgramSearch(
+        tuple(ProgramMatch(each, ancestors(report, each.program_id)) for each in found), n_matches
+    )
+
+
+@remembered
+def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
+    """Return the parent of every program, and the ids of the children of those that have some."""
+    table = schema.program
+    rows = report.fetch(
+        select(table.c.program_id, table.c.parent_id).order_by(table.c.position, table.c.program_id)
+    )
+    parents = dict(rows)
+    below: dict[int, list[int]] = {}
+    for program_id, parent_id in rows:
+        if parent_id is not None:
+            below.setdefault(parent_id, []).append(program_id)
+    return parents, {parent: tuple(ids) for parent, ids in below.items()}
+
+
+#: Ids in one statement; SQLite takes many more, a report's limits may not.
+_IDS_AT_A_TIME = 500
+
+
+def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
+    """Return programs by id, in the order asked for."""
+    found: dict[int, ProgramNode] = {}
+    for first in range(0, len(ids), _IDS_AT_A_TIME):
+        part = ids[first : first + _IDS_AT_A_TIME]
+        statement = select(*_COLUMNS).where(schema.program.c.program_id.in_(part))
+        found |= {row[0]: ProgramNode(*row) for row in report.fetch(statement)}
+    return tuple(found[each] for each in ids)
+
+
+def _find(report: Report, program_id: int) -> ProgramNode:
+    """Return one program."""
+    rows = report.fetch(select(*_COLUMNS).where(schema.program.c.program_id == program_id))
+    if not rows:
+        raise _no_such(report, program_id)
+    return ProgramNode(*rows[0])
+
+
+def _no_such(report: Report, program_id: int) -> BadQuestion:
+    """Return the error for a program that is not there."""
+    n_programs = len(_tree(report)[0])
+    if not n_programs:
+        return BadQuestion("this report has no programs; it was written without a graph profile")
+    return BadQuestion(f"program {program_id} is not there; this report has {n_programs} programs")
+
+
+def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
+    """Return the cost of a step on each IPU."""
+    if step_id is None:
+        return ()
+    cost = costs(report).column
+    executions = execution(report).executions
+    answer = []
+    for row in (cost["step_id"] == step_id).nonzero()[0]:
+        value = {name: int(values[row]) for name, values in cost.items()}
+        answer.append(
+            NodeCost(
+                value["ipu_id"],
+                value["cycles"],
+                value["n_active_tiles"],
+                value["max_tile_cycles"],
+                value["total_tile_cycles"],
+                value["total_sent_bytes"],
+                value["total_received_bytes"],
+                value["host_in_bytes"],
+                value["host_out_bytes"],
+                value["flops"],
+                int(executions[value["ipu_id"], step_id]),
+            )
+        )
+    return tuple(sorted(answer, key=lambda each: each.ipu_id))
+
+
+def _compute_set(
+    report: Report, compute_set_id: int | None
+) -> tuple[str | None, tuple[ComputeSetVertices, ...]]:
+    """Return the name of a compute set and its codelets, slowest first."""
+    if compute_set_id is None:
+        return None, ()
+    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
+    names = report.fetch(select(sets.c.name).where(sets.c.compute_set_id == compute_set_id))
+    rows = report.fetch(
+        select(
+            types.c.name,
+            types.c.kind,
+            used.c.n_vertices,
+            used.c.n_tiles,
+            types.c.code_bytes,
+            used.c.state_bytes,
+            used.c.max_cycles,
+            used.c.total_cycles,
+            used.c.flops,
+            types.c.is_data_dependent,
+        )
+        .select_from(used.join(types, used.c.vertex_type_id == types.c.vertex_type_id))
+        .where(used.c.compute_set_id == compute_set_id)
+        .order_by(used.c.max_cycles.desc(), types.c.name)
+    )
+    return (
+        names[0][0] if names else None,
+        tuple(ComputeSetVertices(*row) for row in rows),
+    )
+
+
+def _debug_contexts(report: Report, context_id: int | None) -> tuple[DebugContext, ...]:
+    """Return a debug context and those around it, innermost first."""
+    table = schema.debug_context
+    chain: list[DebugContext] = []
+    while context_id is not None and len(chain) < 100:
+        rows = report.fetch(
+            select(
+                table.c.parent_id, table.c.layer, table.c.name, table.c.operation, table.c.detail
+            ).where(table.c.debug_context_id == context_id)
+        )
+        if not rows:
+            break
+        context_id = rows[0][0]
+        chain.append(DebugContext(*rows[0][1:]))
+    return tuple(chain)

@@ -1,0 +1,126 @@
+"""Numbers as people read them; the exact value is always available beside.
+
+Every page and command writes quantities through this module, so they cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "MISSING",
+    "BytesStyle",
+    "format_bytes",
+    "format_change",
+    "format_count",
+    "format_cycles",
+    "format_exact",
+    "format_percent",
+    "format_seconds",
+    "format_value",
+]
+
+#: ``binary`` uses multiples of 1024 (KiB), ``si`` of 1000 (kB), ``bytes`` none.
+BytesStyle = Literal["binary", "si", "bytes"]
+#: What stands where there is no value.
+MISSING = "–"
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_SI = ("B", "kB", "MB", "GB", "TB", "PB")
+_UNIT_WORDS = {"bytes": "B", "hertz": "Hz", "seconds": "s"}
+
+
+def format_bytes(n_bytes: int | None, style: BytesStyle = "binary") -> str:
+    """Return an amount of memory with a unit that keeps four digits, such as ``624.0 KiB``."""
+    if n_bytes is None:
+        return MISSING
+    if style == "bytes":
+        return f"{n_bytes:,} B"
+    step, units = (1024, _BINARY) if style == "binary" else (1000, _SI)
+    amount, rank = float(n_bytes), 0
+    # The tenth is what is shown: 1023.96 KiB would be written 1,024.0 KiB.
+    while abs(round(amount, 1)) >= step and rank < len(units) - 1:
+        amount, rank = amount / step, rank + 1
+    return f"{n_bytes:,} B" if rank == 0 else f"{amount:,.1f} {units[rank]}"
+
+
+def format_cycles(n_cycles: int | None) -> str:
+    """Return cycles with thousands separated, such as ``1,211,970 cycles``."""
+    if n_cycles is None:
+        return MISSING
+    return f"{n_cycles:,} cycle{'' if abs(n_cycles) == 1 else 's'}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """Return a duration with a unit that keeps three digits, such as ``911 µs``."""
+    if seconds is None:
+        return MISSING
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")):
+        if abs(seconds) * factor >= 1:
+            return f"{seconds * factor:,.4g} {unit}"
+    return f"{seconds * 1e9:,.4g} ns"
+
+
+def format_count(number: float | None) -> str:
+    """Return a number with thousands separated."""
+    if number is None:
+        return MISSING
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.4g}"
+
+
+def format_percent(percent: float | None, *, is_signed: bool = False) -> str:
+    """Return a percentage such as ``+1.25 %``; tiny ones are not written as zero."""
+    if percent is None:
+        return MISSING
+    sign = "+" if is_signed else ""
+    if percent and abs(percent) < 0.01:
+        return f"{percent:{sign}.1e} %"
+    return f"{percent:{sign},.2f} %"
+
+
+def format_value(value: object, unit: str, style: BytesStyle = "binary") -> str:
+    """Return a value of any unit of the metric catalogue as text for people."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and unit == "bytes":
+        return format_bytes(value, style)
+    if isinstance(value, int) and unit == "cycles":
+        return format_cycles(value)
+    if isinstance(value, int | float):
+        return _format_number(value, unit)
+    return str(value)
+
+
+def _format_number(value: float, unit: str) -> str:
+    """Return a number that is neither bytes nor cycles."""
+    if unit == "ratio":
+        return format_percent(value * 100)
+    if unit == "seconds":
+        return format_seconds(value)
+    if unit == "hertz":
+        return f"{value / 1e9:,.4g} GHz" if value >= 1e9 else f"{value / 1e6:,.4g} MHz"
+    return f"{format_count(value)} {unit}".rstrip()
+
+
+def format_exact(value: object, unit: str) -> str:
+    """Return a value unrounded with its unit, such as ``638,976 B``."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return format_value(value, unit)
+    number = f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return f"{number} {_UNIT_WORDS.get(unit, '' if unit == 'ratio' else unit)}".rstrip()
+
+
+def format_change(delta: float | None, unit: str, style: BytesStyle = "binary") -> str:
+    """Return a difference with its sign, such as ``+1.0 KiB``; zero is written ``0``."""
+    if delta is None:
+        return MISSING
+    if delta == 0:
+        return "0"
+    if unit == "ratio":
+        return f"{delta * 100:+,.2f} points"
+    text = format_value(delta, unit, style)
+    return text if delta < 0 else f"+{text}"

@@ -1,0 +1,48 @@
+"""Answers that are kept as long as their report is open: most questions share a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["remembered"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Answers kept per report and function; the oldest goes first.
+KEPT_ANSWERS = 16
+
+
+def remembered(
+    function: Callable[Concatenate[Report, P], R],
+) -> Callable[Concatenate[Report, P], R]:
+    """Keep the answers of a pure function per report; arguments must be hashable.
+
+    The answer is shared, so functions decorated with this return frozen values and read-only
+    arrays.
+    """
+    answers: WeakKeyDictionary[Any, dict[Hashable, R]] = WeakKeyDictionary()
+    lock = RLock()
+
+    @wraps(function)
+    def ask(report: Report, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        key = (args, tuple(sorted(kwargs.items())))
+        with lock:
+            kept = answers.setdefault(report, {})
+            if key in kept:
+                return kept[key]
+        answer = function(report, *args, **kwargs)
+        with lock:
+            while len(kept) >= KEPT_ANSWERS:
+                del kept[next(iter(kept))]
+            kept[key] = answer
+        return answer
+
+    return ask

@@ -1,0 +1,283 @@
+"""The summary of a report: rows of label and value that pages and commands show alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from analyser.execution import PHASES, execution
+from analyser.machine import Target, target
+from analyser.metrics import METRICS
+from analyser.quantities import BytesStyle, format_exact, format_value
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["Notice", "OptionRow", "Plan", "Row", "Summary", "plans", "summarise"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A labelled value: ``value`` is raw in ``unit``, ``text`` for people, ``exact`` unrounded.
+
+    ``key`` is stable and carries the unit; it names the row in JSON.
+    """
+
+    key: str
+    label: str
+    value: object
+    unit: str
+    text: str
+    exact: str
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """An option in effect and where it came from."""
+
+    name: str
+    value: str
+    origin: str
+    has_effect: bool
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What the engine had to tell; ``severity`` is info, warning or error."""
+
+    severity: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an operation was split over tiles; JSON texts are as the engine wrote them."""
+
+    name: str
+    operation: str
+    split: str
+    n_tiles: int
+    tile_balance: float
+    predicted_cycles: int
+    predicted: str
+    temporary_bytes: int
+    bound: str
+    runner_up: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report is about, in rows; ``is_complete`` is False for a killed or running engine."""
+
+    path: str
+    is_complete: bool
+    milestones: tuple[str, ...]
+    target: tuple[Row, ...]
+    graph: tuple[Row, ...]
+    memory: tuple[Row, ...]
+    execution: tuple[Row, ...]
+    provenance: tuple[Row, ...]
+    options: tuple[OptionRow, ...]
+    notices: tuple[Notice, ...]
+
+    @property
+    def sections(self) -> dict[str, tuple[Row, ...]]:
+        """The sections of rows by title, in the order they are shown."""
+        return {
+            "Target": self.target,
+            "Graph": self.graph,
+            "Memory": self.memory,
+            "Execution": self.execution,
+            "Provenance": self.provenance,
+        }
+
+
+@remembered
+def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
+    """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
+    has_target = bool(report.fetch(select(schema.target.c.target_id)))
+    return Summary(
+        str(report.path),
+        report.is_complete,
+        tuple(report.milestones),
+        _target_rows(target(report), style) if has_target else (),
+        _metric_rows(report, _GRAPH_ROWS, style),
+        _memory_rows(report, style) if has_target else (),
+        _execution_rows(report, style) if has_target else (),
+        _provenance_rows(report),
+        _options(report),
+        _notices(report),
+    )
+
+
+def _row(key: str, label: str, value: object, unit: str, style: BytesStyle) -> Row:
+    """Return a row whose key carries the unit."""
+    suffix = {"bytes": "_bytes", "cycles": "_cycles", "seconds": "_s", "hertz": "_hz"}.get(unit, "")
+    key = key if not suffix or key.endswith(suffix) else f"{key}{suffix}"
+    return Row(key, label, value, unit, format_value(value, unit, style), format_exact(value, unit))
+
+
+def _target_rows(machine: Target, style: BytesStyle) -> tuple[Row, ...]:
+    """Return the rows of the machine, as PopVision orders them."""
+    rows: list[tuple[str, str, object, str]] = [
+        ("target_type", "Type", machine.target_type, ""),
+        ("name", "Name", machine.name, ""),
+        ("architecture", "Architecture", machine.architecture, ""),
+        ("parameter_set", "Parameter set", machine.parameter_set, ""),
+        ("tiles_per_ipu", "Tiles per IPU", machine.tiles_per_ipu, ""),
+    ]
+    if machine.n_replicas > 1:
+        rows += [
+            ("ipus_per_replica", "IPUs per replica", machine.n_ipus, ""),
+            ("n_replicas", "Replicas", machine.n_replicas, ""),
+        ]
+    n_ipus, tiles_memory = machine.n_ipus * machine.n_replicas, machine.bytes_per_tile
+    ipu_bytes = machine.tiles_per_ipu * tiles_memory
+    rows += [
+        ("n_tiles", "Total tiles", n_ipus * machine.tiles_per_ipu, ""),
+        ("n_ipus", "Total IPUs", n_ipus, ""),
+        ("tile_memory", "Memory per tile", tiles_memory, "bytes"),
+        ("ipu_memory", "Memory per IPU", ipu_bytes, "bytes"),
+    ]
+    if machine.n_replicas > 1:
+        rows.append(("replica_memory", "Memory per replica", ipu_bytes * machine.n_ipus, "bytes"))
+    rows += [
+        ("total_memory", "Total memory", ipu_bytes * n_ipus, "bytes"),
+        ("clock", "Tile clock", machine.clock_hz, "hertz"),
+    ]
+    return tuple(_row(*row, style) for row in rows)
+
+
+#: Metric, label.
+_GRAPH_ROWS = (
+    ("graph.compute_sets", "Compute sets"),
+    ("graph.edges", "Edges"),
+    ("graph.variables", "Variables"),
+    ("graph.vertices", "Vertices"),
+    ("graph.steps", "Program steps"),
+)
+_MEMORY_ROWS = (
+    ("memory.total", "Total, including gaps"),
+    ("memory.total_excluding_gaps", "Total, excluding gaps"),
+    ("memory.max_tile", "Fullest tile, including gaps"),
+    ("memory.max_tile_excluding_gaps", "Fullest tile, excluding gaps"),
+    ("memory.tiles_over_capacity", "Tiles over capacity"),
+    ("memory.always_live", "Always live"),
+    ("memory.peak_not_always_live", "Not always live, at the worst step"),
+    ("memory.vertex_code", "Vertex code"),
+    ("memory.exchange_code", "Exchange code"),
+)
+_TRAFFIC_ROWS = (
+    ("parallel.efficiency", "Parallel efficiency"),
+    ("tile.balance", "Tile balance"),
+    ("exchange.bytes", "Exchanged"),
+    ("exchange.link_bytes", "Between IPUs"),
+    ("host.bytes_in", "From the host"),
+    ("host.bytes_out", "To the host"),
+    ("flops.total", "Floating-point operations"),
+)
+_PHASE_LABELS = {
+    "compute": "Compute",
+    "exchange": "Exchange",
+    "global_exchange": "Exchange between IPUs",
+    "sync": "Sync",
+    "stream_copy": "Stream copy",
+    "other": "Other",
+}
+
+
+def _metric_rows(
+    report: Report, wanted: tuple[tuple[str, str], ...], style: BytesStyle
+) -> tuple[Row, ...]:
+    """Return rows of the metric catalogue; their keys are the metrics' names with their unit."""
+    rows = []
+    for name, label in wanted:
+        metric = METRICS[name]
+        key = name.partition(".")[2] if name.startswith(("graph.", "memory.")) else name
+        value = metric.compute(report)
+        rows.append(_row(key.replace(".", "_"), label, value, metric.unit, style))
+    return tuple(rows)
+
+
+def _memory_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
+    """Return the rows of memory, with the share of the fullest tile."""
+    rows = _metric_rows(report, _MEMORY_ROWS, style)
+    largest = METRICS["memory.max_tile"].compute(report)
+    share = None if largest is None else largest / target(report).bytes_per_tile
+    return (
+        *rows[:4],
+        _row("max_tile_share", "Fullest tile, of its capacity", share, "ratio", style),
+        *rows[4:],
+    )
+
+
+def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
+    """Return the rows of time; only the number of runs when there was none."""
+    ran = execution(report)
+    rows = [_row("n_runs", "Recorded runs", ran.n_runs, "", style)]
+    if not ran.n_runs:
+        return tuple(rows)
+    total = ran.total_cycles
+    rows += [
+        _row("total", "Cycles", total, "cycles", style),
+        _row("simulated", "Time on the machine", total / target(report).clock_hz, "seconds", style),
+    ]
+    for phase in PHASES:
+        cycles = ran.phase_cycles[phase]
+        row = _row(phase, _PHASE_LABELS[phase], cycles, "cycles", style)
+        share = f" ({cycles / total:.1%})" if total else ""
+        rows.append(Row(row.key, row.label, cycles, row.unit, row.text + share, row.exact))
+    rows += _metric_rows(report, _TRAFFIC_ROWS, style)
+    rows.append(
+        _row("is_data_dependent", "Cycles depend on the data", ran.is_data_dependent, "", style)
+    )
+    return tuple(rows)
+
+
+def _provenance_rows(report: Report) -> tuple[Row, ...]:
+    """Return where the report comes from."""
+    table = schema.provenance
+    rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
+    return tuple(
+        Row(key, _sentence_case(key), value, "", str(value), str(value)) for key, value in rows
+    )
+
+
+def _sentence_case(key: str) -> str:
+    """Return a key as a label: ``model_sha256`` becomes ``Model sha256``."""
+    words = key.removeprefix("wall_").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _options(report: Report) -> tuple[OptionRow, ...]:
+    """Return the options in effect by name."""
+    table = schema.engine_option
+    rows = report.fetch(
+        select(table.c.name, table.c.value, table.c.origin, table.c.has_effect).order_by(
+            table.c.name
+        )
+    )
+    return tuple(
+        OptionRow(name, value, origin, bool(has_effect)) for name, value, origin, has_effect in rows
+    )
+
+
+def _notices(report: Report) -> tuple[Notice, ...]:
+    """Return what the engine had to tell, in its order."""
+    table = schema.notice
+    rows = report.fetch(
+        select(table.c.severity, table.c.code, table.c.message).order_by(table.c.notice_id)
+    )
+    return tuple(Notice(*row) for row in rows)
+
+
+def plans(report: Report) -> tuple[Plan, ...]:
+    """Return how convolutions and products were split, those that take longest first."""
+    columns = [schema.plan.c[name] for name in Plan.__dataclass_fields__]
+    order = (schema.plan.c.predicted_cycles.desc(), schema.plan.c.plan_id)
+    return tuple(Plan(*row) for row in report.fetch(select(*columns).order_by(*order)))
