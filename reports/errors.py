@@ -5,6 +5,7 @@ ReportError                 report: base of all
 ├── NotAReport              not_a_report: empty, text, or another program's file
 ├── UnsupportedSchema       unsupported_schema: another version's file
 ├── DamagedReport           damaged_report: hashes or structure do not agree
+├── QueryTooLong            query_too_long: a question to the file took more than its time
 ├── ReportInUse             report_in_use: another engine is writing in that directory
 └── ReportNotWritable       report_not_writable: no permission, no space
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 __all__ = [
     "DamagedReport",
     "NotAReport",
+    "QueryTooLong",
     "ReportError",
     "ReportInUse",
     "ReportNotFound",
@@ -54,6 +56,12 @@ class DamagedReport(ReportError):
     """The content does not agree with its hashes or structure."""
 
     code = "damaged_report"
+
+
+class QueryTooLong(ReportError):
+    """A single statement took more than its time and was stopped."""
+
+    code = "query_too_long"
 
 
 class ReportInUse(ReportError):

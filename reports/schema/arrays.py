@@ -66,7 +66,8 @@ ARRAYS: dict[str, ArraySpec] = {
             "cycles.pattern",
             "ipu_tiles",
             "cycles",
-            "Busy cycles of every tile of an IPU in a step; a row per distinct pattern, row 0 zeros",
+            "Busy cycles of every tile of an IPU in a step; a row per distinct pattern, row 0"
+            " zeros",
         ),
         ArraySpec("lifetime.variable_id", "<i4", "one", "", "Variable; sorted by start step"),
         ArraySpec("lifetime.start_step", "<i4", "one", "step", "First liveness step it is live at"),

@@ -32,7 +32,7 @@ array_chunk = Table(
     column("digest", LargeBinary, "Digest of the packed values, which names the chunk (chunk)"),
     column("minimum", Integer, "Smallest value, in the array's unit"),
     column("maximum", Integer, "Largest value, in the array's unit"),
-    column("total", Integer, "Sum of the values, in the array's unit"),
+    column("total", Integer, "Sum of the values, in the array's unit; at most what 64 bits hold"),
     UniqueConstraint("array_id", "row_start", "column_start"),
     comment="Which chunk holds which rectangle of an array, with its summary",
 )

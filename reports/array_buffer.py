@@ -1,0 +1,89 @@
+"""What the writer holds of one packed array until there is enough for a chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import numpy as np
+
+from reports.schema import ArraySpec
+
+__all__ = ["ArrayBuffer"]
+
+
+class ArrayBuffer:
+    """Rows appended to one array, handed out as blocks of the height of a chunk."""
+
+    def __init__(self, spec: ArraySpec, array_id: int) -> None:
+        self.spec = spec
+        self.array_id = array_id
+        self.n_columns = 1 if spec.columns == "one" else 0
+        self.n_rows = 0
+        self.is_described = False
+        self._pending: list[np.ndarray] = []
+        self._n_pending = 0
+        self._pattern_rows: dict[bytes, int] = {}
+
+    def append(self, values: np.ndarray) -> int:
+        """Take rows and return the index of the first.
+
+        Parameters
+        ----------
+        values : ndarray, shape (n_rows,), or (n_rows, n_columns) or (n_columns,) for wide arrays
+            Cast to the array's type if no value changes.
+
+        Raises
+        ------
+        ValueError
+            Shape or values do not fit the array: a bug of the caller.
+        """
+        rows = self._as_rows(np.asarray(values))
+        first = self.n_rows
+        if len(rows):
+            # A copy: the caller may use its buffer again before the next commit.
+            self._pending.append(rows.copy() if np.may_share_memory(rows, values) else rows)
+            self._n_pending += len(rows)
+            self.n_rows += len(rows)
+        return first
+
+    def pattern(self, values: np.ndarray) -> int:
+        """Take one row unless an equal one is there; return its index."""
+        row = self._as_rows(np.asarray(values).reshape(1, -1))
+        digest = blake2b(row.tobytes(), digest_size=16).digest()
+        index = self._pattern_rows.get(digest)
+        if index is None:
+            index = self._pattern_rows[digest] = self.append(row)
+        return index
+
+    def blocks(self, *, everything: bool) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (first row, rows) of full chunks; also of the last partial one, if asked."""
+        height = self.spec.chunk_rows
+        if self._n_pending < (1 if everything else height):
+            return
+        rows = np.concatenate(self._pending) if len(self._pending) > 1 else self._pending[0]
+        first = self.n_rows - self._n_pending
+        end = len(rows) if everything else len(rows) - len(rows) % height
+        self._pending = [rows[end:]] if end < len(rows) else []
+        self._n_pending = len(rows) - end
+        for start in range(0, end, height):
+            yield first + start, rows[start : min(start + height, end)]
+
+    def _as_rows(self, values: np.ndarray) -> np.ndarray:
+        name, wide = self.spec.name, self.spec.columns != "one"
+        if values.ndim == 1:
+            values = values.reshape(1, -1) if wide else values.reshape(-1, 1)
+        if values.ndim != 2 or (self.n_columns and values.shape[1] != self.n_columns):
+            raise ValueError(
+                f"{name} has rows of {self.n_columns or 'n'} values; got shape {values.shape}"
+            )
+        dtype = np.dtype(self.spec.dtype)
+        if values.dtype != dtype:
+            cast = values.astype(dtype)
+            if not np.array_equal(cast, values):
+                raise ValueError(
+                    f"{name} holds {dtype.str}; a value of {values.dtype} does not fit"
+                )
+            values = cast
+        self.n_columns = values.shape[1]
+        return values

@@ -1,0 +1,93 @@
+"""Which reports lie below the places that a user named."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from reports.writer import REPORT_NAME
+
+__all__ = ["FoundReport", "find_reports"]
+
+_MAX_DEPTH = 6
+_MAX_DIRECTORIES = 10_000
+_LEFTOVER = re.compile(r"profile_[0-9a-f]+\.pop")
+
+
+@dataclass(frozen=True)
+class FoundReport:
+    """A report file found on disk, not opened yet.
+
+    ``report_id`` is short and stays the same for the same path; ``is_complete_guess`` goes by
+    the file's name only, opening tells.
+    """
+
+    report_id: str
+    label: str
+    path: Path
+    is_complete_guess: bool
+    size_bytes: int
+    mtime: float
+
+
+def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
+    """Return the reports at and below some places, each once, in order of the places.
+
+    Parameters
+    ----------
+    paths : sequence of Path or str
+        Report files, whatever they are called, and directories, which are searched six levels
+        deep without following links to directories. Places that are not there add nothing.
+    """
+    found: dict[Path, FoundReport] = {}
+    for place in map(Path, paths):
+        for file in _files(place):
+            entry = _describe(file, place)
+            if entry is not None:
+                found.setdefault(entry.path, entry)
+    return list(found.values())
+
+
+def _files(place: Path) -> Iterator[Path]:
+    if not place.is_dir():
+        yield place
+        return
+    for visited, (directory, subdirectories, names) in enumerate(os.walk(place), start=1):
+        here = Path(directory)
+        depth = len(here.relative_to(place).parts)
+        if depth >= _MAX_DEPTH or visited >= _MAX_DIRECTORIES:
+            subdirectories.clear()
+        subdirectories.sort()
+        subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
+        for name in sorted(names):
+            if name == REPORT_NAME or _LEFTOVER.fullmatch(name):
+                yield here / name
+
+
+def _describe(file: Path, place: Path) -> FoundReport | None:
+    try:
+        path = file.resolve()
+        status = path.stat()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    is_complete = not _LEFTOVER.fullmatch(path.name)
+    identity = blake2b(os.fsencode(path), digest_size=6).hexdigest()
+    label = _label(file, place, is_complete)
+    return FoundReport(identity, label, path, is_complete, status.st_size, status.st_mtime)
+
+
+def _label(file: Path, place: Path, is_complete: bool) -> str:
+    """Return what tells this report from its neighbours: its directory below the place named."""
+    if file == place:
+        shown = file.resolve().parent.name if file.name == REPORT_NAME else file.name
+    else:
+        shown = "/".join((place.resolve().name, *file.parent.relative_to(place).parts))
+    text = "".join(c if c.isprintable() else "�" for c in shown or str(file))
+    return text if is_complete else f"{text} ({file.name}, incomplete run)"

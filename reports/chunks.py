@@ -1,0 +1,104 @@
+"""Chunks: rectangles of typed values, packed, named by the digest of what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import zstandard
+
+from reports.digests import DIGEST_BYTES
+from reports.errors import DamagedReport
+
+__all__ = ["MAX_STORED_BYTES", "PackedChunk", "digest_values", "pack", "unpack"]
+
+#: No packed chunk is larger in the file.
+MAX_STORED_BYTES = 512 * 1024
+_LEVEL = 3
+_MAX_WINDOW_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class PackedChunk:
+    """One chunk as it lies in the file."""
+
+    digest: bytes
+    codec: str
+    raw_bytes: int
+    data: bytes
+
+
+def digest_values(values: np.ndarray) -> bytes:
+    """Return the digest of an array's type, shape and values."""
+    header = f"{values.dtype.str}{values.shape}".encode()
+    hasher = blake2b(header, digest_size=DIGEST_BYTES)
+    hasher.update(np.ascontiguousarray(values).data)
+    return hasher.digest()
+
+
+def pack(values: np.ndarray) -> PackedChunk:
+    """Return a chunk of these values, by whichever codec makes it smaller.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_columns), little-endian integers
+        The rectangle.
+    """
+    values = np.ascontiguousarray(values)
+    raw = values.tobytes()
+    # The planes of equal bytes of neighbouring values compress better than the values themselves.
+    planes = np.frombuffer(raw, np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
+    compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    plain, shuffled = compressor.compress(raw), compressor.compress(planes)
+    codec, data = ("zstd", plain) if len(plain) <= len(shuffled) else ("shuffle+zstd", shuffled)
+    return PackedChunk(digest_values(values), codec, len(raw), data)
+
+
+def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -> np.ndarray:
+    """Return the values of a chunk, after checking that they are what its digest says.
+
+    Parameters
+    ----------
+    chunk : PackedChunk
+        As read from a file; nothing it declares is trusted.
+    dtype : str
+        Type that the values must have.
+    shape : tuple of int
+        Rows and columns that the values must have.
+    where : str
+        What to call the chunk in an error, such as ``array trace.step_id``.
+
+    Returns
+    -------
+    ndarray, shape ``shape``, read-only
+
+    Raises
+    ------
+    DamagedReport
+        Length, codec, compression or digest do not agree.
+    """
+    itemsize = np.dtype(dtype).itemsize
+    expected_bytes = shape[0] * shape[1] * itemsize
+    if chunk.raw_bytes != expected_bytes or chunk.codec not in ("zstd", "shuffle+zstd"):
+        raise DamagedReport(f"A chunk of {where} has another length or packing than it must have.")
+    raw = _decompress(chunk.data, expected_bytes)
+    if raw is None:
+        raise DamagedReport(f"A chunk of {where} cannot be unpacked.")
+    if chunk.codec == "shuffle+zstd":
+        raw = np.frombuffer(raw, np.uint8).reshape(itemsize, -1).T.tobytes()
+    values = np.frombuffer(raw, dtype).reshape(shape)
+    if digest_values(values) != chunk.digest:
+        raise DamagedReport(f"A chunk of {where} does not hold what its digest says.")
+    return values
+
+
+def _decompress(data: bytes, expected_bytes: int) -> bytes | None:
+    """Return exactly the expected number of bytes, or None; never unpacks more than one more."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    try:
+        with decompressor.stream_reader(data) as reader:
+            raw = reader.read(expected_bytes + 1)
+    except zstandard.ZstdError:
+        return None
+    return raw if len(raw) == expected_bytes else None

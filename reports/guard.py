@@ -1,0 +1,198 @@
+"""An SQLite connection to a file that nobody vouches for: limits, and what may be asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from reports.errors import DamagedReport, QueryTooLong, UnsupportedSchema
+from reports.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from reports.statements import expected_objects, normalise_sql
+
+__all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
+
+#: No statement runs longer.
+STATEMENT_SECONDS = 10.0
+_STEPS_BETWEEN_LOOKS = 2_000
+_LIMITS = {
+    apsw.SQLITE_LIMIT_LENGTH: 8_000_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 1_000_000,
+    apsw.SQLITE_LIMIT_COLUMN: 100,
+    apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    apsw.SQLITE_LIMIT_COMPOUND_SELECT: 20,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+_SETTINGS = {
+    apsw.SQLITE_DBCONFIG_DEFENSIVE: 1,
+    apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_VIEW: 0,
+    apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER: 0,
+    apsw.SQLITE_DBCONFIG_DQS_DML: 0,
+    apsw.SQLITE_DBCONFIG_DQS_DDL: 0,
+}
+_READING = frozenset(
+    (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
+)
+
+
+class GuardedConnection:
+    """Runs reading statements on one report file; every failure is one plain sentence."""
+
+    def __init__(self, path: Path, uri: str, flags: int, shown: Path) -> None:
+        self.path = path
+        self._shown = shown
+        self.lock = threading.RLock()
+        self._deadline = 0.0
+        self._is_setting_up = True
+        self._touched: set[str] = set()
+        with self._plain_errors():
+            # Without a cache of statements the authorizer sees each one.
+            self._connection = apsw.Connection(uri, flags=flags, statementcachesize=0)
+        try:
+            self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
+        connection = self._connection
+        for setting, value in _SETTINGS.items():
+            connection.config(setting, value)
+        for limit, value in _LIMITS.items():
+            connection.limit(limit, value)
+        connection.set_busy_timeout(1_000)
+        connection.set_progress_handler(self._is_late, _STEPS_BETWEEN_LOOKS)
+        for pragma in ("cell_size_check=ON", "mmap_size=0", "query_only=ON", "temp_store=MEMORY"):
+            self.rows(f"PRAGMA {pragma}")
+        self._check_marks()
+        self._check_schema()
+        self._is_setting_up = False
+        connection.authorizer = self._authorize
+
+    def rows(
+        self, text: str, parameters: Mapping[str, Any] | Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement and return all its rows.
+
+        Raises
+        ------
+        DamagedReport
+            The file does not hold what the statement needs.
+        QueryTooLong
+            It took more than `STATEMENT_SECONDS`.
+        """
+        return self.rows_and_tables(text, parameters)[0]
+
+    def rows_and_tables(
+        self, text: str, parameters: Mapping[str, Any] | Sequence[Any] = ()
+    ) -> tuple[list[tuple[Any, ...]], frozenset[str]]:
+        """Run one statement; return all its rows and the names of the tables it read."""
+        with self.lock, self._plain_errors():
+            self._touched.clear()
+            self._deadline = time.monotonic() + STATEMENT_SECONDS
+            rows = self._connection.execute(text, parameters).fetchall()
+            return rows, frozenset(self._touched)
+
+    def integrity_problem(self, table_name: str) -> str | None:
+        """Return what SQLite finds wrong with a table and its indexes, or None."""
+        with self.lock:
+            self._connection.authorizer = None
+            try:
+                ((verdict, *_), *_) = self.rows(f"PRAGMA integrity_check('{table_name}')")
+            finally:
+                self._connection.authorizer = self._authorize
+        return None if verdict == "ok" else str(verdict)
+
+    def close(self) -> None:
+        """Close the file; more than once does no harm."""
+        self._connection.close(True)
+
+    def _check_marks(self) -> None:
+        ((application_id,),) = self.rows("PRAGMA application_id")
+        ((version,),) = self.rows("PRAGMA user_version")
+        if application_id != APPLICATION_ID:
+            raise DamagedReport(f"{self._shown} has lost the mark of a report in its header.")
+        if version != SCHEMA_VERSION:
+            raise unsupported(self._shown, version)
+
+    def _check_schema(self) -> None:
+        rows = self.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT 1000")
+        found = {
+            (kind, name): (table_name, None if sql is None else normalise_sql(str(sql)))
+            for kind, name, table_name, sql in rows
+        }
+        expected = expected_objects()
+        if not found:
+            raise DamagedReport(
+                f"{self._shown} holds no tables: its run was ended before it wrote anything."
+            )
+        for key in sorted(set(found) | set(expected), key=str):
+            kind, name = (str(part)[:80] for part in key)
+            if key not in expected or len(rows) != len(found):
+                raise DamagedReport(
+                    f"{self._shown} holds the {kind} {name!r}, which no report has; not opened."
+                )
+            if key not in found:
+                raise DamagedReport(f"{self._shown} lacks the {kind} {name!r}; not opened.")
+            if found[key] != expected[key]:
+                raise DamagedReport(
+                    f"{self._shown} declares the {kind} {name!r} in another way; not opened."
+                )
+
+    def _authorize(
+        self, operation: int, first: str | None, second: str | None, *_: str | None
+    ) -> int:
+        if operation not in _READING or (
+            operation == apsw.SQLITE_FUNCTION and second == "load_extension"
+        ):
+            return apsw.SQLITE_DENY
+        if operation == apsw.SQLITE_READ and first:
+            if first not in metadata.tables:
+                return apsw.SQLITE_DENY
+            self._touched.add(first)
+        return apsw.SQLITE_OK
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.InterruptError as error:
+            raise QueryTooLong(
+                f"A question to {self._shown} took more than {STATEMENT_SECONDS:.0f} s"
+                " and was stopped. Ask for a smaller part."
+            ) from error
+        except apsw.ConnectionClosedError as error:
+            raise ValueError("the report is closed") from error
+        except apsw.AuthError as error:
+            raise ValueError(f"only the tables of a report can be read: {error}") from error
+        except (UnicodeDecodeError, MemoryError) as error:
+            raise DamagedReport(f"{self._shown} holds text that is no text.") from error
+        except (apsw.SQLError, apsw.BindingsError) as error:
+            if not self._is_setting_up:
+                raise
+            raise DamagedReport(f"{self._shown} cannot be read: {error}.") from error
+        except apsw.Error as error:
+            raise DamagedReport(f"{self._shown} is damaged: {error}.") from error
+
+
+def unsupported(path: Path, version: int) -> UnsupportedSchema:
+    """Return the error for a report of another schema version."""
+    advice = (
+        "Update TileScope to read it"
+        if version > SCHEMA_VERSION
+        else "Run the program again to make a new report"
+    )
+    return UnsupportedSchema(
+        f"{path} has report schema {version}; this version reads {SCHEMA_VERSION}. {advice}."
+    )

@@ -1,0 +1,116 @@
+"""Where the chunks of every packed array lie, checked before a single one is unpacked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reports.errors import DamagedReport
+from reports.guard import GuardedConnection
+from reports.schema import ARRAYS, ArraySpec
+
+__all__ = ["ArrayLayout", "read_layouts"]
+
+_LIMIT_ROWS = 2**40
+_LIMIT_TILES = 2**24
+
+
+@dataclass(frozen=True)
+class ArrayLayout:
+    """The grid of chunks of one array.
+
+    ``row_start`` is an ndarray of int64, shape (n_bands + 1,): the first row of each band of
+    chunks and, last, the number of rows. ``digests`` has one list a band with one digest a
+    column of chunks. ``minimum``, ``maximum`` and ``total`` are object-free int64 arrays of shape
+    (n_bands, n_chunk_columns).
+    """
+
+    spec: ArraySpec
+    n_columns: int
+    row_start: np.ndarray
+    digests: list[list[bytes]]
+    minimum: np.ndarray
+    maximum: np.ndarray
+    total: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the array."""
+        return int(self.row_start[-1])
+
+
+def read_layouts(connection: GuardedConnection, path: Path) -> dict[str, ArrayLayout]:
+    """Return the layout of every array of the catalogue; those not in the file have no rows.
+
+    Raises
+    ------
+    DamagedReport
+        An array is not as the catalogue and the target say, or its chunks leave gaps or overlap.
+    """
+    targets = connection.rows("SELECT n_ipus, tiles_per_ipu FROM target NOT INDEXED")
+    widths = {"one": 1, "tiles": None, "ipu_tiles": None}
+    if targets:
+        n_ipus, tiles_per_ipu = targets[0]
+        if not (1 <= n_ipus <= _LIMIT_TILES and 1 <= tiles_per_ipu <= _LIMIT_TILES):
+            raise DamagedReport(f"{path} names a target of {n_ipus} × {tiles_per_ipu} tiles.")
+        widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu)
+    parts: dict[int, list[tuple[Any, ...]]] = {}
+    for row in connection.rows("SELECT * FROM array_chunk NOT INDEXED ORDER BY array_chunk_id"):
+        parts.setdefault(row[1], []).append(row)
+    layouts = {}
+    arrays = connection.rows("SELECT * FROM array NOT INDEXED ORDER BY array_id")
+    for array_id, name, dtype, n_columns, chunk_rows, chunk_columns in arrays:
+        spec = ARRAYS.get(name)
+        if spec is None or (dtype, chunk_rows, chunk_columns) != (
+            spec.dtype,
+            spec.chunk_rows,
+            spec.chunk_columns,
+        ):
+            raise DamagedReport(f"Array {str(name)[:80]!r} of {path} is not as it must be.")
+        width = widths[spec.columns]
+        if not 1 <= n_columns <= _LIMIT_TILES or (width is not None and n_columns != width):
+            raise DamagedReport(
+                f"Array {name} of {path} has {n_columns} columns; the target needs {width}."
+            )
+        layouts[name] = _layout(spec, n_columns, parts.pop(array_id, []), path)
+    if parts:
+        raise DamagedReport(f"{path} has chunks that belong to no array.")
+    for name, spec in ARRAYS.items():
+        if name not in layouts:
+            layouts[name] = _layout(spec, widths[spec.columns] or 0, [], path)
+    return layouts
+
+
+def _layout(
+    spec: ArraySpec, n_columns: int, parts: list[tuple[Any, ...]], path: Path
+) -> ArrayLayout:
+    broken = DamagedReport(f"The chunks of array {spec.name} of {path} do not fit together.")
+    starts = range(0, n_columns, spec.chunk_columns)
+    n_across = len(starts)
+    if n_across and len(parts) % n_across:
+        raise broken
+    row_start, digests, summaries = [0], [], []
+    for band in (parts[i : i + n_across] for i in range(0, len(parts), n_across or 1)):
+        n_rows = band[0][3]
+        if not 1 <= n_rows <= spec.chunk_rows or row_start[-1] > _LIMIT_ROWS:
+            raise broken
+        for start, part in zip(starts, band, strict=True):
+            width = min(spec.chunk_columns, n_columns - start)
+            if part[2:6] != (row_start[-1], n_rows, start, width):
+                raise broken
+        row_start.append(row_start[-1] + n_rows)
+        digests.append([part[6] for part in band])
+        summaries.append([part[7:10] for part in band])
+    numbers = np.array(summaries, np.int64).reshape(len(digests), n_across, 3)
+    return ArrayLayout(
+        spec,
+        n_columns,
+        np.array(row_start, np.int64),
+        digests,
+        numbers[:, :, 0],
+        numbers[:, :, 1],
+        numbers[:, :, 2],
+    )

@@ -1,0 +1,166 @@
+"""The one way in: finds the file, looks at it from outside, opens it so that nothing changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
+from reports.guard import GuardedConnection, unsupported
+from reports.report import Report
+from reports.schema import APPLICATION_ID, SCHEMA_VERSION
+from reports.writer import REPORT_NAME
+
+__all__ = ["find_leftovers", "has_side_file", "open_report"]
+
+_SIDE_SUFFIXES = ("-wal", "-journal")
+_HEADER_BYTES = 100
+_MAGIC = b"SQLite format 3\0"
+_COPY_ATTEMPTS = 5
+
+
+def open_report(path: Path | str) -> Report:
+    """Open a report for reading; neither it nor anything beside it changes.
+
+    Parameters
+    ----------
+    path : Path or str
+        A report file, or a directory: then ``profile.pop`` in it or, if a run was killed there,
+        the newest of what such runs left.
+
+    Returns
+    -------
+    Report
+        To be closed, or used as a context manager.
+
+    Raises
+    ------
+    ReportNotFound
+        Nothing is there, or a directory without a report.
+    NotAReport
+        The file is empty or another program's.
+    UnsupportedSchema
+        The file has another schema version.
+    DamagedReport
+        The file does not agree with itself.
+    """
+    shown = Path(path)
+    try:
+        file = _find(shown)
+        if has_side_file(file):
+            return _open_copy(file)
+        _check_header(file)
+        uri = f"file:{quote(str(file.absolute()))}?immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return Report(GuardedConnection(file, uri, flags, file))
+    except OSError as error:
+        raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
+    except ValueError as error:  # a NUL in the path
+        raise ReportNotFound(f"Cannot read {str(shown)!r}: no such name can exist.") from error
+
+
+def find_leftovers(directory: Path) -> list[Path]:
+    """Return what killed or running engines left in a directory, newest first."""
+    found = []
+    for file in directory.glob("profile_*.pop"):
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append((status.st_mtime_ns, file))
+    return [file for _, file in sorted(found, reverse=True)]
+
+
+def has_side_file(file: Path) -> bool:
+    """Return whether SQLite left a journal beside the file that belongs to its content."""
+    return any(_side(file, suffix).exists() for suffix in _SIDE_SUFFIXES)
+
+
+def _find(path: Path) -> Path:
+    if path.is_dir():
+        candidates = [path / REPORT_NAME, *find_leftovers(path)]
+        for candidate in candidates:
+            if candidate.is_file():
+                return candidate
+        raise ReportNotFound(
+            f"No report in {path}: neither {REPORT_NAME} nor what a killed run leaves."
+            " Run a model with `tilescope run` first, or name another directory."
+        )
+    if not path.exists():
+        raise ReportNotFound(f"There is no {path}. Name a report file or its directory.")
+    if not path.is_file():
+        raise NotAReport(f"{path} is no ordinary file, so it cannot be a report.")
+    return path
+
+
+def _check_header(file: Path) -> None:
+    """Refuse from the first bytes what can be refused, before SQLite sees the file."""
+    with file.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+        size_bytes = os.fstat(stream.fileno()).st_size
+    if not header:
+        raise NotAReport(f"{file} is empty, so it is no report.")
+    if not header.startswith(_MAGIC) or len(header) < _HEADER_BYTES:
+        raise NotAReport(f"{file} is no report: it does not begin as an SQLite file does.")
+    if int.from_bytes(header[68:72]) != APPLICATION_ID:
+        raise NotAReport(f"{file} is another program's SQLite file, not a report.")
+    version = int.from_bytes(header[60:64])
+    if version != SCHEMA_VERSION:
+        raise unsupported(file, version)
+    page_bytes = int.from_bytes(header[16:18])
+    n_pages = int.from_bytes(header[28:32])
+    if int.from_bytes(header[56:60]) != 1 or n_pages * page_bytes != size_bytes:
+        raise DamagedReport(
+            f"{file} is damaged: it has {size_bytes} bytes where its header says"
+            f" {n_pages * page_bytes}, or another text encoding. Copy it again from its source."
+        )
+
+
+def _open_copy(file: Path) -> Report:
+    """Open a private copy of a file and its journal, where SQLite may tidy up."""
+    directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # for this user only
+    try:
+        copy = _copy_steadily(file, directory)
+        flags = apsw.SQLITE_OPEN_READWRITE
+        connection = GuardedConnection(copy, str(copy), flags, file)
+        return Report(connection, shown_path=file, private_directory=directory)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def _copy_steadily(file: Path, directory: Path) -> Path:
+    """Copy a file and its journal as they were at one moment, though an engine may be writing."""
+    copy = directory / file.name
+    sources = [file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)]
+    for _ in range(_COPY_ATTEMPTS):
+        before = [_state(source) for source in sources[:1]]
+        for source in sources:
+            target = directory / source.name
+            target.unlink(missing_ok=True)
+            if source.is_file():
+                shutil.copyfile(source, target)
+        # The journal only grows between checkpoints, and its frames carry checksums: it is the
+        # file itself that must not have changed meanwhile.
+        if before == [_state(source) for source in sources[:1]]:
+            return copy
+    raise ReportError(f"{file} is being written too fast to be copied. Try again in a moment.")
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _side(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)

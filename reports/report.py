@@ -1,0 +1,201 @@
+"""A report opened for reading: statements on its tables, arrays out of its chunks."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Boolean, Select, Table
+
+from reports.chunks import PackedChunk, unpack
+from reports.digests import chain
+from reports.errors import DamagedReport
+from reports.guard import GuardedConnection
+from reports.layout import ArrayLayout, read_layouts
+from reports.packed import PackedArray
+from reports.schema import ARRAYS, metadata
+from reports.statements import compile_statement
+from reports.verify import TableVerifier
+
+__all__ = ["Report"]
+
+_CACHE_BYTES = 64 * 1024 * 1024
+
+
+class Report:
+    """One opened report; several threads may ask it at the same time."""
+
+    def __init__(
+        self,
+        connection: GuardedConnection,
+        *,
+        shown_path: Path | None = None,
+        private_directory: Path | None = None,
+    ) -> None:
+        self.path = shown_path or connection.path
+        self.is_copy = private_directory is not None
+        self._connection = connection
+        self._layouts: dict[str, ArrayLayout] | None = None
+        self._cache: OrderedDict[tuple[bytes, str], np.ndarray] = OrderedDict()
+        self._cached_bytes = 0
+        self._finalizer = weakref.finalize(self, _close, connection, private_directory)
+        try:
+            blocks, self.milestones = self._read_chain()
+            self._verifier = TableVerifier(connection, blocks, self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run came to its end and sealed the report."""
+        return self.milestones[-1] == "finished"
+
+    def fetch(self, statement: Select[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a question; the tables it reads are checked on first touch.
+
+        Parameters
+        ----------
+        statement : Select
+            Built with SQLAlchemy Core on the tables of `reports.schema`.
+
+        Raises
+        ------
+        DamagedReport
+            A table that was read does not agree with its digests.
+        QueryTooLong
+            The statement took more than its time.
+        """
+        text, parameters = compile_statement(statement)
+        with self._connection.lock:
+            rows, tables = self._connection.rows_and_tables(text, parameters)
+            for name in sorted(tables):
+                self._verifier.verify(name)
+        flags = [isinstance(c.type, Boolean) for c in statement.selected_columns]
+        if any(flags):
+            return [
+                tuple(
+                    bool(value) if is_flag and value is not None else value
+                    for value, is_flag in zip(row, flags, strict=True)
+                )
+                for row in rows
+            ]
+        return rows
+
+    def table(self, table: Table) -> dict[str, list[Any]]:
+        """Return a whole table as columns, in order of the primary key.
+
+        Parameters
+        ----------
+        table : Table
+            One of `reports.schema`; meant for those that are not long.
+
+        Raises
+        ------
+        DamagedReport
+            The table does not agree with its digests.
+        """
+        rows = self._verifier.rows(table.name)
+        names = [column.name for column in table.columns if column.name in rows.names]
+        if not rows.rows:
+            return {name: [] for name in names}
+        columns = dict(zip(names, map(list, zip(*rows.rows, strict=True)), strict=True))
+        for column in table.columns:
+            if isinstance(column.type, Boolean):
+                columns[column.name] = [v if v is None else bool(v) for v in columns[column.name]]
+        return columns
+
+    def array(self, name: str) -> PackedArray:
+        """Return a packed array; one without rows if the report is not that far.
+
+        Parameters
+        ----------
+        name : str
+            A name in `reports.schema.ARRAYS`.
+
+        Raises
+        ------
+        DamagedReport
+            The array's parts do not fit together.
+        """
+        if name not in ARRAYS:
+            raise ValueError(f"there is no packed array {name!r}")
+        with self._connection.lock:
+            if self._layouts is None:
+                self._verifier.verify("array")
+                self._verifier.verify("array_chunk")
+                self._verifier.verify("target")
+                self._layouts = read_layouts(self._connection, self.path)
+            layout = self._layouts[name]
+        return PackedArray(layout, self._chunk)
+
+    def close(self) -> None:
+        """Close the file and remove the private copy, if there was one."""
+        self._finalizer()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
+        """Return the checked values of a chunk, from the cache of recent ones if possible."""
+        dtype = layout.spec.dtype
+        key = (digest, dtype)
+        with self._connection.lock:
+            values = self._cache.get(key)
+            if values is not None and values.shape == shape:
+                self._cache.move_to_end(key)
+                return values
+            rows = self._connection.rows(
+                "SELECT digest, codec, raw_bytes, data FROM chunk WHERE digest = ?", (digest,)
+            )
+        where = f"array {layout.spec.name} in {self.path}"
+        if len(rows) != 1 or [type(value) for value in rows[0]] != [bytes, str, int, bytes]:
+            raise DamagedReport(f"A chunk of {where} is missing.")
+        values = unpack(PackedChunk(*rows[0]), dtype, shape, where)
+        if rows[0][0] != digest:
+            raise DamagedReport(f"A chunk of {where} is missing.")
+        with self._connection.lock:
+            self._cached_bytes += values.nbytes if key not in self._cache else 0
+            self._cache[key] = values
+            while self._cached_bytes > _CACHE_BYTES and len(self._cache) > 1:
+                _, oldest = self._cache.popitem(last=False)
+                self._cached_bytes -= oldest.nbytes
+        return values
+
+    def _read_chain(self) -> tuple[list[tuple[Any, ...]], list[str]]:
+        """Return the row blocks and milestones after checking the chain of their digests."""
+        blocks = self._connection.rows("SELECT * FROM row_block NOT INDEXED ORDER BY row_block_id")
+        seals = self._connection.rows("SELECT * FROM milestone NOT INDEXED ORDER BY milestone_id")
+        kinds = [int, str, int, int, int, bytes]
+        broken = DamagedReport(f"{self.path} is damaged: its milestones do not agree.")
+        if not seals or any([type(v) for v in block] != kinds for block in blocks):
+            raise broken
+        if any(block[1] not in metadata.tables for block in blocks):
+            raise broken
+        digest, done = b"", 0
+        for number, seal in enumerate(seals):
+            if [type(v) for v in seal] != [int, str, int, bytes] or seal[0] != number:
+                raise broken
+            _, name, n_row_blocks, sealed = seal
+            if not done <= n_row_blocks <= len(blocks):
+                raise broken
+            digest = chain(digest, name, n_row_blocks, blocks[done:n_row_blocks])
+            if digest != sealed:
+                raise broken
+            done = n_row_blocks
+        if done != len(blocks):
+            raise broken
+        return blocks, [seal[1] for seal in seals]
+
+
+def _close(connection: GuardedConnection, private_directory: Path | None) -> None:
+    connection.close()
+    if private_directory is not None:
+        shutil.rmtree(private_directory, ignore_errors=True)

@@ -1,0 +1,452 @@
+"""The writer: rows and packed arrays go in, one crash-safe file comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+from sqlalchemy import Table
+
+from reports import schema
+from reports.array_buffer import ArrayBuffer
+from reports.chunks import MAX_STORED_BYTES, PackedChunk, pack
+from reports.digests import ROWS_PER_BLOCK, chain, digest_rows
+from reports.errors import ReportNotWritable
+from reports.lock import DirectoryLock
+from reports.row_buffer import RowBuffer
+from reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION
+from reports.statements import create_text, digested_columns, insert_text
+
+__all__ = ["REPORT_NAME", "ReportWriter"]
+
+#: What a finished report is called in its directory.
+REPORT_NAME = "profile.pop"
+_CHECKPOINT_PAGES = 16_384
+_INT64 = np.iinfo(np.int64)
+_OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
+_live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()
+
+
+class ReportWriter:
+    """Writes one report; what was committed survives the end of the process at any moment.
+
+    After a failure of the disk the first call says so with `ReportNotWritable`; the later ones do
+    nothing, so that the run that is being recorded can end well, and `finish` says it once more.
+    """
+
+    def __init__(self, path: Path, lock: DirectoryLock, connection: apsw.Connection) -> None:
+        self.path = path
+        self._lock = lock
+        self._connection: apsw.Connection | None = connection
+        self._pid = os.getpid()
+        self._failure: ReportNotWritable | None = None
+        self._tables: dict[str, RowBuffer] = {}
+        self._arrays: dict[str, ArrayBuffer] = {}
+        self._known_chunks: set[bytes] = set()
+        self._chain = b""
+        self._n_row_blocks = 0
+        _live.add(self)
+
+    @classmethod
+    def create(cls, directory: Path | str) -> ReportWriter:
+        """Make the directory if needed, lock it and begin a report there.
+
+        Parameters
+        ----------
+        directory : Path or str
+            Where `finish` will leave ``profile.pop``.
+
+        Raises
+        ------
+        ReportInUse
+            Another engine is writing there.
+        ReportNotWritable
+            No permission, no space, or no directory.
+        """
+        directory = Path(directory)
+        lock = DirectoryLock(directory)
+        path = directory / f"profile_{secrets.token_hex(4)}.pop"
+        try:
+            connection = _new_file(path)
+        except (apsw.Error, OSError) as error:
+            lock.release()
+            for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}-journal")):
+                with contextlib.suppress(OSError):
+                    name.unlink(missing_ok=True)
+            raise _not_writable(directory, error) from error
+        writer = cls(path, lock, connection)
+        writer._guard(writer._create_tables)
+        return writer
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the disk refused something; nothing is recorded any more."""
+        return self._failure is not None
+
+    def add(self, table: Table, rows: Iterable[Mapping[str, object]]) -> None:
+        """Add rows to a table.
+
+        Parameters
+        ----------
+        table : Table
+            One of `reports.schema`, not one of those that hold arrays and digests.
+        rows : iterable of mappings
+            Column name to value. Identities may be left out: rows are then numbered from 0. From
+            one call to the next they must ascend.
+
+        Raises
+        ------
+        ValueError
+            A column is missing, unknown or of another kind: a bug of the caller.
+        """
+        self._check_owner()
+        if not self.has_failed:
+            self._table(table).add(rows)
+
+    def add_columns(
+        self, table: Table, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str]
+    ) -> None:
+        """Add rows given as columns; a plain number or text stands for the same in every row.
+
+        Parameters
+        ----------
+        table : Table
+            As for `add`.
+        columns : mapping of column name to sequence, ndarray of shape (n_rows,), number or text
+            At least one is a sequence; identities may be left out as in `add`.
+
+        Raises
+        ------
+        ValueError
+            A column is missing, unknown or of another length or kind: a bug of the caller.
+        """
+        self._check_owner()
+        if not self.has_failed:
+            self._table(table).add_columns(columns)
+
+    def append(self, array_name: str, values: np.ndarray) -> int:
+        """Append rows to a packed array and return the index of the first.
+
+        Parameters
+        ----------
+        array_name : str
+            A name in `reports.schema.ARRAYS`.
+        values : ndarray, shape (n_rows,), or for arrays per tile (n_rows, n_tiles) or (n_tiles,)
+            Cast to the array's type where no value changes.
+
+        Raises
+        ------
+        ValueError
+            Shape or a value does not fit: a bug of the caller.
+        ReportNotWritable
+            The disk refused.
+        """
+        self._check_owner()
+        buffer = self._array(array_name)
+        first = buffer.append(values)
+        self._guard(lambda: self._write_chunks(buffer))
+        return first
+
+    def pattern(self, array_name: str, values: np.ndarray) -> int:
+        """Append one row unless the same was appended by `pattern` before; return its index.
+
+        Parameters
+        ----------
+        array_name : str
+            A name in `reports.schema.ARRAYS` with a value per tile.
+        values : ndarray, shape (n_tiles,)
+            The row.
+
+        Raises
+        ------
+        ValueError
+            Shape or a value does not fit: a bug of the caller.
+        ReportNotWritable
+            The disk refused.
+        """
+        self._check_owner()
+        buffer = self._array(array_name)
+        row = buffer.pattern(values)
+        self._guard(lambda: self._write_chunks(buffer))
+        return row
+
+    def commit(self, milestone: str) -> None:
+        """Make all that was given so far last, under the name of how far the run has come.
+
+        Raises
+        ------
+        ReportNotWritable
+            The disk refused; the file still holds what earlier commits wrote.
+        """
+        self._check_owner()
+        self._guard(lambda: self._commit(milestone))
+
+    def finish(self) -> Path:
+        """Seal the report as ``profile.pop``, one self-contained file, and return its path.
+
+        Raises
+        ------
+        ReportNotWritable
+            The disk refused, now or earlier; what was committed stays in the incomplete file.
+        """
+        self._check_owner()
+        if self._failure is not None:
+            raise ReportNotWritable(str(self._failure))
+        if self._connection is None:
+            raise ValueError("the report is finished or abandoned")
+        final = self.path.with_name(REPORT_NAME)
+        self._guard(lambda: self._seal(final))
+        self.path = final
+        return final
+
+    def abandon(self) -> None:
+        """Let go of the file as it is, incomplete; more than once, or after `finish`, is fine."""
+        if self._pid != os.getpid() or self._connection is None:
+            return
+        connection, self._connection = self._connection, None
+        with contextlib.suppress(apsw.Error, OSError):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        with contextlib.suppress(apsw.Error, OSError):
+            connection.close()
+        self._lock.release()
+
+    def __enter__(self) -> ReportWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self.abandon()
+
+    def _create_tables(self) -> None:
+        connection = self._open_connection()
+        connection.execute("BEGIN IMMEDIATE")
+        for table in schema.metadata.sorted_tables:
+            connection.execute(create_text(table))
+        self._commit("created")
+        # From here on the file alone, without its -wal, says what it is.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _commit(self, milestone: str) -> None:
+        connection = self._open_connection()
+        for buffer in self._arrays.values():
+            self._write_chunks(buffer, everything=True)
+        self._describe_arrays()
+        self._begin()
+        blocks: list[tuple[Any, ...]] = []
+        for name, rows in self._tables.items():
+            if name != "milestone":
+                blocks.extend(self._write_rows(rows))
+        # The milestones before this one; their rows were written when they were reached.
+        blocks.extend(self._write_rows(self._table(schema.milestone, own=True), insert=False))
+        numbered = [(self._n_row_blocks + i, *block) for i, block in enumerate(blocks)]
+        connection.executemany(insert_text(schema.row_block), numbered)
+        self._n_row_blocks += len(numbered)
+        self._chain = chain(self._chain, milestone, self._n_row_blocks, numbered)
+        seal = self._table(schema.milestone, own=True)
+        seal.add([{"name": milestone, "n_row_blocks": self._n_row_blocks, "digest": self._chain}])
+        connection.execute(insert_text(schema.milestone), seal.rows[-1])
+        connection.execute("COMMIT")
+
+    def _describe_arrays(self) -> None:
+        for buffer in self._arrays.values():
+            if buffer.n_rows and not buffer.is_described:
+                buffer.is_described = True
+                spec = buffer.spec
+                self._table(schema.array, own=True).add(
+                    [
+                        {
+                            "array_id": buffer.array_id,
+                            "name": spec.name,
+                            "dtype": spec.dtype,
+                            "n_columns": buffer.n_columns,
+                            "chunk_rows": spec.chunk_rows,
+                            "chunk_columns": spec.chunk_columns,
+                        }
+                    ]
+                )
+
+    def _write_rows(self, buffer: RowBuffer, *, insert: bool = True) -> list[tuple[Any, ...]]:
+        """Insert a table's waiting rows; return (table, first id, last id, count, digest) each."""
+        rows, name = buffer.take(), buffer.table.name
+        if insert and name != "chunk":  # chunks went in as they were packed
+            self._open_connection().executemany(insert_text(buffer.table), rows)
+        width = len(digested_columns(buffer.table))
+        blocks = []
+        for start in range(0, len(rows), ROWS_PER_BLOCK):
+            block = [row[:width] for row in rows[start : start + ROWS_PER_BLOCK]]
+            digest = digest_rows(name, block)
+            blocks.append((name, block[0][0], block[-1][0], len(block), digest))
+        return blocks
+
+    def _write_chunks(self, buffer: ArrayBuffer, *, everything: bool = False) -> None:
+        for first_row, rows in buffer.blocks(everything=everything):
+            self._begin()
+            self._write_block(buffer, first_row, rows)
+
+    def _write_block(self, buffer: ArrayBuffer, first_row: int, rows: np.ndarray) -> None:
+        width = buffer.spec.chunk_columns
+        starts = range(0, buffer.n_columns, width)
+        parts = [np.ascontiguousarray(rows[:, start : start + width]) for start in starts]
+        chunks = [pack(part) for part in parts]
+        if any(len(chunk.data) > MAX_STORED_BYTES for chunk in chunks):
+            middle = len(rows) // 2  # noise that does not compress: two chunks instead of one
+            self._write_block(buffer, first_row, rows[:middle])
+            self._write_block(buffer, first_row + middle, rows[middle:])
+            return
+        for start, part, chunk in zip(starts, parts, chunks, strict=True):
+            self._store(chunk)
+            self._table(schema.array_chunk, own=True).add(
+                [
+                    {
+                        "array_id": buffer.array_id,
+                        "row_start": first_row,
+                        "n_rows": len(part),
+                        "column_start": start,
+                        "n_columns": part.shape[1],
+                        "digest": chunk.digest,
+                        "minimum": part.min(),
+                        "maximum": part.max(),
+                        "total": _total(part),
+                    }
+                ]
+            )
+
+    def _store(self, chunk: PackedChunk) -> None:
+        if chunk.digest in self._known_chunks:
+            return
+        self._known_chunks.add(chunk.digest)
+        waiting = self._table(schema.chunk, own=True)
+        facts = {"digest": chunk.digest, "codec": chunk.codec, "raw_bytes": chunk.raw_bytes}
+        # The bytes go to the file at once; the buffer keeps what the row's digest covers.
+        waiting.add([{**facts, "data": b""}])
+        row = (*waiting.rows[-1][:-1], chunk.data)
+        self._open_connection().execute(insert_text(schema.chunk), row)
+
+    def _seal(self, final: Path) -> None:
+        connection = self._open_connection()
+        self._commit("finished")
+        connection.execute("PRAGMA synchronous=FULL")  # for the checkpoint, which makes it last
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+        connection.close()
+        self._connection = None
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(self.path, final)
+        self._lock.sync()
+        self._lock.release()
+
+    def _table(self, table: Table, *, own: bool = False) -> RowBuffer:
+        if table.name in _OWN_TABLES and not own:
+            raise ValueError(f"table {table.name} is written by append and commit only")
+        buffer = self._tables.get(table.name)
+        if buffer is None:
+            buffer = self._tables[table.name] = RowBuffer(table)
+        return buffer
+
+    def _array(self, name: str) -> ArrayBuffer:
+        buffer = self._arrays.get(name)
+        if buffer is None:
+            if name not in ARRAYS:
+                raise ValueError(f"there is no packed array {name!r}")
+            buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name], len(self._arrays))
+        return buffer
+
+    def _begin(self) -> None:
+        connection = self._open_connection()
+        if not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+
+    def _open_connection(self) -> apsw.Connection:
+        if self._connection is None:
+            raise ValueError("the report is finished or abandoned")
+        return self._connection
+
+    def _check_owner(self) -> None:
+        if self._pid != os.getpid():
+            raise ReportNotWritable(
+                f"The report {self.path} belongs to process {self._pid};"
+                " a process forked from it cannot write there."
+            )
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        """Do work on the file; turn the first refusal of the disk into one plain error."""
+        if self._failure is not None:
+            return
+        try:
+            work()
+        except apsw.ConstraintError as error:
+            self.abandon()
+            raise ValueError(f"two rows share what must be unique: {error}") from error
+        except (apsw.Error, OSError) as error:
+            self._failure = _not_writable(self.path.parent, error)
+            self.abandon()
+            raise self._failure from error
+
+
+def _total(part: np.ndarray) -> int:
+    """Return the sum as a 64-bit number; one past its range stands at its end."""
+    largest = max(abs(int(part.min())), abs(int(part.max())))
+    if largest * part.size < _INT64.max:
+        return int(part.sum(dtype=np.int64))
+    exact: int = sum(part.ravel().tolist())
+    return min(max(exact, int(_INT64.min)), int(_INT64.max))
+
+
+def _new_file(path: Path) -> apsw.Connection:
+    """Create an empty database that carries our marks, in WAL mode."""
+    connection = apsw.Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    )
+    connection.set_busy_timeout(2_000)
+    for pragma in (
+        "page_size=4096",
+        f"application_id={APPLICATION_ID}",
+        f"user_version={SCHEMA_VERSION}",
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "mmap_size=0",
+        f"wal_autocheckpoint={_CHECKPOINT_PAGES}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    return connection
+
+
+def _not_writable(directory: Path, error: Exception) -> ReportNotWritable:
+    if isinstance(error, apsw.FullError):
+        cause = "the disk is full"
+    elif isinstance(error, OSError) and error.strerror:
+        cause = error.strerror
+    else:
+        cause = str(error) or type(error).__name__
+    return ReportNotWritable(
+        f"Cannot write the report into {directory}: {cause}."
+        " Free some space or choose another directory."
+    )
+
+
+def _after_fork_in_child() -> None:
+    """Keep a forked child from closing its parent's file: that would tidy up under its feet."""
+    for writer in list(_live):
+        if writer._connection is not None:
+            # Never destroyed in this process, not even when it ends.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(writer._connection))
+            writer._lock.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
