@@ -1,0 +1,22 @@
+# Serves the reports in /reports:
+#
+#   docker build --tag tilescope .
+#   docker run --rm --publish 127.0.0.1:8050:8050 --volume "$PWD/report:/reports:ro" tilescope
+#
+# The address with its token is printed at the start.
+
+FROM python:3.11-slim AS build
+COPY . /source
+# web: read and serve; all: run models too.
+ARG EXTRAS=web
+RUN /source/docker/install.sh /opt/tilescope "$EXTRAS"
+
+FROM python:3.11-slim
+COPY --from=build /opt/tilescope /opt/tilescope
+ENV PATH=/opt/tilescope/bin:$PATH PYTHONDONTWRITEBYTECODE=1
+RUN useradd --create-home --uid 10001 tilescope && mkdir /reports && chown tilescope /reports
+USER tilescope
+WORKDIR /home/tilescope
+VOLUME /reports
+EXPOSE 8050
+CMD ["tilescope", "serve", "/reports", "--host", "0.0.0.0", "--port", "8050"]

@@ -1,0 +1,99 @@
+# Every target explains itself: `make help`. Needs Python 3.11 or newer, make, and the network once.
+# Shell variables: PYTHON (the interpreter that makes .venv), ARGS (more arguments for pytest),
+# SERVE=0 (make demo ends after the report), PORT (port of make demo).
+
+PYTHON ?= python3
+SERVE ?= 1
+PORT ?= 8050
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO := .demo
+PACKAGES := tilescope webapp analyser engine reports compat/pva
+DESCRIBED := $(wildcard reports/describe.py engine/options/describe.py analyser/describe.py \
+	tilescope/describe.py compat/pva/describe.py)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Sub-processes see the checkout's packages whichever folder they start in.
+IN_TREE := PYTHONPATH=.:compat
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs sizes wheel-test clean
+
+help:  ## List every target with what it does
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "TileScope needs Python 3.11 or newer, and '$(PYTHON)' is not:" \
+	       "$$($(PYTHON) --version 2>&1). Run: make setup PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "==> making the environment $(VENV) with $$($(PYTHON) --version) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "'$(PYTHON) -m venv' failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@echo "==> installing pinned packages (constraints.txt)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
+	  --editable '.[all]' --group test --group lint
+	@touch $@
+
+setup: $(READY)  ## Make .venv with everything in it; quick when it is there
+	@echo "==> ready: $(BIN)/tilescope"
+
+test: $(READY)  ## Set up and run all tests (browser tests where a Chromium is found); ARGS=… to pytest
+	@echo "==> running all tests"
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint unit  ## Everything before a commit, fastest first: format, ruff, mypy, imports, words, dependencies, unit tests
+
+lint: $(READY)  ## The static part of check
+	@echo "==> format";       $(BIN)/ruff format --check .
+	@echo "==> ruff";         $(BIN)/ruff check .
+	@echo "==> mypy";         $(BIN)/mypy && $(BIN)/mypy tests
+	@echo "==> imports";      $(IN_TREE) $(BIN)/lint-imports
+	@echo "==> codespell";    $(BIN)/codespell
+	@echo "==> dependencies"; $(BIN)/deptry $(PACKAGES)
+
+unit: $(READY)  ## Tests without browser and benches
+	@echo "==> unit tests"
+	@$(BIN)/python -m pytest -q --ignore tests/browser --ignore tests/bench $(ARGS)
+
+demo: $(READY)  ## Fetch a real model, run it, print its summary, serve its report (SERVE=0 ends after the summary)
+	@echo "==> fetching mnist-8, a trained model of handwritten digits"
+	@$(BIN)/tilescope models fetch mnist-8 > $(VENV)/demo-model
+	@echo "==> running it on a simulated machine of 1,472 tiles; the report goes to $(DEMO)/report"
+	@$(BIN)/tilescope run "$$(cat $(VENV)/demo-model)" --report $(DEMO)/report
+	@echo "==> what the report says"
+	@$(BIN)/tilescope summary $(DEMO)/report
+	@if [ "$(SERVE)" != 0 ]; then \
+	  echo "==> serving the report; open the address below, end with Ctrl-C"; \
+	  exec $(BIN)/tilescope serve $(DEMO)/report --port $(PORT); fi
+
+test-bounds: $(READY)  ## Engine tests with every array access checked, in a compile cache of their own
+	@echo "==> engine tests with bounds checks (slow: everything is compiled anew the first time)"
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/numba-bounds \
+	  $(BIN)/python -m pytest tests/engine tests/oracle $(ARGS)
+
+test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
+	@echo "==> engine tests without compilation"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine tests/oracle $(ARGS)
+
+bench: $(READY)  ## Run the benches and print their ratios; never fails on time
+	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
+
+docs: $(READY)  ## Rewrite the generated reference pages
+	@for file in $(DESCRIBED); do \
+	  module=$$(echo "$$file" | sed 's|^compat/||; s|\.py$$||; s|/|.|g'); \
+	  echo "==> $$module"; $(IN_TREE) $(BIN)/python -m $$module --write || exit 1; done
+
+sizes: $(READY)  ## Print the largest files and functions; fails nothing
+	@$(BIN)/python tests/architecture/sizes.py $(PACKAGES) tests
+
+wheel-test: $(READY)  ## Build the wheel, install it into empty environments (also as the image does), try every command; needs the network
+	@echo "==> installing into empty environments"
+	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
+
+clean:  ## Remove the environment, the demo and all caches of this checkout
+	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,95 @@
+"""Who may import whom, and what a light start may load."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
+HEAVY = ("numba", "dash", "plotly", "fastapi", "onnx", "scipy", "sqlite3")
+THE_JIT = Path("engine/codelets/_jit.py")
+COMPILING = {"jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}
+
+
+def sources() -> Iterator[Path]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT)
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'compat'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_import_contracts_hold() -> None:
+    pytest.importorskip("importlinter")
+    done = run_python("-c", "from importlinter.cli import lint_imports_command as c; c()")
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import engine.errors",
+        "import engine.options",
+        "import engine.models",
+        "import reports",
+        "import analyser",
+        "import pva",
+    ],
+    ids=lambda text: text.split()[-1],
+)
+def test_a_light_start_loads_nothing_heavy(statement: str) -> None:
+    report = f"import sys; print('LOADED', *sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = run_python("-c", f"{statement}\n{report}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "LOADED"
+
+
+def test_one_file_holds_the_one_decorator_that_compiles() -> None:
+    found = []
+    for path in sources():
+        if path == THE_JIT:
+            continue
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba":
+                names = {alias.name for alias in node.names} & COMPILING
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                is_numba = node.value.id in {"numba", "nb"}
+                names = {node.attr} & COMPILING if is_numba else set()
+            else:
+                continue
+            found += [f"{path}:{node.lineno} {name}" for name in names]
+    assert found == [], f"compile through {THE_JIT} only"
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    nothing = {"utils", "util", "helpers", "common", "misc", "core"}
+    named = [path for path in sources() if {*path.parts, path.stem} & nothing]
+    bases = [p for p in sources() if p.stem == "base" and p != Path("reports/schema/base.py")]
+    assert named + bases == []
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    silent = [
+        path
+        for path in sources()
+        if not ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+    ]
+    assert silent == []

@@ -1,0 +1,71 @@
+"""What is public is listed, and what is listed is there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOTS = ("tilescope", "webapp", "analyser", "engine", "reports", "pva")
+
+
+def module_names() -> list[str]:
+    names = []
+    for root in ROOTS:
+        package = importlib.import_module(root)
+        names.append(root)
+        names += [
+            found.name
+            for found in pkgutil.walk_packages(package.__path__, prefix=f"{root}.")
+            if not found.name.rsplit(".", 1)[-1].startswith("_")
+        ]
+    return names
+
+
+def defined_here(module: ModuleType) -> set[str]:
+    """Return the public functions and classes that a module defines itself."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(value) or inspect.isclass(value))
+        and getattr(value, "__module__", None) == module.__name__
+    }
+
+
+@cache
+def names_imported_somewhere() -> frozenset[str]:
+    """Return every name that some module of the product takes from another."""
+    paths = [path for root in ROOTS[:-1] for path in (ROOT / root).rglob("*.py")]
+    paths += (ROOT / "compat").rglob("*.py")
+    return frozenset(
+        alias.name
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_all_is_complete_and_true(name: str) -> None:
+    module = importlib.import_module(name)
+    listed = getattr(module, "__all__", None)
+    if listed is None:
+        assert not defined_here(module), f"{name} defines public names and has no __all__"
+        return
+    assert len(set(listed)) == len(listed)
+    assert [entry for entry in listed if not hasattr(module, entry)] == []
+    is_command = name.startswith(
+        "tilescope.commands."
+    )  # its functions are registered, not imported
+    if not is_command:
+        unlisted = defined_here(module) - set(listed) - names_imported_somewhere()
+        assert unlisted == set(), "list them in __all__, or begin them with an underscore"
