@@ -1,0 +1,56 @@
+"""The execution trace: its extent, bars of a window, figures of a range, single slices and steps."""
+
+from analyser.trace.details import StepCost, StepDetails, TileHistogram, VertexRow, step_details
+from analyser.trace.find import Match, Occurrence, Search, Slice, occurrence, search, slice_at
+from analyser.trace.kinds import KINDS, SliceKind
+from analyser.trace.summary import (
+    Contributor,
+    IpuSummary,
+    RangeSummary,
+    contributors,
+    range_summary,
+)
+from analyser.trace.view import (
+    VIEWS,
+    Extent,
+    Lane,
+    Names,
+    RunExtent,
+    TrackExtent,
+    Window,
+    extent,
+    names,
+    window,
+)
+
+__all__ = [
+    "KINDS",
+    "VIEWS",
+    "Contributor",
+    "Extent",
+    "IpuSummary",
+    "Lane",
+    "Match",
+    "Names",
+    "Occurrence",
+    "RangeSummary",
+    "RunExtent",
+    "Search",
+    "Slice",
+    "SliceKind",
+    "StepCost",
+    "StepDetails",
+    "TileHistogram",
+    "TrackExtent",
+    "VertexRow",
+    "Window",
+    "contributors",
+    "extent",
+    "names",
+    "occurrence",
+    "range_summary",
+    "search",
+    "slice_at",
+    "step_details",
+    "window",
+]

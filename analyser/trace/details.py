@@ -1,0 +1,215 @@
+"""One step in full: what it costs on each IPU and why, how its tiles fare, what it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy
+
+from analyser.errors import BadQuestion
+from analyser.trace.index import trace_of
+from analyser.trace.kinds import KINDS
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["StepCost", "StepDetails", "TileHistogram", "VertexRow", "step_details"]
+
+_N_BINS = 20
+
+
+@dataclass(frozen=True)
+class TileHistogram:
+    """How many tiles need how many cycles; idle tiles are counted apart.
+
+    Attributes
+    ----------
+    edges_cycles : ndarray of int64, shape (n_bins + 1,), cycles
+        Bounds of the bins; the last includes its upper bound.
+    n_tiles : ndarray of int64, shape (n_bins,)
+        Tiles in each.
+    n_idle_tiles
+        Tiles without work.
+    """
+
+    edges_cycles: np.ndarray
+    n_tiles: np.ndarray
+    n_idle_tiles: int
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What one execution costs on one IPU, by cause; ``tile_balance`` 0 to 1 over all its tiles."""
+
+    ipu_id: int
+    cycles: int
+    n_active_tiles: int
+    max_tile_cycles: int
+    mean_tile_cycles: float
+    tile_balance: float | None
+    max_sent_bytes: int
+    max_received_bytes: int
+    total_sent_bytes: int
+    total_received_bytes: int
+    n_fragments: int
+    host_in_bytes: int
+    host_out_bytes: int
+    link_in_bytes: int
+    link_out_bytes: int
+    sync_zone: str
+    flops: int
+    histogram: TileHistogram
+
+
+@dataclass(frozen=True)
+class VertexRow:
+    """One codelet of the step's compute set; cycles as its law counts them."""
+
+    name: str
+    n_vertices: int
+    n_tiles: int
+    max_cycles: int
+    total_cycles: int
+    flops: int
+    state_bytes: int
+
+
+@dataclass(frozen=True)
+class StepDetails:
+    """A step: its name, what it is, its cost per IPU, and its vertices."""
+
+    step_id: int
+    name: str
+    kind: str
+    program_kind: str
+    program_id: int
+    compute_set: str | None
+    is_data_dependent: bool
+    costs: list[StepCost]
+    vertices: list[VertexRow]
+
+
+def step_details(report: Report, step_id: int) -> StepDetails:
+    """Return what is known of one step.
+
+    Raises
+    ------
+    BadQuestion
+        If the report has no such step.
+    """
+    trace = trace_of(report)
+    step, compute_set = schema.step.c, schema.compute_set.c
+    rows = report.fetch(
+        sqlalchemy.select(
+            step.name, step.kind, step.program_id, step.compute_set_id, step.is_data_dependent
+        ).where(step.step_id == step_id)
+    )
+    if not rows:
+        last = int(trace.step_ids[-1]) if len(trace.step_ids) else None
+        known = "it has none" if last is None else f"its steps are 0 to {last}"
+        raise BadQuestion(f"There is no step {step_id} in this report; {known}.")
+    name, program_kind, program_id, compute_set_id, is_data_dependent = rows[0]
+    named = None
+    vertices: list[VertexRow] = []
+    if compute_set_id is not None:
+        found = report.fetch(
+            sqlalchemy.select(compute_set.name).where(compute_set.compute_set_id == compute_set_id)
+        )
+        named = found[0][0] if found else None
+        vertices = _vertices(report, compute_set_id)
+    row = int(trace.rows_of(np.asarray([step_id]))[0])
+    return StepDetails(
+        step_id,
+        name,
+        KINDS[int(trace.step_kinds[row])].name,
+        program_kind,
+        program_id,
+        named,
+        bool(is_data_dependent),
+        _costs(report, step_id, trace.tiles_per_ipu),
+        vertices,
+    )
+
+
+def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
+    """Return the cost of a step on each IPU."""
+    cost = schema.step_cost.c
+    columns = (
+        cost.ipu_id,
+        cost.cycles,
+        cost.n_active_tiles,
+        cost.max_tile_cycles,
+        cost.total_tile_cycles,
+        cost.max_sent_bytes,
+        cost.max_received_bytes,
+        cost.total_sent_bytes,
+        cost.total_received_bytes,
+        cost.n_fragments,
+        cost.host_in_bytes,
+        cost.host_out_bytes,
+        cost.link_in_bytes,
+        cost.link_out_bytes,
+        cost.sync_zone,
+        cost.flops,
+        cost.pattern_id,
+    )
+    rows = report.fetch(
+        sqlalchemy.select(*columns).where(cost.step_id == step_id).order_by(cost.ipu_id)
+    )
+    patterns = report.array("cycles.pattern")
+    costs = []
+    for ipu_id, cycles, n_active, busiest, total, *rest in rows:
+        *figures, pattern_id = rest
+        costs.append(
+            StepCost(
+                ipu_id,
+                cycles,
+                n_active,
+                busiest,
+                total / n_tiles if n_tiles else 0.0,
+                total / (busiest * n_tiles) if busiest and n_tiles else None,
+                *figures,
+                histogram=_histogram(np.asarray(patterns.row(pattern_id))),
+            )
+        )
+    return costs
+
+
+def _histogram(cycles: np.ndarray) -> TileHistogram:
+    """Return how the busy cycles of tiles are spread."""
+    busy = cycles[cycles > 0]
+    n_idle = int(len(cycles) - len(busy))
+    if len(busy) == 0:
+        return TileHistogram(np.zeros(1, np.int64), np.zeros(0, np.int64), n_idle)
+    low, high = int(busy.min()), int(busy.max())
+    n_bins = min(_N_BINS, high - low + 1)
+    edges = low + (high - low) * np.arange(n_bins + 1, dtype=np.int64) // n_bins
+    counts, _ = np.histogram(busy, bins=edges) if high > low else (np.asarray([len(busy)]), None)
+    return TileHistogram(edges, counts.astype(np.int64), n_idle)
+
+
+def _vertices(report: Report, compute_set_id: int) -> list[VertexRow]:
+    """Return the codelets of a compute set, the most cycles first."""
+    used, kind = schema.compute_set_vertex.c, schema.vertex_type.c
+    rows = report.fetch(
+        sqlalchemy.select(
+            kind.name,
+            used.n_vertices,
+            used.n_tiles,
+            used.max_cycles,
+            used.total_cycles,
+            used.flops,
+            used.state_bytes,
+        )
+        .select_from(
+            schema.compute_set_vertex.join(
+                schema.vertex_type, used.vertex_type_id == kind.vertex_type_id
+            )
+        )
+        .where(used.compute_set_id == compute_set_id)
+        .order_by(used.total_cycles.desc(), kind.name)
+    )
+    return [VertexRow(*row) for row in rows]

@@ -1,0 +1,323 @@
+"""Finding slices: the one under a cycle, and those whose name holds a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analyser.errors import BadQuestion
+from analyser.trace.index import Trace, trace_of
+from analyser.trace.kinds import GROUP, KINDS
+from analyser.trace.timeline import Timeline
+from analyser.trace.view import checked_ipus, lane_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports import Report
+
+__all__ = ["Match", "Occurrence", "Search", "Slice", "occurrence", "search", "slice_at"]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One slice: half-open range in cycles; ``step_id`` is None for a group or a run.
+
+    ``n_steps`` is how many entries of the trace it holds. In a loop, ``iteration`` counts from 0.
+    """
+
+    ipu_id: int
+    track: int
+    level: int
+    name: str
+    kind: str
+    start_cycle: int
+    end_cycle: int
+    step_id: int | None
+    run_name: str
+    n_steps: int
+    iteration: int
+    n_iterations: int
+
+
+@dataclass(frozen=True)
+class Match:
+    """A step name that holds the text, its executions over the whole trace, and their cycles."""
+
+    name: str
+    count: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One execution of a step; half-open range in cycles."""
+
+    ipu_id: int
+    track: int
+    step_id: int
+    name: str
+    start_cycle: int
+    end_cycle: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a text is found in: all counts are complete, the two lists hold the first few."""
+
+    text: str
+    n_names: int
+    n_occurrences: int
+    names: list[Match]
+    occurrences: list[Occurrence]
+
+
+def slice_at(
+    report: Report, ipu_id: int, track: int, level: int, cycle: int, view: str = "flame"
+) -> Slice | None:
+    """Return the slice of a lane that covers a cycle, or None where the lane is empty.
+
+    Parameters
+    ----------
+    report
+        The report.
+    ipu_id, track, level
+        The lane; level -1 is the bar of runs.
+    cycle
+        Where to look.
+    view
+        ``flame`` or ``flat``.
+
+    Raises
+    ------
+    BadQuestion
+        If there is no such lane.
+    """
+    trace = trace_of(report)
+    run = _run_at(trace, ipu_id, track, cycle)
+    if level == -1:
+        if run is None:
+            return None
+        name, start, end, n = run
+        return Slice(ipu_id, track, -1, name, "run", start, end, None, name, n, 0, 1)
+    lane = lane_of(trace, ipu_id, track, level, view)
+    piece = trace.group(ipu_id, track).timeline.piece_at(cycle)
+    if piece is None:
+        return None
+    shift = 0
+    iteration = 0
+    if piece.period_cycles:
+        iteration = min(
+            (cycle - piece.start_cycle) // piece.period_cycles, piece.n_iterations - 1
+        )
+        shift = iteration * piece.period_cycles
+    index = lane.at(cycle - shift, piece.first_entry, piece.stop_entry)
+    if index is None:
+        return None
+    at = np.asarray([index])
+    row = int(lane.slice_row(at)[0])
+    kind = int(lane.kinds[row])
+    n_steps = 1 if lane.first is None or lane.last is None else int(
+        lane.last[index] - lane.first[index] + 1
+    )
+    return Slice(
+        ipu_id,
+        track,
+        level,
+        trace.paths.full(int(lane.names[row])),
+        KINDS[kind].name,
+        int(lane.slice_start(at)[0]) + shift,
+        int(lane.slice_end(at)[0]) + shift,
+        None if kind == GROUP else int(trace.step_ids[row]),
+        run[0] if run else "",
+        n_steps,
+        iteration,
+        piece.n_iterations,
+    )
+
+
+def search(
+    report: Report, text: str, limit: int = 50, ipus: Sequence[int] | None = None
+) -> Search:
+    """Return where a text occurs in the names of steps, whatever the case.
+
+    Parameters
+    ----------
+    report
+        The report.
+    text
+        Part of a name.
+    limit
+        How many names (most cycles first) and occurrences (earliest first) to list.
+    ipus
+        IPUs to look at, all by default.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty text or an unknown IPU.
+    """
+    trace = trace_of(report)
+    is_match = _matching(trace, text)
+    shown = checked_ipus(trace, ipus)
+    n_steps = len(is_match)
+    count, cycles = np.zeros(n_steps, np.int64), np.zeros(n_steps)
+    first: list[Occurrence] = []
+    if is_match.any():
+        for ipu_id, track in trace.keys:
+            if ipu_id not in shown:
+                continue
+            line = trace.group(ipu_id, track).timeline
+            for piece in line.pieces:
+                entries = slice(piece.first_entry, piece.stop_entry)
+                step = line.step[entries]
+                times = piece.n_iterations
+                count += np.bincount(step, minlength=n_steps) * times
+                spent = line.end[entries] - line.start[entries]
+                cycles += np.bincount(step, spent, minlength=n_steps) * times
+            first += _following(trace, ipu_id, track, line, is_match, trace.start_cycle, limit)
+    first.sort(key=lambda found: (found.start_cycle, found.ipu_id, found.track))
+    names: dict[str, tuple[int, int]] = {}
+    for row in np.flatnonzero(is_match & (count > 0)).tolist():
+        name = trace.step_names[row]
+        n, spent_cycles = names.get(name, (0, 0))
+        names[name] = (n + int(count[row]), spent_cycles + int(cycles[row]))
+    matches = [Match(name, *figures) for name, figures in names.items()]
+    matches.sort(key=lambda match: (-match.cycles, match.name))
+    return Search(
+        text, len(matches), int(count[is_match].sum()), matches[:limit], first[:limit]
+    )
+
+
+def occurrence(
+    report: Report,
+    text: str,
+    cycle: int,
+    direction: str = "next",
+    ipus: Sequence[int] | None = None,
+) -> Occurrence | None:
+    """Return the next execution that begins after a cycle, or the previous one before it.
+
+    Parameters
+    ----------
+    report
+        The report.
+    text
+        Part of a step's name, whatever the case.
+    cycle
+        Where to begin; an execution that starts right there is not returned.
+    direction
+        ``next`` or ``previous``.
+    ipus
+        IPUs to look at, all by default.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty text, an unknown IPU or direction.
+    """
+    if direction not in {"next", "previous"}:
+        raise BadQuestion(f"There is no direction '{direction}'; use next or previous.")
+    trace = trace_of(report)
+    is_match = _matching(trace, text)
+    shown = checked_ipus(trace, ipus)
+    found: list[Occurrence] = []
+    for ipu_id, track in trace.keys:
+        if ipu_id in shown:
+            line = trace.group(ipu_id, track).timeline
+            if direction == "next":
+                found += _following(trace, ipu_id, track, line, is_match, cycle + 1, 1)
+            else:
+                found += _preceding(trace, ipu_id, track, line, is_match, cycle)
+    if not found:
+        return None
+    nearest = min if direction == "next" else max
+    return nearest(found, key=lambda one: one.start_cycle)
+
+
+def _matching(trace: Trace, text: str) -> np.ndarray:
+    """Return which steps have a name that holds the text, bool."""
+    wanted = text.strip().casefold()
+    if not wanted:
+        raise BadQuestion("The text to search for is empty; give part of a step's name.")
+    return np.fromiter(
+        (wanted in name.casefold() for name in trace.step_names), bool, len(trace.step_names)
+    )
+
+
+def _following(
+    trace: Trace,
+    ipu_id: int,
+    track: int,
+    line: Timeline,
+    is_match: np.ndarray,
+    cycle: int,
+    limit: int,
+) -> list[Occurrence]:
+    """Return the first executions that begin at or after a cycle on one track."""
+    found: list[Occurrence] = []
+    for piece in line.pieces:
+        if piece.end_cycle <= cycle or len(found) >= limit:
+            continue
+        starts = line.start[piece.first_entry : piece.stop_entry]
+        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
+        period = piece.period_cycles
+        iteration = 0
+        if period:
+            iteration = max(0, (cycle - piece.start_cycle) // period)
+        while len(hits) and iteration < piece.n_iterations and len(found) < limit:
+            shift = iteration * period
+            low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
+            for hit in hits[low : low + limit - len(found)].tolist():
+                found.append(_occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift))
+            iteration += 1
+    return found
+
+
+def _preceding(
+    trace: Trace, ipu_id: int, track: int, line: Timeline, is_match: np.ndarray, cycle: int
+) -> list[Occurrence]:
+    """Return the last execution that begins before a cycle on one track, if any."""
+    for piece in reversed(line.pieces):
+        if piece.start_cycle >= cycle:
+            continue
+        starts = line.start[piece.first_entry : piece.stop_entry]
+        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
+        period = piece.period_cycles
+        iteration = 0
+        if period:
+            iteration = min(piece.n_iterations - 1, (cycle - 1 - piece.start_cycle) // period)
+        while len(hits) and iteration >= 0:
+            shift = iteration * period
+            low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
+            if low:
+                entry = piece.first_entry + int(hits[low - 1])
+                return [_occurrence(trace, ipu_id, track, line, entry, shift)]
+            iteration -= 1
+    return []
+
+
+def _occurrence(
+    trace: Trace, ipu_id: int, track: int, line: Timeline, entry: int, shift: int
+) -> Occurrence:
+    """Return one execution of an entry, moved by some cycles."""
+    row = int(line.step[entry])
+    return Occurrence(
+        ipu_id,
+        track,
+        int(trace.step_ids[row]),
+        trace.step_names[row],
+        int(line.start[entry]) + shift,
+        int(line.end[entry]) + shift,
+    )
+
+
+def _run_at(trace: Trace, ipu_id: int, track: int, cycle: int) -> tuple[str, int, int, int] | None:
+    """Return name, range and number of entries of the run that covers a cycle on a track."""
+    for row in trace.tracks:
+        if (row.ipu_id, row.track) == (ipu_id, track) and row.start_cycle <= cycle < row.end_cycle:
+            name = next((run.name for run in trace.runs if run.run_id == row.run_id), "")
+            return name, row.start_cycle, row.end_cycle, row.n_entries
+    return None

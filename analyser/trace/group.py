@@ -1,0 +1,168 @@
+"""One track of one IPU: its lanes, flat or as a flame, and the bars of a window."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from analyser.trace.kinds import GROUP
+from analyser.trace.lane import Bars, SliceLane, join_bars
+from analyser.trace.paths import PathTable
+from analyser.trace.timeline import Piece, Timeline
+
+__all__ = ["TrackGroup"]
+
+
+@dataclass
+class TrackGroup:
+    """The executions of one track of one IPU and their lanes, built when first asked for."""
+
+    ipu_id: int
+    track: int
+    timeline: Timeline
+    paths: PathTable
+    kinds: np.ndarray
+    _flat: SliceLane | None = None
+    _flame: list[SliceLane] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def lanes(self, view: str) -> list[SliceLane]:
+        """Return the lanes of a view, ``flat`` (one) or ``flame`` (one a level)."""
+        with self._lock:
+            if view == "flat":
+                if self._flat is None:
+                    line = self.timeline
+                    self._flat = SliceLane(
+                        line.start, line.end, line.step, self.paths.leaf, self.kinds
+                    )
+                return [self._flat]
+            if self._flame is None:
+                self._flame = self._build_flame()
+            return self._flame
+
+    def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
+        """Return the bars of a lane in a window; see ``SliceLane.bars``."""
+        parts = [
+            _loop_bars(lane, piece, start, end, n_pixels)
+            if piece.period_cycles
+            else lane.bars(start, end, n_pixels, piece.first_entry, piece.stop_entry)
+            for piece in self.timeline.pieces
+            if piece.end_cycle > start and piece.start_cycle < end
+        ]
+        return join_bars(parts)
+
+    def _build_flame(self) -> list[SliceLane]:
+        """Return one lane a level; neighbours of equal path are one slice, runs part them."""
+        line, paths = self.timeline, self.paths
+        if len(line.step) == 0:
+            return []
+        present = np.unique(line.step) if len(line.step) < 100_000 else _distinct(line.step, paths)
+        n_levels = int(paths.depth[present].max()) + 1
+        starts = line.run_starts
+        stops = np.append(starts[1:], len(line.step))
+        ranges = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        digests = [
+            hashlib.blake2b(line.step[low:high].tobytes(), digest_size=16).digest()
+            for low, high in ranges
+        ]
+        lanes = []
+        for level in range(n_levels):
+            known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+            firsts, lasts = [], []
+            for (low, high), digest in zip(ranges, digests, strict=True):
+                if digest not in known:
+                    known[digest] = _slices(line.step[low:high], paths, level)
+                first, last = known[digest]
+                firsts.append(first + low)
+                lasts.append(last + low)
+            lanes.append(
+                SliceLane(
+                    line.start,
+                    line.end,
+                    line.step,
+                    paths.level[level],
+                    np.where(paths.depth > level, np.uint8(GROUP), self.kinds).astype(np.uint8),
+                    np.concatenate(firsts).astype(np.int32),
+                    np.concatenate(lasts).astype(np.int32),
+                )
+            )
+        return lanes
+
+
+def _distinct(step: np.ndarray, paths: PathTable) -> np.ndarray:
+    """Return the steps that occur, by counting instead of sorting."""
+    return np.flatnonzero(np.bincount(step, minlength=len(paths.depth)))
+
+
+def _slices(step: np.ndarray, paths: PathTable, level: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and last entry of each slice of one level of a run, int64."""
+    shown = paths.level[level][step]
+    is_first = np.ones(len(step), bool)
+    is_first[1:] = (shown[1:] != shown[:-1]) | (paths.depth[step[1:]] == level)
+    is_first[1:] |= paths.depth[step[:-1]] == level
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(step)) - 1
+    keep = shown[first] >= 0
+    return first[keep], last[keep]
+
+
+def _loop_bars(lane: SliceLane, piece: Piece, start: int, end: int, n_pixels: int) -> Bars:
+    """Return the bars of a loop in a window, expanding only the iterations that are seen."""
+    low, high = lane.slices_of(np.asarray([piece.first_entry, piece.stop_entry])).tolist()
+    n_slices = high - low
+    if n_slices == 0:
+        return join_bars([])
+    only = lane.every(piece.first_entry, piece.stop_entry) if n_slices == 1 else None
+    period = piece.period_cycles
+    if only is not None and only.kind[0] == GROUP:
+        # Every iteration is inside the same group: the group goes on through all of them.
+        return Bars(
+            only.start_cycle,
+            only.end_cycle + period * (piece.n_iterations - 1),
+            only.name,
+            only.kind,
+            only.count,
+        )
+    body_cycles = piece.end_cycle - piece.start_cycle - period * (piece.n_iterations - 1)
+    k_low = max(0, math.floor((start - piece.start_cycle - body_cycles) / period) + 1)
+    k_high = min(piece.n_iterations, math.ceil((end - piece.start_cycle) / period))
+    if k_high <= k_low:
+        return join_bars([])
+    pixel_cycles = (end - start) / n_pixels
+    n_seen = k_high - k_low
+    shifts = period * np.arange(k_low, k_high, dtype=np.int64) if n_seen <= 4 * n_pixels else None
+    if shifts is not None and n_slices * n_seen <= 4 * n_pixels:
+        bars = lane.every(piece.first_entry, piece.stop_entry).shifted(shifts)
+    elif shifts is not None and period >= 2 * pixel_cycles:
+        body_pixels = min(max(1, math.ceil(period / pixel_cycles)), n_pixels * 4)
+        body_end = piece.start_cycle + period
+        if n_seen <= 2:  # deep inside a long body: only the part that is seen
+            return join_bars(
+                [
+                    lane.bars(
+                        start - k * period,
+                        end - k * period,
+                        n_pixels,
+                        piece.first_entry,
+                        piece.stop_entry,
+                    ).shifted(np.asarray([k * period]))
+                    for k in range(k_low, k_high)
+                ]
+            )
+        bars = lane.bars(
+            piece.start_cycle, body_end, body_pixels, piece.first_entry, piece.stop_entry
+        ).shifted(shifts)
+    else:
+        whole = lane.whole(piece.first_entry, piece.stop_entry)
+        return Bars(
+            whole.start_cycle + period * k_low,
+            whole.end_cycle + period * (k_high - 1),
+            whole.name if n_slices == 1 and n_seen == 1 else np.full(1, -1, np.int32),
+            whole.kind,
+            whole.count * n_seen,
+        )
+    return bars.within(start, end)

@@ -1,0 +1,304 @@
+"""The trace of a report, read once: steps, runs, and one group per track of each IPU."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy
+
+from analyser.trace.group import TrackGroup
+from analyser.trace.kinds import RUN, classify
+from analyser.trace.lane import SliceLane
+from analyser.trace.paths import PathTable, build_paths
+from analyser.trace.timeline import Timeline, build_timeline
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["RunRow", "Trace", "TrackRow", "trace_of"]
+
+#: Reports whose index is kept.
+_KEPT = 4
+
+_COST_COLUMNS = (
+    "step_id",
+    "ipu_id",
+    "n_active_tiles",
+    "max_tile_cycles",
+    "total_tile_cycles",
+    "total_sent_bytes",
+    "host_in_bytes",
+    "host_out_bytes",
+    "link_in_bytes",
+    "link_out_bytes",
+)
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A recorded call of the engine; half-open range on the earliest and latest IPU, cycles."""
+
+    run_id: int
+    name: str
+    start_cycle: int
+    end_cycle: int
+
+
+@dataclass(frozen=True)
+class TrackRow:
+    """Where the trace of one run on one track of one IPU lies; half-open range in cycles."""
+
+    run_id: int
+    ipu_id: int
+    track: int
+    start_cycle: int
+    end_cycle: int
+    first_entry: int
+    n_entries: int
+
+
+@dataclass
+class Trace:
+    """Index of the trace of one report. Groups and lanes are built when first asked for."""
+
+    _report: weakref.ref[Report]
+    runs: list[RunRow]
+    tracks: list[TrackRow]
+    _groups: dict[tuple[int, int], TrackGroup] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def report(self) -> Report:
+        """The report, which whoever asks keeps alive; the index alone does not."""
+        report = self._report()
+        if report is None:
+            raise ReferenceError("the report of this trace is gone; open it again")
+        return report
+
+    @cached_property
+    def start_cycle(self) -> int:
+        """First cycle of the earliest run; 0 when nothing ran."""
+        return min((row.start_cycle for row in self.tracks), default=0)
+
+    @cached_property
+    def end_cycle(self) -> int:
+        """First cycle after the latest run; 0 when nothing ran."""
+        return max((row.end_cycle for row in self.tracks), default=0)
+
+    @cached_property
+    def keys(self) -> list[tuple[int, int]]:
+        """IPU and track of every group, ascending."""
+        return sorted({(row.ipu_id, row.track) for row in self.tracks})
+
+    @property
+    def ipus(self) -> list[int]:
+        """IPUs with a trace, ascending."""
+        return sorted({ipu_id for ipu_id, _ in self.keys})
+
+    @cached_property
+    def _step_columns(self) -> tuple[list[int], list[str], list[str], list[int]]:
+        """Identity, name, kind of program and data dependence of every step."""
+        table = schema.step.c
+        rows = self.report.fetch(
+            sqlalchemy.select(
+                table.step_id, table.name, table.kind, table.is_data_dependent
+            ).order_by(table.step_id)
+        )
+        return (
+            [row[0] for row in rows],
+            [row[1] for row in rows],
+            [row[2] for row in rows],
+            [int(row[3]) for row in rows],
+        )
+
+    @cached_property
+    def step_ids(self) -> np.ndarray:
+        """Identity of each step, ascending, int64; its index is the step's row."""
+        return np.asarray(self._step_columns[0], dtype=np.int64)
+
+    @cached_property
+    def step_names(self) -> list[str]:
+        """Full name of each step."""
+        return self._step_columns[1]
+
+    @cached_property
+    def step_programs(self) -> list[str]:
+        """Kind of program of each step."""
+        return self._step_columns[2]
+
+    @cached_property
+    def is_data_dependent(self) -> np.ndarray:
+        """Whether the cycles of each step depend on the data, bool."""
+        return np.asarray(self._step_columns[3], dtype=bool)
+
+    @cached_property
+    def paths(self) -> PathTable:
+        """Paths of the step names."""
+        return build_paths(self.step_names)
+
+    @cached_property
+    def step_kinds(self) -> np.ndarray:
+        """Kind number of each step, uint8."""
+        table = schema.step_cost.c
+        external = self.report.fetch(
+            sqlalchemy.select(table.step_id).where(table.sync_zone == "external").distinct()
+        )
+        return classify(self._step_columns[0], self.step_programs, {row[0] for row in external})
+
+    @cached_property
+    def names(self) -> tuple[list[str], list[int]]:
+        """Labels and parents of all paths, and after them the names of the runs."""
+        labels = self.paths.labels + [run.name for run in self.runs]
+        return labels, self.paths.parents + [-1] * len(self.runs)
+
+    @cached_property
+    def step_costs(self) -> dict[int, dict[str, np.ndarray]]:
+        """Per IPU, a value per step of each cost column, int64; 0 where a step costs nothing."""
+        table = schema.step_cost.c
+        rows = self.report.fetch(
+            sqlalchemy.select(*(table[name] for name in _COST_COLUMNS)).order_by(
+                table.step_cost_id
+            )
+        )
+        values = np.asarray(rows, dtype=np.int64).reshape(len(rows), len(_COST_COLUMNS))
+        costs: dict[int, dict[str, np.ndarray]] = {}
+        for ipu_id in np.unique(values[:, 1]).tolist():
+            mine = values[values[:, 1] == ipu_id]
+            row = self.rows_of(mine[:, 0])
+            costs[ipu_id] = {}
+            for position, name in enumerate(_COST_COLUMNS[2:], start=2):
+                column = np.zeros(len(self.step_ids), np.int64)
+                column[row] = mine[:, position]
+                costs[ipu_id][name] = column
+        return costs
+
+    @cached_property
+    def tiles_per_ipu(self) -> int:
+        """Tiles of one IPU; 0 when the report does not say."""
+        rows = self.report.fetch(sqlalchemy.select(schema.target.c.tiles_per_ipu))
+        return int(rows[0][0]) if rows else 0
+
+    def rows_of(self, step_ids: np.ndarray) -> np.ndarray:
+        """Return the row of each step identity, int32."""
+        known = self.step_ids
+        if len(known) and known[0] == 0 and known[-1] == len(known) - 1:
+            return step_ids.astype(np.int32, copy=False)
+        return np.searchsorted(known, step_ids).astype(np.int32)
+
+    def group(self, ipu_id: int, track: int) -> TrackGroup:
+        """Return the group of a track, reading its part of the trace the first time."""
+        with self._lock:
+            key = (ipu_id, track)
+            if key not in self._groups:
+                self._groups[key] = TrackGroup(
+                    ipu_id, track, self._read(ipu_id, track), self.paths, self.step_kinds
+                )
+            return self._groups[key]
+
+    @cached_property
+    def run_lanes(self) -> dict[tuple[int, int], SliceLane]:
+        """The bar of runs above each group."""
+        lanes = {}
+        run_row = {run.run_id: row for row, run in enumerate(self.runs)}
+        n_paths = len(self.paths.labels)
+        names = np.arange(n_paths, n_paths + len(self.runs), dtype=np.int32)
+        kinds = np.full(len(self.runs), RUN, np.uint8)
+        for key in self.keys:
+            rows = [row for row in self.tracks if (row.ipu_id, row.track) == key]
+            rows.sort(key=lambda row: row.start_cycle)
+            lanes[key] = SliceLane(
+                np.asarray([row.start_cycle for row in rows], np.int64),
+                np.asarray([row.end_cycle for row in rows], np.int64),
+                np.asarray([run_row[row.run_id] for row in rows], np.int32),
+                names,
+                kinds,
+            )
+        return lanes
+
+    def _read(self, ipu_id: int, track: int) -> Timeline:
+        """Read the entries of one track, run after run."""
+        rows = [row for row in self.tracks if (row.ipu_id, row.track) == (ipu_id, track)]
+        rows = sorted((row for row in rows if row.n_entries), key=lambda row: row.start_cycle)
+        ranges = [(row.first_entry, row.first_entry + row.n_entries) for row in rows]
+        joined = _joined(ranges)
+        sizes = [stop - first for first, stop in ranges]
+        run_starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64) if sizes else np.zeros(0, int)
+        repeats = any(
+            _largest(self.report, "trace.count", first, stop) > 1 for first, stop in joined
+        )
+        return build_timeline(
+            self._column("trace.start_cycle", joined),
+            self._column("trace.end_cycle", joined),
+            self.rows_of(self._column("trace.step_id", joined)),
+            run_starts,
+            self._column("trace.period", joined) if repeats else None,
+            self._column("trace.count", joined) if repeats else None,
+        )
+
+    def _column(self, name: str, ranges: list[tuple[int, int]]) -> np.ndarray:
+        """Return the values of a column over some ranges of rows."""
+        array = self.report.array(name)
+        parts = [array.read(first, stop) for first, stop in ranges]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([np.zeros(0, array.dtype), *parts])
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges with neighbours that touch made one, so that chunks are decoded once."""
+    joined: list[tuple[int, int]] = []
+    for first, stop in ranges:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((first, stop))
+    return joined
+
+
+def _largest(report: Report, name: str, first: int, stop: int) -> int:
+    """Return the largest value that the chunks touching a range of rows can hold."""
+    summary = report.array(name).summary()
+    row_start = np.asarray(summary.row_start)
+    touches = (row_start < stop) & (row_start + np.asarray(summary.n_rows) > first)
+    maximum = np.asarray(summary.maximum)[touches]
+    return int(maximum.max()) if len(maximum) else 0
+
+
+_TRACES: weakref.WeakKeyDictionary[Report, Trace] = weakref.WeakKeyDictionary()
+_TRACES_LOCK = threading.Lock()
+
+
+def trace_of(report: Report) -> Trace:
+    """Return the index of a report's trace; kept for the last few reports while they live."""
+    with _TRACES_LOCK:
+        trace = _TRACES.pop(report, None) or _read_trace(report)
+        _TRACES[report] = trace  # the last in order is the last used
+        for old in list(_TRACES)[:-_KEPT]:
+            del _TRACES[old]
+        return trace
+
+
+def _read_trace(report: Report) -> Trace:
+    """Read the small tables: which runs there are and where their entries lie."""
+    run, where = schema.run.c, schema.run_trace.c
+    runs = report.fetch(
+        sqlalchemy.select(run.run_id, run.name, run.start_cycle, run.end_cycle).order_by(run.run_id)
+    )
+    tracks = report.fetch(
+        sqlalchemy.select(
+            where.run_id,
+            where.ipu_id,
+            where.track,
+            where.start_cycle,
+            where.end_cycle,
+            where.first_entry,
+            where.n_entries,
+        ).order_by(where.run_trace_id)
+    )
+    return Trace(weakref.ref(report), [RunRow(*row) for row in runs], [TrackRow(*row) for row in tracks])

@@ -1,0 +1,255 @@
+"""A lane: slices side by side, and its level of detail for a window of so many pixels."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from analyser.trace.kinds import KINDS
+
+__all__ = ["Bars", "SliceLane", "join_bars"]
+
+#: Slices between two stored sums of cycles by kind.
+_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What to draw in one lane, in order of time.
+
+    Attributes
+    ----------
+    start_cycle, end_cycle : ndarray of int64, shape (n_bars,), cycles
+        Half-open range of each bar, not cut to the window.
+    name : ndarray of int32, shape (n_bars,)
+        Path of a single slice, -1 for a bar that merges several.
+    kind : ndarray of uint8, shape (n_bars,)
+        Kind of the slice, or the one with the most cycles of a merged bar.
+    count : ndarray of int64, shape (n_bars,)
+        How many slices the bar stands for.
+    """
+
+    start_cycle: np.ndarray
+    end_cycle: np.ndarray
+    name: np.ndarray
+    kind: np.ndarray
+    count: np.ndarray
+
+    def shifted(self, cycles: np.ndarray) -> Bars:
+        """Return the bars once per entry of ``cycles``, each time moved by it."""
+        n = len(cycles)
+        return Bars(
+            (self.start_cycle[None, :] + cycles[:, None]).ravel(),
+            (self.end_cycle[None, :] + cycles[:, None]).ravel(),
+            np.tile(self.name, n),
+            np.tile(self.kind, n),
+            np.tile(self.count, n),
+        )
+
+    def within(self, start: float, end: float) -> Bars:
+        """Return the bars that touch the range."""
+        keep = (self.end_cycle > start) & (self.start_cycle < end)
+        return Bars(
+            self.start_cycle[keep],
+            self.end_cycle[keep],
+            self.name[keep],
+            self.kind[keep],
+            self.count[keep],
+        )
+
+
+def join_bars(parts: list[Bars]) -> Bars:
+    """Return the bars of all parts one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Bars(
+        np.concatenate([np.zeros(0, np.int64), *(part.start_cycle for part in parts)]),
+        np.concatenate([np.zeros(0, np.int64), *(part.end_cycle for part in parts)]),
+        np.concatenate([np.zeros(0, np.int32), *(part.name for part in parts)]),
+        np.concatenate([np.zeros(0, np.uint8), *(part.kind for part in parts)]),
+        np.concatenate([np.zeros(0, np.int64), *(part.count for part in parts)]),
+    )
+
+
+@dataclass
+class SliceLane:
+    """Slices made of consecutive entries that do not overlap, sorted by time.
+
+    Attributes
+    ----------
+    start, end : ndarray of int64, shape (n_entries,), cycles
+        Half-open range of each entry.
+    row : ndarray of int32, shape (n_entries,)
+        Row of the lookup tables for each entry (its step).
+    names : ndarray of int32, shape (n_rows,)
+        Path shown for a row in this lane.
+    kinds : ndarray of uint8, shape (n_rows,)
+        Kind shown for a row in this lane.
+    first, last : ndarray of int32, shape (n_slices,), or None
+        First and last entry of each slice; None when every entry is a slice.
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    row: np.ndarray
+    names: np.ndarray
+    kinds: np.ndarray
+    first: np.ndarray | None = None
+    last: np.ndarray | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def n_slices(self) -> int:
+        """Number of slices."""
+        return len(self.start) if self.first is None else len(self.first)
+
+    def slice_start(self, index: np.ndarray) -> np.ndarray:
+        """Return where slices start, int64, cycles."""
+        return self.start[index if self.first is None else self.first[index]]
+
+    def slice_end(self, index: np.ndarray) -> np.ndarray:
+        """Return the first cycle after slices, int64, cycles."""
+        return self.end[index if self.last is None else self.last[index]]
+
+    def slice_row(self, index: np.ndarray) -> np.ndarray:
+        """Return the row (step) with which slices begin, int32."""
+        return self.row[index if self.first is None else self.first[index]]
+
+    def slices_of(self, entries: np.ndarray) -> np.ndarray:
+        """Return the first slice that begins at or after each entry, int64."""
+        if self.first is None:
+            return entries
+        return np.searchsorted(self.first, entries, side="left")
+
+    def at(self, cycle: int, first_entry: int, stop_entry: int) -> int | None:
+        """Return the slice that covers a cycle among entries of a range, or None."""
+        starts = self.start[first_entry:stop_entry]
+        entry = first_entry + int(np.searchsorted(starts, cycle, side="right"))
+        index = int(self.slices_of(np.asarray([entry]))[0]) - 1
+        if index < 0 or self.slice_end(np.asarray([index]))[0] <= cycle:
+            return None
+        if self.slice_start(np.asarray([index]))[0] > cycle:
+            return None
+        return index
+
+    def bars(
+        self, start: float, end: float, n_pixels: int, first_entry: int, stop_entry: int
+    ) -> Bars:
+        """Return at most about two bars a pixel for the entries of a range in a window.
+
+        A slice of a pixel or more is a bar of its own. Shorter ones that begin in the same pixel
+        become one bar, which carries their number and the kind with the most cycles.
+
+        Parameters
+        ----------
+        start, end
+            The window, cycles.
+        n_pixels
+            Its width.
+        first_entry, stop_entry
+            Half-open range of entries to consider.
+
+        Returns
+        -------
+        Bars
+            In order of time, not cut to the window.
+        """
+        pixel_cycles = (end - start) / n_pixels
+        edges = start + pixel_cycles * np.arange(n_pixels + 1)
+        entries = first_entry + np.searchsorted(self.start[first_entry:stop_entry], edges, "left")
+        index = self.slices_of(entries)
+        lowest = int(self.slices_of(np.asarray([first_entry]))[0])
+        low, high = index[:-1], index[1:]
+        busy = np.flatnonzero(high > low)
+        low, high = low[busy], high[busy]
+        last = high - 1
+        duration = self.slice_end(last) - self.slice_start(last)
+        is_wide = duration >= pixel_cycles
+        merged_stop = np.where(is_wide, last, high)
+        has_merged = merged_stop > low
+        merged = self._merged(low[has_merged], merged_stop[has_merged])
+        single = self._single(last[is_wide])
+        parts = [merged, single]
+        before = int(index[0]) - 1
+        if before >= lowest and self.slice_end(np.asarray([before]))[0] > start:
+            parts.append(self._single(np.asarray([before])))
+        together = join_bars(parts)
+        order = np.argsort(together.start_cycle, kind="stable")
+        return Bars(
+            together.start_cycle[order],
+            together.end_cycle[order],
+            together.name[order],
+            together.kind[order],
+            together.count[order],
+        )
+
+    def whole(self, first_entry: int, stop_entry: int) -> Bars:
+        """Return one bar for all slices of a range of entries; nothing when there is none."""
+        low, high = self.slices_of(np.asarray([first_entry, stop_entry]))
+        if high <= low:
+            return join_bars([])
+        return self._merged(np.asarray([low]), np.asarray([high]))
+
+    def every(self, first_entry: int, stop_entry: int) -> Bars:
+        """Return all slices of a range of entries, one bar each."""
+        low, high = self.slices_of(np.asarray([first_entry, stop_entry]))
+        return self._single(np.arange(low, high))
+
+    def _single(self, index: np.ndarray) -> Bars:
+        """Return bars of single slices."""
+        row = self.slice_row(index)
+        return Bars(
+            self.slice_start(index),
+            self.slice_end(index),
+            self.names[row],
+            self.kinds[row],
+            np.ones(len(index), np.int64),
+        )
+
+    def _merged(self, low: np.ndarray, high: np.ndarray) -> Bars:
+        """Return one bar for each half-open range of slices; ranges are not empty."""
+        count = high - low
+        row = self.slice_row(low)
+        name, kind = self.names[row].copy(), self.kinds[row].copy()
+        several = np.flatnonzero(count > 1)
+        if len(several):
+            cycles = self._cycles_before(high[several]) - self._cycles_before(low[several])
+            kind[several] = np.argmax(cycles, axis=1)
+            name[several] = -1
+        return Bars(
+            self.slice_start(low), self.slice_end(high - 1), name, kind, count.astype(np.int64)
+        )
+
+    def _cycles_before(self, index: np.ndarray) -> np.ndarray:
+        """Return cycles by kind of all slices before each index, shape (n, n_kinds)."""
+        with self._lock:
+            sums = self._block_sums
+        block = index // _BLOCK
+        total = sums[block]
+        slices = block[:, None] * _BLOCK + np.arange(_BLOCK)[None, :]
+        where = slices < index[:, None]
+        found = slices[where]
+        kind = self.kinds[self.slice_row(found)]
+        cycles = self.slice_end(found) - self.slice_start(found)
+        query = np.broadcast_to(np.arange(len(index))[:, None], slices.shape)[where]
+        rest = np.bincount(query * len(KINDS) + kind, cycles, minlength=len(index) * len(KINDS))
+        return total + rest.reshape(len(index), len(KINDS))
+
+    @cached_property
+    def _block_sums(self) -> np.ndarray:
+        """Cycles by kind before each block of slices, float64, shape (n_blocks + 1, n_kinds)."""
+        n_blocks = -(-self.n_slices // _BLOCK)
+        sums = np.zeros((n_blocks + 1, len(KINDS)))
+        step = _BLOCK * 8192
+        for low in range(0, self.n_slices, step):
+            index = np.arange(low, min(low + step, self.n_slices))
+            cell = (index - low) // _BLOCK * len(KINDS) + self.kinds[self.slice_row(index)]
+            cycles = self.slice_end(index) - self.slice_start(index)
+            n_here = -(-len(index) // _BLOCK)
+            table = np.bincount(cell, cycles, minlength=n_here * len(KINDS))
+            first = low // _BLOCK + 1
+            sums[first : first + n_here] = table.reshape(n_here, len(KINDS))
+        return np.cumsum(sums, axis=0, out=sums)

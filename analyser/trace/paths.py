@@ -1,0 +1,89 @@
+"""Names of steps as paths: the tree of their `/`-separated levels, and each step's way through it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["PathTable", "build_paths", "split_levels"]
+
+
+@dataclass(frozen=True)
+class PathTable:
+    """All levels of all names, each once, and where every step hangs.
+
+    Attributes
+    ----------
+    labels : list of str
+        Last level of each path.
+    parents : list of int
+        Enclosing path of each path, -1 at the top; parents come before their children.
+    leaf : ndarray of int32, shape (n_steps,)
+        Path of each step.
+    depth : ndarray of int32, shape (n_steps,)
+        Number of levels above each step.
+    level : ndarray of int32, shape (n_levels, n_steps)
+        Path that a step shows at each level: a group, itself, or -1 below itself.
+    """
+
+    labels: list[str]
+    parents: list[int]
+    leaf: np.ndarray
+    depth: np.ndarray
+    level: np.ndarray
+
+    def full(self, path_id: int) -> str:
+        """Return the whole name of a path."""
+        levels: list[str] = []
+        while path_id >= 0:
+            levels.append(self.labels[path_id])
+            path_id = self.parents[path_id]
+        return "/".join(reversed(levels))
+
+
+def split_levels(name: str) -> list[str]:
+    """Return the levels of a name; empty levels vanish, an empty name is one empty level."""
+    return [level for level in name.split("/") if level] or [""]
+
+
+def build_paths(names: Sequence[str]) -> PathTable:
+    """Return the path table of these step names.
+
+    Parameters
+    ----------
+    names
+        Full name of each step.
+
+    Returns
+    -------
+    PathTable
+        With one column per name, in their order.
+    """
+    labels: list[str] = []
+    parents: list[int] = []
+    known: dict[tuple[int, str], int] = {}
+    ways: list[list[int]] = []
+    for name in names:
+        parent = -1
+        way: list[int] = []
+        for label in split_levels(name):
+            path_id = known.get((parent, label))
+            if path_id is None:
+                path_id = known[parent, label] = len(labels)
+                labels.append(label)
+                parents.append(parent)
+            way.append(path_id)
+            parent = path_id
+        ways.append(way)
+    n_levels = max((len(way) for way in ways), default=1)
+    level = np.full((n_levels, len(ways)), -1, dtype=np.int32)
+    for step, way in enumerate(ways):
+        level[: len(way), step] = way
+    depth = np.fromiter((len(way) - 1 for way in ways), np.int32, len(ways))
+    leaf = np.fromiter((way[-1] for way in ways), np.int32, len(ways))
+    return PathTable(labels, parents, leaf, depth, level)

@@ -1,0 +1,335 @@
+"""A range of the trace in figures: cycles by kind, balance, bytes, and what costs most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analyser.trace.index import Trace, trace_of
+from analyser.trace.kinds import KINDS
+from analyser.trace.timeline import Piece, Timeline
+from analyser.trace.view import checked_ipus, checked_range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports import Report
+
+__all__ = ["Contributor", "IpuSummary", "RangeSummary", "contributors", "range_summary"]
+
+_COMPUTE = 0
+
+
+@dataclass(frozen=True)
+class IpuSummary:
+    """One IPU in a range.
+
+    Attributes
+    ----------
+    ipu_id
+        The IPU.
+    cycles
+        Cycles of the range within runs of this IPU.
+    cycles_by_kind : dict
+        Name of a kind to cycles on the compute track; with ``idle`` they add up to ``cycles``.
+    parallel_efficiency
+        Cycles of compute over all cycles, 0 to 1; None when there are none.
+    tile_balance
+        Mean over all tiles of the cycles they compute, over the busiest tile's, step by step,
+        0 to 1; None when nothing is computed.
+    stream_in_bytes, stream_out_bytes
+        From and to the host.
+    exchange_bytes
+        Sent by the tiles over the internal exchange, a multicast counted once.
+    global_in_bytes, global_out_bytes
+        From and to other IPUs.
+    n_executions
+        Executions of steps that touch the range.
+    """
+
+    ipu_id: int
+    cycles: int
+    cycles_by_kind: dict[str, int]
+    parallel_efficiency: float | None
+    tile_balance: float | None
+    stream_in_bytes: int
+    stream_out_bytes: int
+    exchange_bytes: int
+    global_in_bytes: int
+    global_out_bytes: int
+    n_executions: int
+
+
+@dataclass(frozen=True)
+class Contributor:
+    """Steps of one name and kind in a range, over the IPUs asked for.
+
+    ``share`` is of all cycles that steps took in the range, 0 to 1.
+    """
+
+    name: str
+    kind: str
+    count: int
+    cycles: int
+    share: float
+    step_id: int
+
+
+@dataclass(frozen=True)
+class RangeSummary:
+    """A range of cycles in figures; ``cycles`` is the longest over the IPUs."""
+
+    start_cycle: int
+    end_cycle: int
+    cycles: int
+    parallel_efficiency: float | None
+    tile_balance: float | None
+    ipus: list[IpuSummary]
+    contributors: list[Contributor]
+    n_contributors: int
+
+
+@dataclass(frozen=True)
+class _Use:
+    """Per step: executions that touch the range, cycles in it, and executions by that part."""
+
+    n_executions: np.ndarray
+    cycles: np.ndarray
+    fraction: np.ndarray
+
+
+def range_summary(
+    report: Report,
+    start: int | None = None,
+    end: int | None = None,
+    ipus: Sequence[int] | None = None,
+    *,
+    top: int = 20,
+) -> RangeSummary:
+    """Return the figures of a range.
+
+    A step cut by the edge of the range counts in proportion to its part inside, so that the
+    figures of neighbouring ranges add up.
+
+    Parameters
+    ----------
+    report
+        The report.
+    start, end
+        Half-open range in cycles; the whole trace by default.
+    ipus
+        IPUs to look at, all by default.
+    top
+        Number of contributors.
+
+    Returns
+    -------
+    RangeSummary
+        Over the IPUs and for each.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range or an unknown IPU.
+
+    Notes
+    -----
+    Parallel efficiency is the share of compute in all cycles. Tile balance is the sum of the
+    cycles of all tiles over the number of tiles times the sum of the busiest tile's, both over
+    the executions of compute sets.
+    """
+    trace = trace_of(report)
+    low, high = checked_range(trace, start, end)
+    rows, uses = [], []
+    balance_total = balance_max = 0.0
+    for ipu_id in checked_ipus(trace, ipus):
+        by_track = {
+            track: _use(trace, trace.group(ipu_id, track).timeline, low, high)
+            for known, track in trace.keys
+            if known == ipu_id
+        }
+        uses += list(by_track.values())
+        row, total, busiest = _ipu_summary(trace, ipu_id, by_track, low, high)
+        rows.append(row)
+        balance_total += total
+        balance_max += busiest
+    found, n_found = _contributors(trace, uses, top)
+    compute = sum(row.cycles_by_kind[KINDS[_COMPUTE].name] for row in rows)
+    cycles = sum(row.cycles for row in rows)
+    return RangeSummary(
+        low,
+        high,
+        max((row.cycles for row in rows), default=0),
+        compute / cycles if cycles else None,
+        balance_total / balance_max if balance_max else None,
+        rows,
+        found,
+        n_found,
+    )
+
+
+def contributors(
+    report: Report,
+    start: int | None = None,
+    end: int | None = None,
+    ipus: Sequence[int] | None = None,
+    *,
+    top: int = 20,
+) -> list[Contributor]:
+    """Return the names that cost most cycles in a range; see ``range_summary``.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range or an unknown IPU.
+    """
+    return range_summary(report, start, end, ipus, top=top).contributors
+
+
+def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:
+    """Return what each step takes of a range on one track."""
+    n_steps = len(trace.step_ids)
+    n_executions = np.zeros(n_steps, np.int64)
+    cycles = np.zeros(n_steps)
+    fraction = np.zeros(n_steps)
+    for piece in line.pieces:
+        if piece.end_cycle <= low or piece.start_cycle >= high:
+            continue
+        for shifted_low, shifted_high, times in _windows(piece, low, high):
+            _add_entries(
+                line, piece, shifted_low, shifted_high, times, (n_executions, cycles, fraction)
+            )
+    return _Use(n_executions, np.rint(cycles).astype(np.int64), fraction)
+
+
+def _windows(piece: Piece, low: int, high: int) -> list[tuple[int, int, int]]:
+    """Return ranges on a piece's first iteration and how often each is taken."""
+    period = piece.period_cycles
+    if not period:
+        return [(low, high, 1)]
+    body_end = piece.end_cycle - period * (piece.n_iterations - 1)
+    # Iterations that lie wholly in the range, and those that its edges cut.
+    first_whole = max(0, -(-(low - piece.start_cycle) // period))
+    stop_whole = min(piece.n_iterations, (high - body_end) // period + 1)
+    if stop_whole <= first_whole:
+        touched = range(
+            max(0, (low - body_end) // period), min(piece.n_iterations, first_whole + 1)
+        )
+        return [(low - k * period, high - k * period, 1) for k in touched]
+    windows = [(piece.start_cycle, body_end, stop_whole - first_whole)]
+    if first_whole > 0:
+        k = first_whole - 1
+        windows.append((low - k * period, body_end, 1))
+    if stop_whole < piece.n_iterations:
+        k = stop_whole
+        windows.append((piece.start_cycle, high - k * period, 1))
+    return windows
+
+
+def _add_entries(
+    line: Timeline,
+    piece: Piece,
+    low: int,
+    high: int,
+    times: int,
+    into: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    """Add the entries of a piece in a range, ``times`` over, to the sums by step."""
+    first = piece.first_entry + int(
+        np.searchsorted(line.end[piece.first_entry : piece.stop_entry], low, side="right")
+    )
+    stop = piece.first_entry + int(
+        np.searchsorted(line.start[piece.first_entry : piece.stop_entry], high, side="left")
+    )
+    if stop <= first:
+        return
+    n_executions, cycles, fraction = into
+    n_steps = len(n_executions)
+    step = line.step[first:stop]
+    start, end = line.start[first:stop], line.end[first:stop]
+    counted = np.bincount(step, minlength=n_steps)
+    n_executions += counted * times
+    cycles += np.bincount(step, end - start, minlength=n_steps) * times
+    fraction += counted * times
+    for edge in {first, stop - 1}:  # only the outermost entries can be cut
+        whole = int(line.end[edge] - line.start[edge])
+        inside = min(int(line.end[edge]), high) - max(int(line.start[edge]), low)
+        if inside < whole:
+            cycles[line.step[edge]] -= (whole - inside) * times
+            fraction[line.step[edge]] -= (1 - inside / whole) * times
+
+
+def _ipu_summary(
+    trace: Trace, ipu_id: int, by_track: dict[int, _Use], low: int, high: int
+) -> tuple[IpuSummary, float, float]:
+    """Return the row of one IPU, and what its tile balance is the ratio of."""
+    ranges = {
+        (max(row.start_cycle, low), min(row.end_cycle, high))
+        for row in trace.tracks
+        if row.ipu_id == ipu_id and row.track == min(by_track)
+    }
+    cycles = sum(max(0, stop - first) for first, stop in ranges)
+    compute_track = by_track[min(by_track)]
+    by_kind = np.bincount(trace.step_kinds, compute_track.cycles, minlength=len(KINDS))
+    named = {kind.name: int(by_kind[kind.number]) for kind in KINDS[:9]}
+    named["idle"] = cycles - sum(named.values())
+    fraction = sum(use.fraction for use in by_track.values())
+    costs = trace.step_costs.get(ipu_id)
+
+    def total(column: str, of_kind: str | None = None) -> int:
+        if costs is None:
+            return 0
+        values = costs[column] * fraction
+        if of_kind is not None:
+            values = values[[KINDS[k].name == of_kind for k in trace.step_kinds]]
+        return int(np.rint(values.sum()))
+
+    worked = busiest = 0.0
+    if costs is not None:
+        is_compute = trace.step_kinds == _COMPUTE
+        worked = float((costs["total_tile_cycles"] * fraction)[is_compute].sum())
+        busiest = float((costs["max_tile_cycles"] * fraction)[is_compute].sum())
+    row = IpuSummary(
+        ipu_id,
+        cycles,
+        named,
+        named["compute"] / cycles if cycles else None,
+        worked / (busiest * trace.tiles_per_ipu) if busiest and trace.tiles_per_ipu else None,
+        total("host_in_bytes"),
+        total("host_out_bytes"),
+        total("total_sent_bytes", "exchange"),
+        total("link_in_bytes"),
+        total("link_out_bytes"),
+        int(sum(int(use.n_executions.sum()) for use in by_track.values())),
+    )
+    return row, worked, busiest * trace.tiles_per_ipu
+
+
+def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contributor], int]:
+    """Return the names with most cycles, and how many names there are."""
+    n_steps = len(trace.step_ids)
+    cycles = sum((use.cycles for use in uses), np.zeros(n_steps, np.int64))
+    count = sum((use.n_executions for use in uses), np.zeros(n_steps, np.int64))
+    key = trace.paths.leaf.astype(np.int64) * len(KINDS) + trace.step_kinds
+    used = np.flatnonzero(count > 0)
+    if len(used) == 0:
+        return [], 0
+    keys, first, where = np.unique(key[used], return_index=True, return_inverse=True)
+    cycles_by_key = np.bincount(where, cycles[used], minlength=len(keys)).astype(np.int64)
+    count_by_key = np.bincount(where, count[used], minlength=len(keys)).astype(np.int64)
+    whole = int(cycles_by_key.sum())
+    order = np.lexsort((keys, -cycles_by_key))[: max(0, top)]
+    rows = [
+        Contributor(
+            trace.step_names[used[first[i]]],
+            KINDS[int(keys[i]) % len(KINDS)].name,
+            int(count_by_key[i]),
+            int(cycles_by_key[i]),
+            int(cycles_by_key[i]) / whole if whole else 0.0,
+            int(trace.step_ids[used[first[i]]]),
+        )
+        for i in order.tolist()
+    ]
+    return rows, len(keys)

@@ -1,0 +1,223 @@
+"""The executions of one track of one IPU in order of time, with long loops kept as loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Piece", "Timeline", "build_timeline"]
+
+#: Loops of up to this many executions are written out.
+_SHORT_LOOP = 4_096
+#: No more executions than this are written out in one timeline.
+_WRITTEN_OUT = 4_000_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive entries: a plain stretch, or the body of a loop.
+
+    Attributes
+    ----------
+    first_entry, stop_entry
+        Half-open range of entries; of a loop, those of its first iteration.
+    start_cycle, end_cycle
+        Half-open range, with all iterations.
+    period_cycles
+        Distance of iterations; 0 for a plain stretch.
+    n_iterations
+        1 for a plain stretch.
+    """
+
+    first_entry: int
+    stop_entry: int
+    start_cycle: int
+    end_cycle: int
+    period_cycles: int = 0
+    n_iterations: int = 1
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Entries that do not overlap, sorted by time, in pieces.
+
+    Attributes
+    ----------
+    start, end : ndarray of int64, shape (n_entries,), cycles
+        Half-open range of each entry.
+    step : ndarray of int32, shape (n_entries,)
+        Row of the step of each entry.
+    run_starts : ndarray of int64, shape (n_breaks,)
+        Entries at which a run or a piece begins, ascending, from 0.
+    pieces : tuple of Piece
+        In order of time; together they hold all entries.
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    step: np.ndarray
+    run_starts: np.ndarray
+    pieces: tuple[Piece, ...]
+
+    @property
+    def n_executions(self) -> int:
+        """Number of executions with all iterations of all loops."""
+        return sum((p.stop_entry - p.first_entry) * p.n_iterations for p in self.pieces)
+
+    def piece_at(self, cycle: int) -> Piece | None:
+        """Return the piece whose range holds a cycle, or None."""
+        for piece in self.pieces:
+            if piece.start_cycle <= cycle < piece.end_cycle:
+                return piece
+        return None
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the arrays, bytes."""
+        return int(self.start.nbytes + self.end.nbytes + self.step.nbytes)
+
+
+def build_timeline(
+    start: np.ndarray,
+    end: np.ndarray,
+    step: np.ndarray,
+    run_starts: np.ndarray,
+    period: np.ndarray | None = None,
+    count: np.ndarray | None = None,
+) -> Timeline:
+    """Return the timeline of entries of one track.
+
+    Short loops, and loops that something else interrupts, are written out; a long loop stays the
+    body of its first iteration and is only expanded where it is looked at.
+
+    Parameters
+    ----------
+    start, end : ndarray of int64, shape (n_entries,), cycles
+        First execution of each entry, sorted by start within a run.
+    step : ndarray of int32, shape (n_entries,)
+        Row of the step of each entry.
+    run_starts : ndarray of int64, shape (n_runs,)
+        First entry of each run, ascending.
+    period, count : ndarray, shape (n_entries,), or None
+        Distance of repetitions in cycles, and their number; None when nothing repeats.
+
+    Returns
+    -------
+    Timeline
+        With all executions.
+    """
+    if count is None or period is None or len(start) == 0 or int(count.max()) <= 1:
+        return _plain(start, end, step, run_starts)
+    blocks = _loop_blocks(start, end, run_starts, period, count)
+    keep, spent = [], 0
+    for low, high in blocks:
+        n = (high - low) * int(count[low])
+        if n > _SHORT_LOOP and not _is_interrupted(low, high, start, end, period, count):
+            keep.append((low, high))
+        else:
+            spent += n
+            if spent > _WRITTEN_OUT and not _is_interrupted(low, high, start, end, period, count):
+                keep.append((low, high))
+                spent -= n
+    return _write_out(start, end, step, run_starts, period, count, keep)
+
+
+def _plain(
+    start: np.ndarray, end: np.ndarray, step: np.ndarray, run_starts: np.ndarray
+) -> Timeline:
+    """Return a timeline of one plain piece."""
+    pieces: tuple[Piece, ...] = ()
+    if len(start):
+        pieces = (Piece(0, len(start), int(start[0]), int(end[-1])),)
+    return Timeline(start, end, step, run_starts, pieces)
+
+
+def _loop_blocks(
+    start: np.ndarray,
+    end: np.ndarray,
+    run_starts: np.ndarray,
+    period: np.ndarray,
+    count: np.ndarray,
+) -> list[tuple[int, int]]:
+    """Return ranges of neighbouring entries that repeat together: the bodies of loops."""
+    is_break = np.ones(len(start), bool)
+    is_break[1:] = (period[1:] != period[:-1]) | (count[1:] != count[:-1])
+    is_break[run_starts[run_starts < len(start)]] = True
+    firsts = np.flatnonzero(is_break)
+    stops = np.append(firsts[1:], len(start))
+    blocks: list[tuple[int, int]] = []
+    for first, stop in zip(firsts.tolist(), stops.tolist(), strict=True):
+        if count[first] <= 1:
+            continue
+        low = first
+        while low < stop:  # a body lies within one period of its first start
+            limit = int(start[low]) + int(period[low])
+            high = low + int(np.searchsorted(start[low:stop], limit, side="left"))
+            high = max(high, low + 1)
+            blocks.append((low, high))
+            low = high
+    return blocks
+
+
+def _is_interrupted(
+    low: int,
+    high: int,
+    start: np.ndarray,
+    end: np.ndarray,
+    period: np.ndarray,
+    count: np.ndarray,
+) -> bool:
+    """Return whether another entry begins inside the loop, or iterations overlap."""
+    span = int(start[low]) + int(period[low]) * (int(count[low]) - 1)
+    body_end = int(end[high - 1])
+    overlaps = body_end - int(start[low]) > int(period[low])
+    follows = high < len(start) and int(start[high]) < span + (body_end - int(start[low]))
+    return overlaps or follows
+
+
+def _write_out(
+    start: np.ndarray,
+    end: np.ndarray,
+    step: np.ndarray,
+    run_starts: np.ndarray,
+    period: np.ndarray,
+    count: np.ndarray,
+    keep: list[tuple[int, int]],
+) -> Timeline:
+    """Return the timeline with every loop expanded but those in ``keep``."""
+    times = count.astype(np.int64)
+    for low, high in keep:
+        times[low:high] = 1
+    source = np.repeat(np.arange(len(start)), times)
+    first_copy = np.cumsum(times) - times
+    iteration = np.arange(len(source)) - first_copy[source]
+    run = np.searchsorted(run_starts, source, side="right")
+    new_start = start[source] + iteration * period[source]
+    order = np.lexsort((new_start, run))
+    source, iteration, new_start, run = (
+        source[order],
+        iteration[order],
+        new_start[order],
+        run[order],
+    )
+    new_end = end[source] + iteration * period[source]
+    new_runs = np.flatnonzero(np.diff(run, prepend=-1))
+    position = np.zeros(len(start), np.int64)
+    position[source[::-1]] = np.arange(len(source))[::-1]
+    pieces: list[Piece] = []
+    at = 0
+    for low, high in keep:
+        first, stop = int(position[low]), int(position[high - 1]) + 1
+        if first > at:
+            pieces.append(Piece(at, first, int(new_start[at]), int(new_end[first - 1])))
+        n, distance = int(count[low]), int(period[low])
+        body_start, body_end = int(new_start[first]), int(new_end[stop - 1])
+        pieces.append(
+            Piece(first, stop, body_start, body_end + distance * (n - 1), distance, n)
+        )
+        at = stop
+    if at < len(source):
+        pieces.append(Piece(at, len(source), int(new_start[at]), int(new_end[-1])))
+    breaks = np.unique(np.concatenate([new_runs, [p.first_entry for p in pieces]]))
+    return Timeline(new_start, new_end, step[source], breaks.astype(np.int64), tuple(pieces))

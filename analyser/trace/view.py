@@ -1,0 +1,255 @@
+"""What the trace view draws: the extent of a trace, and the bars of a window of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analyser.errors import BadQuestion
+from analyser.trace.index import Trace, trace_of
+from analyser.trace.lane import Bars, SliceLane, join_bars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reports import Report
+
+__all__ = [
+    "VIEWS",
+    "Extent",
+    "Lane",
+    "Names",
+    "RunExtent",
+    "TrackExtent",
+    "Window",
+    "checked_ipus",
+    "checked_range",
+    "extent",
+    "names",
+    "window",
+]
+
+VIEWS = ("flame", "flat")
+#: Widest window that is answered, pixels.
+MAX_PIXELS = 20_000
+
+
+@dataclass(frozen=True)
+class RunExtent:
+    """One run; half-open range in cycles."""
+
+    run_id: int
+    name: str
+    start_cycle: int
+    end_cycle: int
+
+
+@dataclass(frozen=True)
+class TrackExtent:
+    """One group of lanes: a track of an IPU, with the entries stored for it."""
+
+    ipu_id: int
+    track: int
+    n_entries: int
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Where a trace begins and ends, and what it is made of; cycles."""
+
+    start_cycle: int
+    end_cycle: int
+    n_entries: int
+    runs: list[RunExtent]
+    tracks: list[TrackExtent]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of slices, as a forest: the last level of each path and its parent, -1 at the top."""
+
+    labels: list[str]
+    parents: list[int]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane: ``level`` counts from 0 below the bar of runs, which has -1."""
+
+    ipu_id: int
+    track: int
+    level: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """Bars to draw in a range of cycles.
+
+    Attributes
+    ----------
+    start_cycle, end_cycle
+        The range asked for, half-open.
+    n_pixels
+        Its width.
+    lanes : list of Lane
+        Lanes from top to bottom.
+    lane : ndarray of int32, shape (n_bars,)
+        Index into ``lanes``.
+    bars : Bars
+        The bars, by lane and time, not cut to the range.
+    """
+
+    start_cycle: int
+    end_cycle: int
+    n_pixels: int
+    lanes: list[Lane]
+    lane: np.ndarray
+    bars: Bars
+
+    @property
+    def n_slices(self) -> int:
+        """Slices that the bars stand for."""
+        return int(self.bars.count.sum())
+
+
+def extent(report: Report) -> Extent:
+    """Return the extent of the trace; from small tables only."""
+    trace = trace_of(report)
+    tracks = [
+        TrackExtent(
+            ipu_id,
+            track,
+            sum(row.n_entries for row in trace.tracks if (row.ipu_id, row.track) == (ipu_id, track)),
+        )
+        for ipu_id, track in trace.keys
+    ]
+    runs = [RunExtent(r.run_id, r.name, r.start_cycle, r.end_cycle) for r in trace.runs]
+    total = sum(row.n_entries for row in tracks)
+    return Extent(trace.start_cycle, trace.end_cycle, total, runs, tracks)
+
+
+def names(report: Report) -> Names:
+    """Return the names of all slices; an index is the ``name`` of a bar."""
+    return Names(*trace_of(report).names)
+
+
+def checked_range(trace: Trace, start: int | None, end: int | None) -> tuple[int, int]:
+    """Return a range with missing ends filled in.
+
+    Raises
+    ------
+    BadQuestion
+        If it is empty.
+    """
+    low = trace.start_cycle if start is None else start
+    high = max(trace.end_cycle, low + 1) if end is None else end
+    if high <= low:
+        raise BadQuestion(
+            f"The range {low}:{high} is empty; give a start below its end, within"
+            f" {trace.start_cycle}:{trace.end_cycle} cycles."
+        )
+    return low, high
+
+
+def checked_ipus(trace: Trace, ipus: Sequence[int] | None) -> list[int]:
+    """Return the IPUs to look at, all when none are named.
+
+    Raises
+    ------
+    BadQuestion
+        If one has no trace.
+    """
+    if ipus is None:
+        return trace.ipus
+    for ipu_id in ipus:
+        if ipu_id not in trace.ipus:
+            known = f"0 to {trace.ipus[-1]}" if trace.ipus else "none: nothing ran"
+            raise BadQuestion(f"IPU {ipu_id} has no trace in this report; there is {known}.")
+    return sorted(set(ipus))
+
+
+def window(
+    report: Report,
+    start: int,
+    end: int,
+    width_px: int,
+    ipus: Sequence[int] | None = None,
+    view: str = "flame",
+    *,
+    collapsed: Sequence[int] = (),
+) -> Window:
+    """Return the bars of a range at a level of detail that fits its width.
+
+    Every slice that touches the range is in exactly one bar; a bar that stands for several
+    slices, all shorter than a pixel, says how many.
+
+    Parameters
+    ----------
+    report
+        The report.
+    start, end
+        Half-open range, cycles.
+    width_px
+        Pixels it is drawn on, 1 to 20,000.
+    ipus
+        IPUs to show, all by default.
+    view
+        ``flame`` (a lane a level of the names) or ``flat`` (one lane).
+    collapsed
+        IPUs of which only one flat lane is shown, whatever the view.
+
+    Returns
+    -------
+    Window
+        Lanes and bars.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU or view, or a width out of bounds.
+    """
+    trace = trace_of(report)
+    start, end = checked_range(trace, start, end)
+    if not 1 <= width_px <= MAX_PIXELS:
+        raise BadQuestion(f"The width must be 1 to {MAX_PIXELS} pixels; {width_px} was given.")
+    if view not in VIEWS:
+        raise BadQuestion(f"There is no view '{view}'; use {' or '.join(VIEWS)}.")
+    shown = set(checked_ipus(trace, ipus))
+    lanes: list[Lane] = []
+    parts: list[Bars] = []
+    for ipu_id, track in trace.keys:
+        if ipu_id not in shown:
+            continue
+        how = "flat" if ipu_id in collapsed else view
+        group = trace.group(ipu_id, track)
+        run_lane = trace.run_lanes[ipu_id, track]
+        found = [(-1, run_lane.bars(start, end, width_px, 0, len(run_lane.start)))]
+        found += [
+            (level, group.bars(lane, start, end, width_px))
+            for level, lane in enumerate(group.lanes(how))
+        ]
+        for level, bars in found:
+            lanes.append(Lane(ipu_id, track, level))
+            parts.append(bars)
+    index = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p.name) for p in parts])
+    return Window(start, end, width_px, lanes, index, join_bars(parts))
+
+
+def lane_of(trace: Trace, ipu_id: int, track: int, level: int, view: str) -> SliceLane:
+    """Return one lane below the bar of runs.
+
+    Raises
+    ------
+    BadQuestion
+        If there is no such lane.
+    """
+    if (ipu_id, track) not in trace.keys:
+        raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report.")
+    lanes = trace.group(ipu_id, track).lanes(view)
+    if not 0 <= level < len(lanes):
+        raise BadQuestion(
+            f"IPU {ipu_id}, track {track} has no level {level}; it has 0 to {len(lanes) - 1}."
+        )
+    return lanes[level]
