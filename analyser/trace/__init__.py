@@ -1,4 +1,4 @@
-"""The execution trace: its extent, bars of a window, figures of a range, single slices and steps."""
+"""The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
 from analyser.trace.details import StepCost, StepDetails, TileHistogram, VertexRow, step_details
 from analyser.trace.find import Match, Occurrence, Search, Slice, occurrence, search, slice_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy
@@ -108,8 +108,8 @@ def step_details(report: Report, step_id: int) -> StepDetails:
         ).where(step.step_id == step_id)
     )
     if not rows:
-        last = int(trace.step_ids[-1]) if len(trace.step_ids) else None
-        known = "it has none" if last is None else f"its steps are 0 to {last}"
+        n_steps = len(trace.steps)
+        known = f"its steps are 0 to {n_steps - 1}" if n_steps else "it has none"
         raise BadQuestion(f"There is no step {step_id} in this report; {known}.")
     name, program_kind, program_id, compute_set_id, is_data_dependent = rows[0]
     named = None
@@ -120,11 +120,10 @@ def step_details(report: Report, step_id: int) -> StepDetails:
         )
         named = found[0][0] if found else None
         vertices = _vertices(report, compute_set_id)
-    row = int(trace.rows_of(np.asarray([step_id]))[0])
     return StepDetails(
         step_id,
         name,
-        KINDS[int(trace.step_kinds[row])].name,
+        KINDS[int(trace.step_kinds[step_id])].name,
         program_kind,
         program_id,
         named,
@@ -134,45 +133,46 @@ def step_details(report: Report, step_id: int) -> StepDetails:
     )
 
 
+_COST_NAMES = (
+    "ipu_id",
+    "cycles",
+    "n_active_tiles",
+    "max_tile_cycles",
+    "max_sent_bytes",
+    "max_received_bytes",
+    "total_sent_bytes",
+    "total_received_bytes",
+    "n_fragments",
+    "host_in_bytes",
+    "host_out_bytes",
+    "link_in_bytes",
+    "link_out_bytes",
+    "sync_zone",
+    "flops",
+)
+
+
 def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
     """Return the cost of a step on each IPU."""
     cost = schema.step_cost.c
-    columns = (
-        cost.ipu_id,
-        cost.cycles,
-        cost.n_active_tiles,
-        cost.max_tile_cycles,
-        cost.total_tile_cycles,
-        cost.max_sent_bytes,
-        cost.max_received_bytes,
-        cost.total_sent_bytes,
-        cost.total_received_bytes,
-        cost.n_fragments,
-        cost.host_in_bytes,
-        cost.host_out_bytes,
-        cost.link_in_bytes,
-        cost.link_out_bytes,
-        cost.sync_zone,
-        cost.flops,
-        cost.pattern_id,
-    )
     rows = report.fetch(
-        sqlalchemy.select(*columns).where(cost.step_id == step_id).order_by(cost.ipu_id)
+        sqlalchemy.select(
+            cost.total_tile_cycles, cost.pattern_id, *(cost[name] for name in _COST_NAMES)
+        )
+        .where(cost.step_id == step_id)
+        .order_by(cost.ipu_id)
     )
     patterns = report.array("cycles.pattern")
     costs = []
-    for ipu_id, cycles, n_active, busiest, total, *rest in rows:
-        *figures, pattern_id = rest
+    for total, pattern_id, *figures in rows:
+        named: dict[str, Any] = dict(zip(_COST_NAMES, figures, strict=True))
+        offered = named["max_tile_cycles"] * n_tiles
         costs.append(
             StepCost(
-                ipu_id,
-                cycles,
-                n_active,
-                busiest,
-                total / n_tiles if n_tiles else 0.0,
-                total / (busiest * n_tiles) if busiest and n_tiles else None,
-                *figures,
+                mean_tile_cycles=total / n_tiles,
+                tile_balance=total / offered if offered else None,
                 histogram=_histogram(np.asarray(patterns.row(pattern_id))),
+                **named,
             )
         )
     return costs

@@ -109,9 +109,7 @@ def slice_at(
     shift = 0
     iteration = 0
     if piece.period_cycles:
-        iteration = min(
-            (cycle - piece.start_cycle) // piece.period_cycles, piece.n_iterations - 1
-        )
+        iteration = min((cycle - piece.start_cycle) // piece.period_cycles, piece.n_iterations - 1)
         shift = iteration * piece.period_cycles
     index = lane.at(cycle - shift, piece.first_entry, piece.stop_entry)
     if index is None:
@@ -119,8 +117,10 @@ def slice_at(
     at = np.asarray([index])
     row = int(lane.slice_row(at)[0])
     kind = int(lane.kinds[row])
-    n_steps = 1 if lane.first is None or lane.last is None else int(
-        lane.last[index] - lane.first[index] + 1
+    n_steps = (
+        1
+        if lane.first is None or lane.last is None
+        else int(lane.last[index] - lane.first[index] + 1)
     )
     return Slice(
         ipu_id,
@@ -130,7 +130,7 @@ def slice_at(
         KINDS[kind].name,
         int(lane.slice_start(at)[0]) + shift,
         int(lane.slice_end(at)[0]) + shift,
-        None if kind == GROUP else int(trace.step_ids[row]),
+        None if kind == GROUP else int(row),
         run[0] if run else "",
         n_steps,
         iteration,
@@ -138,9 +138,7 @@ def slice_at(
     )
 
 
-def search(
-    report: Report, text: str, limit: int = 50, ipus: Sequence[int] | None = None
-) -> Search:
+def search(report: Report, text: str, limit: int = 50, ipus: Sequence[int] | None = None) -> Search:
     """Return where a text occurs in the names of steps, whatever the case.
 
     Parameters
@@ -181,14 +179,12 @@ def search(
     first.sort(key=lambda found: (found.start_cycle, found.ipu_id, found.track))
     names: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero(is_match & (count > 0)).tolist():
-        name = trace.step_names[row]
+        name = trace.steps.name[row]
         n, spent_cycles = names.get(name, (0, 0))
         names[name] = (n + int(count[row]), spent_cycles + int(cycles[row]))
     matches = [Match(name, *figures) for name, figures in names.items()]
     matches.sort(key=lambda match: (-match.cycles, match.name))
-    return Search(
-        text, len(matches), int(count[is_match].sum()), matches[:limit], first[:limit]
-    )
+    return Search(text, len(matches), int(count[is_match].sum()), matches[:limit], first[:limit])
 
 
 def occurrence(
@@ -243,7 +239,7 @@ def _matching(trace: Trace, text: str) -> np.ndarray:
     if not wanted:
         raise BadQuestion("The text to search for is empty; give part of a step's name.")
     return np.fromiter(
-        (wanted in name.casefold() for name in trace.step_names), bool, len(trace.step_names)
+        (wanted in name.casefold() for name in trace.steps.name), bool, len(trace.steps.name)
     )
 
 
@@ -270,8 +266,10 @@ def _following(
         while len(hits) and iteration < piece.n_iterations and len(found) < limit:
             shift = iteration * period
             low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
-            for hit in hits[low : low + limit - len(found)].tolist():
-                found.append(_occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift))
+            found += [
+                _occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift)
+                for hit in hits[low : low + limit - len(found)].tolist()
+            ]
             iteration += 1
     return found
 
@@ -307,8 +305,8 @@ def _occurrence(
     return Occurrence(
         ipu_id,
         track,
-        int(trace.step_ids[row]),
-        trace.step_names[row],
+        int(row),
+        trace.steps.name[row],
         int(line.start[entry]) + shift,
         int(line.end[entry]) + shift,
     )

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy
 
+from analyser.execution import Steps, costs, steps
+from analyser.machine import target
 from analyser.trace.group import TrackGroup
 from analyser.trace.kinds import RUN, classify
 from analyser.trace.lane import SliceLane
 from analyser.trace.paths import PathTable, build_paths
 from analyser.trace.timeline import Timeline, build_timeline
-from reports import schema
+from reports import DamagedReport, schema
 
 if TYPE_CHECKING:
     from reports import Report
@@ -25,19 +27,6 @@ __all__ = ["RunRow", "Trace", "TrackRow", "trace_of"]
 
 #: Reports whose index is kept.
 _KEPT = 4
-
-_COST_COLUMNS = (
-    "step_id",
-    "ipu_id",
-    "n_active_tiles",
-    "max_tile_cycles",
-    "total_tile_cycles",
-    "total_sent_bytes",
-    "host_in_bytes",
-    "host_out_bytes",
-    "link_in_bytes",
-    "link_out_bytes",
-)
 
 
 @dataclass(frozen=True)
@@ -102,45 +91,14 @@ class Trace:
         return sorted({ipu_id for ipu_id, _ in self.keys})
 
     @cached_property
-    def _step_columns(self) -> tuple[list[int], list[str], list[str], list[int]]:
-        """Identity, name, kind of program and data dependence of every step."""
-        table = schema.step.c
-        rows = self.report.fetch(
-            sqlalchemy.select(
-                table.step_id, table.name, table.kind, table.is_data_dependent
-            ).order_by(table.step_id)
-        )
-        return (
-            [row[0] for row in rows],
-            [row[1] for row in rows],
-            [row[2] for row in rows],
-            [int(row[3]) for row in rows],
-        )
-
-    @cached_property
-    def step_ids(self) -> np.ndarray:
-        """Identity of each step, ascending, int64; its index is the step's row."""
-        return np.asarray(self._step_columns[0], dtype=np.int64)
-
-    @cached_property
-    def step_names(self) -> list[str]:
-        """Full name of each step."""
-        return self._step_columns[1]
-
-    @cached_property
-    def step_programs(self) -> list[str]:
-        """Kind of program of each step."""
-        return self._step_columns[2]
-
-    @cached_property
-    def is_data_dependent(self) -> np.ndarray:
-        """Whether the cycles of each step depend on the data, bool."""
-        return np.asarray(self._step_columns[3], dtype=bool)
+    def steps(self) -> Steps:
+        """The steps; their identities count from 0, so that an identity is also a row."""
+        return steps(self.report)
 
     @cached_property
     def paths(self) -> PathTable:
         """Paths of the step names."""
-        return build_paths(self.step_names)
+        return build_paths(self.steps.name)
 
     @cached_property
     def step_kinds(self) -> np.ndarray:
@@ -149,7 +107,7 @@ class Trace:
         external = self.report.fetch(
             sqlalchemy.select(table.step_id).where(table.sync_zone == "external").distinct()
         )
-        return classify(self._step_columns[0], self.step_programs, {row[0] for row in external})
+        return classify(self.steps.kind, {row[0] for row in external})
 
     @cached_property
     def names(self) -> tuple[list[str], list[int]]:
@@ -160,36 +118,20 @@ class Trace:
     @cached_property
     def step_costs(self) -> dict[int, dict[str, np.ndarray]]:
         """Per IPU, a value per step of each cost column, int64; 0 where a step costs nothing."""
-        table = schema.step_cost.c
-        rows = self.report.fetch(
-            sqlalchemy.select(*(table[name] for name in _COST_COLUMNS)).order_by(
-                table.step_cost_id
-            )
-        )
-        values = np.asarray(rows, dtype=np.int64).reshape(len(rows), len(_COST_COLUMNS))
-        costs: dict[int, dict[str, np.ndarray]] = {}
-        for ipu_id in np.unique(values[:, 1]).tolist():
-            mine = values[values[:, 1] == ipu_id]
-            row = self.rows_of(mine[:, 0])
-            costs[ipu_id] = {}
-            for position, name in enumerate(_COST_COLUMNS[2:], start=2):
-                column = np.zeros(len(self.step_ids), np.int64)
-                column[row] = mine[:, position]
-                costs[ipu_id][name] = column
-        return costs
+        columns = costs(self.report).column
+        by_ipu: dict[int, dict[str, np.ndarray]] = {}
+        for ipu_id in np.unique(columns["ipu_id"]).tolist():
+            mine = np.flatnonzero(columns["ipu_id"] == ipu_id)
+            by_ipu[ipu_id] = {}
+            for name, values in columns.items():
+                by_ipu[ipu_id][name] = np.zeros(len(self.steps), np.int64)
+                by_ipu[ipu_id][name][columns["step_id"][mine]] = values[mine]
+        return by_ipu
 
     @cached_property
     def tiles_per_ipu(self) -> int:
-        """Tiles of one IPU; 0 when the report does not say."""
-        rows = self.report.fetch(sqlalchemy.select(schema.target.c.tiles_per_ipu))
-        return int(rows[0][0]) if rows else 0
-
-    def rows_of(self, step_ids: np.ndarray) -> np.ndarray:
-        """Return the row of each step identity, int32."""
-        known = self.step_ids
-        if len(known) and known[0] == 0 and known[-1] == len(known) - 1:
-            return step_ids.astype(np.int32, copy=False)
-        return np.searchsorted(known, step_ids).astype(np.int32)
+        """Tiles of one IPU."""
+        return target(self.report).tiles_per_ipu
 
     def group(self, ipu_id: int, track: int) -> TrackGroup:
         """Return the group of a track, reading its part of the trace the first time."""
@@ -232,10 +174,15 @@ class Trace:
         repeats = any(
             _largest(self.report, "trace.count", first, stop) > 1 for first, stop in joined
         )
+        step = self._column("trace.step_id", joined)
+        if len(step) and not 0 <= int(step.min()) <= int(step.max()) < len(self.steps):
+            raise DamagedReport(
+                f"the trace in {self.report.path} names steps that are not there; run it again"
+            )
         return build_timeline(
             self._column("trace.start_cycle", joined),
             self._column("trace.end_cycle", joined),
-            self.rows_of(self._column("trace.step_id", joined)),
+            step,
             run_starts,
             self._column("trace.period", joined) if repeats else None,
             self._column("trace.count", joined) if repeats else None,
@@ -301,4 +248,6 @@ def _read_trace(report: Report) -> Trace:
             where.n_entries,
         ).order_by(where.run_trace_id)
     )
-    return Trace(weakref.ref(report), [RunRow(*row) for row in runs], [TrackRow(*row) for row in tracks])
+    return Trace(
+        weakref.ref(report), [RunRow(*row) for row in runs], [TrackRow(*row) for row in tracks]
+    )

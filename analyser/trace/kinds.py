@@ -60,15 +60,11 @@ _BY_PROGRAM = {
 }
 
 
-def classify(
-    step_ids: Sequence[int], programs: Sequence[str], external_sync_steps: Collection[int]
-) -> np.ndarray:
+def classify(programs: Sequence[str], external_sync_steps: Collection[int]) -> np.ndarray:
     """Return the kind number of every step.
 
     Parameters
     ----------
-    step_ids
-        Identity of each step.
     programs
         Kind of program of each step, such as ``OnTileExecute``.
     external_sync_steps
@@ -84,7 +80,7 @@ def classify(
         dtype=np.uint8,
         count=len(programs),
     )
-    if external_sync_steps:
-        is_external = np.isin(np.asarray(step_ids), np.fromiter(external_sync_steps, np.int64))
-        numbers[is_external & (numbers == _NUMBER["sync"])] = _NUMBER["external_sync"]
+    for step_id in external_sync_steps:
+        if numbers[step_id] == _NUMBER["sync"]:
+            numbers[step_id] = _NUMBER["external_sync"]
     return numbers

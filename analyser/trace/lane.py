@@ -108,15 +108,18 @@ class SliceLane:
 
     def slice_start(self, index: np.ndarray) -> np.ndarray:
         """Return where slices start, int64, cycles."""
-        return self.start[index if self.first is None else self.first[index]]
+        found: np.ndarray = self.start[index if self.first is None else self.first[index]]
+        return found
 
     def slice_end(self, index: np.ndarray) -> np.ndarray:
         """Return the first cycle after slices, int64, cycles."""
-        return self.end[index if self.last is None else self.last[index]]
+        found: np.ndarray = self.end[index if self.last is None else self.last[index]]
+        return found
 
     def slice_row(self, index: np.ndarray) -> np.ndarray:
         """Return the row (step) with which slices begin, int32."""
-        return self.row[index if self.first is None else self.first[index]]
+        found: np.ndarray = self.row[index if self.first is None else self.first[index]]
+        return found
 
     def slices_of(self, entries: np.ndarray) -> np.ndarray:
         """Return the first slice that begins at or after each entry, int64."""
@@ -236,7 +239,8 @@ class SliceLane:
         cycles = self.slice_end(found) - self.slice_start(found)
         query = np.broadcast_to(np.arange(len(index))[:, None], slices.shape)[where]
         rest = np.bincount(query * len(KINDS) + kind, cycles, minlength=len(index) * len(KINDS))
-        return total + rest.reshape(len(index), len(KINDS))
+        summed: np.ndarray = total + rest.reshape(len(index), len(KINDS))
+        return summed
 
     @cached_property
     def _block_sums(self) -> np.ndarray:

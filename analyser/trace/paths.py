@@ -1,4 +1,4 @@
-"""Names of steps as paths: the tree of their `/`-separated levels, and each step's way through it."""
+"""Names of steps as paths: the tree of their levels, which `/` separates, and each step's way."""
 
 from __future__ import annotations
 

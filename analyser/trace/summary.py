@@ -35,7 +35,8 @@ class IpuSummary:
     cycles_by_kind : dict
         Name of a kind to cycles on the compute track; with ``idle`` they add up to ``cycles``.
     parallel_efficiency
-        Cycles of compute over all cycles, 0 to 1; None when there are none.
+        Cycles in which tiles compute, summed over tiles, as a share of all tiles' cycles, 0 to 1;
+        None when there are none.
     tile_balance
         Mean over all tiles of the cycles they compute, over the busiest tile's, step by step,
         0 to 1; None when nothing is computed.
@@ -79,7 +80,7 @@ class Contributor:
 
 @dataclass(frozen=True)
 class RangeSummary:
-    """A range of cycles in figures; ``cycles`` is the longest over the IPUs."""
+    """A range in figures; ``cycles`` is each run's longest over the IPUs, summed over runs."""
 
     start_cycle: int
     end_cycle: int
@@ -136,9 +137,8 @@ def range_summary(
 
     Notes
     -----
-    Parallel efficiency is the share of compute in all cycles. Tile balance is the sum of the
-    cycles of all tiles over the number of tiles times the sum of the busiest tile's, both over
-    the executions of compute sets.
+    The metrics ``cycles.total``, ``parallel.efficiency`` and ``tile.balance`` of the whole trace
+    are what these figures are for a range.
     """
     trace = trace_of(report)
     low, high = checked_range(trace, start, end)
@@ -156,18 +156,28 @@ def range_summary(
         balance_total += total
         balance_max += busiest
     found, n_found = _contributors(trace, uses, top)
-    compute = sum(row.cycles_by_kind[KINDS[_COMPUTE].name] for row in rows)
-    cycles = sum(row.cycles for row in rows)
+    cycles = _critical_cycles(trace, [row.ipu_id for row in rows], low, high)
+    offered = cycles * trace.tiles_per_ipu * len(rows) if rows else 0
     return RangeSummary(
         low,
         high,
-        max((row.cycles for row in rows), default=0),
-        compute / cycles if cycles else None,
+        cycles,
+        balance_total / offered if offered else None,
         balance_total / balance_max if balance_max else None,
         rows,
         found,
         n_found,
     )
+
+
+def _critical_cycles(trace: Trace, ipus: Sequence[int], low: int, high: int) -> int:
+    """Return the part of each run in a range on the IPU where it is longest, summed over runs."""
+    longest: dict[int, int] = {}
+    for row in trace.tracks:
+        if row.ipu_id in ipus:
+            inside = min(row.end_cycle, high) - max(row.start_cycle, low)
+            longest[row.run_id] = max(longest.get(row.run_id, 0), inside)
+    return sum(longest.values())
 
 
 def contributors(
@@ -190,7 +200,7 @@ def contributors(
 
 def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:
     """Return what each step takes of a range on one track."""
-    n_steps = len(trace.step_ids)
+    n_steps = len(trace.steps)
     n_executions = np.zeros(n_steps, np.int64)
     cycles = np.zeros(n_steps)
     fraction = np.zeros(n_steps)
@@ -295,7 +305,7 @@ def _ipu_summary(
         ipu_id,
         cycles,
         named,
-        named["compute"] / cycles if cycles else None,
+        worked / (cycles * trace.tiles_per_ipu) if cycles and trace.tiles_per_ipu else None,
         worked / (busiest * trace.tiles_per_ipu) if busiest and trace.tiles_per_ipu else None,
         total("host_in_bytes"),
         total("host_out_bytes"),
@@ -309,7 +319,7 @@ def _ipu_summary(
 
 def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contributor], int]:
     """Return the names with most cycles, and how many names there are."""
-    n_steps = len(trace.step_ids)
+    n_steps = len(trace.steps)
     cycles = sum((use.cycles for use in uses), np.zeros(n_steps, np.int64))
     count = sum((use.n_executions for use in uses), np.zeros(n_steps, np.int64))
     key = trace.paths.leaf.astype(np.int64) * len(KINDS) + trace.step_kinds
@@ -323,12 +333,12 @@ def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contri
     order = np.lexsort((keys, -cycles_by_key))[: max(0, top)]
     rows = [
         Contributor(
-            trace.step_names[used[first[i]]],
+            trace.steps.name[used[first[i]]],
             KINDS[int(keys[i]) % len(KINDS)].name,
             int(count_by_key[i]),
             int(cycles_by_key[i]),
             int(cycles_by_key[i]) / whole if whole else 0.0,
-            int(trace.step_ids[used[first[i]]]),
+            int(used[first[i]]),
         )
         for i in order.tolist()
     ]

@@ -109,7 +109,7 @@ def build_timeline(
     """
     if count is None or period is None or len(start) == 0 or int(count.max()) <= 1:
         return _plain(start, end, step, run_starts)
-    blocks = _loop_blocks(start, end, run_starts, period, count)
+    blocks = _loop_blocks(start, run_starts, period, count)
     keep, spent = [], 0
     for low, high in blocks:
         n = (high - low) * int(count[low])
@@ -135,7 +135,6 @@ def _plain(
 
 def _loop_blocks(
     start: np.ndarray,
-    end: np.ndarray,
     run_starts: np.ndarray,
     period: np.ndarray,
     count: np.ndarray,
@@ -213,9 +212,7 @@ def _write_out(
             pieces.append(Piece(at, first, int(new_start[at]), int(new_end[first - 1])))
         n, distance = int(count[low]), int(period[low])
         body_start, body_end = int(new_start[first]), int(new_end[stop - 1])
-        pieces.append(
-            Piece(first, stop, body_start, body_end + distance * (n - 1), distance, n)
-        )
+        pieces.append(Piece(first, stop, body_start, body_end + distance * (n - 1), distance, n))
         at = stop
     if at < len(source):
         pieces.append(Piece(at, len(source), int(new_start[at]), int(new_end[-1])))

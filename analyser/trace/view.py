@@ -121,7 +121,9 @@ def extent(report: Report) -> Extent:
         TrackExtent(
             ipu_id,
             track,
-            sum(row.n_entries for row in trace.tracks if (row.ipu_id, row.track) == (ipu_id, track)),
+            sum(
+                row.n_entries for row in trace.tracks if (row.ipu_id, row.track) == (ipu_id, track)
+            ),
         )
         for ipu_id, track in trace.keys
     ]

@@ -1,0 +1,238 @@
+"""A small report with nested names, two IPUs, two runs and a loop, and a plain-Python oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reports import Report, ReportWriter, open_report, schema
+
+STEPS = (
+    ("OnTileExecute", "net/conv1/convolve", 40),
+    ("DoExchange", "net/conv1/convolve", 10),
+    ("Sync", "net/conv1", 5),
+    ("OnTileExecute", "net/fc/matmul", 25),
+    ("StreamCopyMid", "out", 12),
+    ("Sync", "out", 7),
+)
+Entry = tuple[int, int, int, int, int]
+N_TILES = 4
+
+
+def write_report(
+    directory: Path, tracks: list[tuple[int, int, int, list[Entry]]], n_ipus: int = 1
+) -> Path:
+    """Write a report from (run, ipu, track, entries of step, start, end, period, count)."""
+    writer = ReportWriter.create(directory)
+    writer.add(
+        schema.target,
+        [
+            {
+                "target_id": 1,
+                "name": "gc200",
+                "target_type": "IPUModel",
+                "architecture": "ipu2",
+                "parameter_set": "hardware",
+                "n_ipus": n_ipus,
+                "n_replicas": 1,
+                "tiles_per_ipu": N_TILES,
+                "bytes_per_tile": 638_976,
+                "non_interleaved_bytes": 425_984,
+                "interleaved_bytes": 212_992,
+                "n_worker_contexts": 6,
+                "clock_hz": 1.33e9,
+                "exchange_bytes_per_cycle": 4.0,
+                "host_bytes_per_cycle": 8.0,
+                "sync_cycles": 40,
+            }
+        ],
+    )
+    writer.commit("created")
+    patterns = {}
+    for step, (kind, _, cycles) in enumerate(STEPS):
+        busy = np.zeros(N_TILES, np.int64)
+        if kind == "OnTileExecute":
+            busy[:2] = [cycles, cycles // 2]
+        patterns[step] = writer.pattern("cycles.pattern", busy)
+    writer.add(
+        schema.step,
+        [
+            {
+                "program_id": 0,
+                "kind": kind,
+                "name": name,
+                "compute_set_id": 0 if kind == "OnTileExecute" else None,
+                "is_data_dependent": False,
+            }
+            for kind, name, _ in STEPS
+        ],
+    )
+    writer.add(
+        schema.program,
+        [
+            {
+                "parent_id": None,
+                "position": 0,
+                "root_kind": "control",
+                "root_index": 0,
+                "kind": "Sequence",
+                "name": "",
+                "n_children": 0,
+                "repeat_count": 1,
+                "n_tiles": 0,
+                "code_bytes": 0,
+                "step_id": None,
+                "compute_set_id": None,
+                "debug_context_id": None,
+            }
+        ],
+    )
+    writer.add(
+        schema.compute_set,
+        [{"name": "convolve", "n_vertices": 6, "n_edges": 9, "debug_context_id": None}],
+    )
+    writer.add(
+        schema.vertex_type,
+        [
+            {
+                "name": "ConvPartial<float>",
+                "kind": "worker",
+                "code_bytes": 100,
+                "is_data_dependent": False,
+                "source": "test",
+            }
+        ],
+    )
+    writer.add(
+        schema.compute_set_vertex,
+        [
+            {
+                "compute_set_id": 0,
+                "vertex_type_id": 0,
+                "n_vertices": 6,
+                "n_tiles": 2,
+                "max_cycles": 40,
+                "total_cycles": 60,
+                "flops": 123,
+                "state_bytes": 24,
+            }
+        ],
+    )
+    writer.add(schema.step_cost, _costs(patterns, n_ipus))
+    writer.commit("compiled")
+    runs = sorted({run for run, *_ in tracks})
+    for run in runs:
+        mine = [entries for r, _, _, entries in tracks if r == run]
+        writer.add(
+            schema.run,
+            [
+                {
+                    "name": f"Engine::run #{run}",
+                    "program_index": 0,
+                    "start_cycle": min(entries[0][1] for entries in mine),
+                    "end_cycle": max(end_of(entries) for entries in mine),
+                    "is_data_dependent": False,
+                }
+            ],
+        )
+    for run, ipu, track, entries in tracks:
+        columns = list(zip(*entries, strict=True))
+        first = writer.append("trace.step_id", np.asarray(columns[0], np.int32))
+        writer.append("trace.start_cycle", np.asarray(columns[1], np.int64))
+        writer.append("trace.end_cycle", np.asarray(columns[2], np.int64))
+        writer.append("trace.period", np.asarray(columns[3], np.int64))
+        writer.append("trace.count", np.asarray(columns[4], np.int32))
+        writer.append("trace.pattern_id", np.asarray([patterns[s] for s in columns[0]], np.int32))
+        writer.add(
+            schema.run_trace,
+            [
+                {
+                    "run_id": run,
+                    "ipu_id": ipu,
+                    "track": track,
+                    "start_cycle": entries[0][1],
+                    "end_cycle": end_of(entries),
+                    "first_entry": first,
+                    "n_entries": len(entries),
+                }
+            ],
+        )
+    writer.commit("run")
+    return writer.finish()
+
+
+def end_of(entries: list[Entry]) -> int:
+    """Return the first cycle after all executions."""
+    return max(end + period * (count - 1) for _, _, end, period, count in entries)
+
+
+def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
+    return [
+        {
+            "step_id": step,
+            "ipu_id": ipu,
+            "cycles": cycles,
+            "n_active_tiles": 2 if kind == "OnTileExecute" else 0,
+            "max_tile_cycles": cycles if kind == "OnTileExecute" else 0,
+            "total_tile_cycles": cycles + cycles // 2 if kind == "OnTileExecute" else 0,
+            "max_sent_bytes": 40,
+            "max_received_bytes": 40,
+            "total_sent_bytes": 80 if kind == "DoExchange" else 0,
+            "total_received_bytes": 80 if kind == "DoExchange" else 0,
+            "n_fragments": 1,
+            "host_in_bytes": 300 if kind == "StreamCopyMid" else 0,
+            "host_out_bytes": 96 if kind == "StreamCopyMid" else 0,
+            "link_in_bytes": 0,
+            "link_out_bytes": 0,
+            "sync_zone": ("external" if step == 5 else "internal") if kind == "Sync" else "none",
+            "flops": 0,
+            "pattern_id": patterns[step],
+        }
+        for step, (kind, _, cycles) in enumerate(STEPS)
+        for ipu in range(n_ipus)
+    ]
+
+
+def sequence(start: int, steps: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> list[Entry]:
+    """Return steps one after the other, once each."""
+    entries = []
+    for step in steps:
+        end = start + STEPS[step][2]
+        entries.append((step, start, end, 0, 1))
+        start = end
+    return entries
+
+
+def loop(start: int, count: int, steps: tuple[int, ...]) -> list[Entry]:
+    """Return the entries of a loop over some steps."""
+    body = sequence(start, steps)
+    period = body[-1][2] - start
+    return [(step, low, high, period, count) for step, low, high, _, _ in body]
+
+
+def executions(entries: list[Entry]) -> list[tuple[int, int, int]]:
+    """Return every execution as (start, end, step): the plain meaning of the columns."""
+    found = [
+        (low + k * period, high + k * period, step)
+        for step, low, high, period, count in entries
+        for k in range(count)
+    ]
+    return sorted(found)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Report]]:
+    """Return a function that writes a report and opens it; all are closed at the end."""
+    opened: list[Report] = []
+
+    def make_report(tracks: list[tuple[int, int, int, list[Entry]]], n_ipus: int = 1) -> Report:
+        path = write_report(tmp_path / str(len(opened)), tracks, n_ipus)
+        opened.append(open_report(path))
+        return opened[-1]
+
+    yield make_report
+    for report in opened:
+        report.close()

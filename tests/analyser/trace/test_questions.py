@@ -1,0 +1,153 @@
+"""Figures of a range, single slices, search and steps, against small sums done by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from analyser import metrics, trace
+from analyser.errors import BadQuestion
+from reports import Report
+
+from .conftest import loop, sequence
+
+Make = Callable[..., Report]
+
+
+def test_extent_names_runs_and_tracks(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(10)), (1, 0, 0, sequence(200))])
+    found = trace.extent(report)
+    assert (found.start_cycle, found.end_cycle, found.n_entries) == (10, 299, 12)
+    assert [run.name for run in found.runs] == ["Engine::run #0", "Engine::run #1"]
+
+
+def test_a_report_without_a_run_is_empty_not_an_error(make: Make) -> None:
+    report = make([])
+    assert trace.extent(report).runs == []
+    assert trace.window(report, 0, 10, 100).lanes == []
+    summary = trace.range_summary(report)
+    assert (summary.cycles, summary.parallel_efficiency, summary.contributors) == (0, None, [])
+
+
+def test_range_summary_of_a_whole_run(make: Make) -> None:
+    summary = trace.range_summary(make([(0, 0, 0, sequence(10))]))
+    (ipu,) = summary.ipus
+    assert summary.cycles == ipu.cycles == 99
+    assert ipu.cycles_by_kind["compute"] == 65
+    assert ipu.cycles_by_kind["exchange"] == 10
+    assert ipu.cycles_by_kind["sync"] == 5
+    assert ipu.cycles_by_kind["external_sync"] == 7
+    assert ipu.cycles_by_kind["stream_copy"] == 12
+    assert ipu.cycles_by_kind["idle"] == 0
+    assert (ipu.stream_in_bytes, ipu.stream_out_bytes, ipu.exchange_bytes) == (300, 96, 80)
+    assert ipu.tile_balance == pytest.approx((40 + 20 + 25 + 12) / (65 * 4))
+    assert ipu.parallel_efficiency == pytest.approx((40 + 20 + 25 + 12) / (99 * 4))
+
+
+def test_the_whole_range_agrees_with_the_metrics(make: Make) -> None:
+    tracks = [(0, 0, 0, sequence(0)), (0, 1, 0, sequence(0, (0, 1))), (1, 0, 0, sequence(200))]
+    report = make(tracks, 2)
+    summary, values = trace.range_summary(report), metrics.values(report)
+    assert summary.cycles == values["cycles.total"]
+    assert summary.parallel_efficiency == pytest.approx(values["parallel.efficiency"])
+    assert summary.tile_balance == pytest.approx(values["tile.balance"])
+
+
+def test_a_cut_step_counts_by_its_part(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0))])
+    left, right = trace.range_summary(report, 0, 45), trace.range_summary(report, 45, 99)
+    assert left.ipus[0].cycles_by_kind["exchange"] == 5
+    assert left.ipus[0].exchange_bytes + right.ipus[0].exchange_bytes == 80
+    assert left.cycles + right.cycles == 99
+    inside = trace.range_summary(report, 2, 3)
+    assert inside.ipus[0].cycles_by_kind["compute"] == 1
+
+
+@pytest.mark.parametrize("count", [3, 50_000_000])
+def test_ranges_cut_loops_where_iterations_are(make: Make, count: int) -> None:
+    report = make([(0, 0, 0, loop(0, count, (0, 1)))])
+    cut = (count // 2) * 50 + 45
+    low, high = trace.range_summary(report, 0, cut), trace.range_summary(report, cut, count * 50)
+    assert low.ipus[0].cycles_by_kind["exchange"] == (count // 2) * 10 + 5
+    assert low.cycles + high.cycles == count * 50
+    total = low.ipus[0].cycles_by_kind["compute"] + high.ipus[0].cycles_by_kind["compute"]
+    assert total == count * 40
+
+
+def test_contributors_are_by_name_and_kind_most_cycles_first(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0)), (1, 0, 0, sequence(200, (3, 3, 3)))])
+    top = trace.contributors(report, top=2)
+    assert [(row.name, row.kind, row.count, row.cycles) for row in top] == [
+        ("net/fc/matmul", "compute", 4, 100),
+        ("net/conv1/convolve", "compute", 1, 40),
+    ]
+    assert sum(row.share for row in trace.contributors(report)) == pytest.approx(1)
+
+
+def test_slice_at_names_group_step_run_and_nothing(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0))])
+    group = trace.slice_at(report, 0, 0, 1, 45)
+    assert group is not None
+    assert (group.name, group.start_cycle, group.end_cycle, group.n_steps, group.step_id) == (
+        "net/conv1",
+        0,
+        50,
+        2,
+        None,
+    )
+    step = trace.slice_at(report, 0, 0, 2, 45)
+    assert step is not None
+    assert (step.step_id, step.kind, step.run_name) == (1, "exchange", "Engine::run #0")
+    assert trace.slice_at(report, 0, 0, 2, 52) is None
+    run = trace.slice_at(report, 0, 0, -1, 52)
+    assert run is not None
+    assert run.name == "Engine::run #0"
+    with pytest.raises(BadQuestion, match="level 9"):
+        trace.slice_at(report, 0, 0, 9, 52)
+
+
+def test_search_counts_all_and_lists_the_first(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0)), (1, 0, 0, sequence(200))])
+    found = trace.search(report, "CONV1", limit=3)
+    assert (found.n_names, found.n_occurrences) == (2, 6)
+    assert [(match.name, match.count, match.cycles) for match in found.names] == [
+        ("net/conv1/convolve", 4, 100),
+        ("net/conv1", 2, 10),
+    ]
+    assert [one.start_cycle for one in found.occurrences] == [0, 40, 50]
+    assert trace.search(report, "nothing").n_occurrences == 0
+    with pytest.raises(BadQuestion, match="empty"):
+        trace.search(report, " ")
+
+
+def test_next_and_previous_walk_over_runs_and_loops(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0)), (1, 0, 0, loop(200, 3000, (0, 1)))])
+    starts = []
+    at = -1
+    for _ in range(4):
+        one = trace.occurrence(report, "convolve", at)
+        assert one is not None
+        at = one.start_cycle
+        starts.append(at)
+    assert starts == [0, 40, 200, 240]
+    last = trace.occurrence(report, "convolve", 10**9, "previous")
+    assert last is not None
+    assert last.start_cycle == 200 + 2999 * 50 + 40
+    before = trace.occurrence(report, "convolve", 200, "previous")
+    assert before is not None
+    assert before.start_cycle == 40
+    assert trace.occurrence(report, "fc", 10**9) is None
+
+
+def test_step_details_give_costs_histogram_and_vertices(make: Make) -> None:
+    details = trace.step_details(make([(0, 0, 0, sequence(0))]), 0)
+    (cost,) = details.costs
+    assert (details.kind, details.compute_set, cost.n_active_tiles) == ("compute", "convolve", 2)
+    assert cost.tile_balance == pytest.approx(60 / 160)
+    assert cost.histogram.n_idle_tiles == 2
+    assert cost.histogram.n_tiles.sum() == 2
+    assert (cost.histogram.edges_cycles[0], cost.histogram.edges_cycles[-1]) == (20, 40)
+    assert details.vertices[0].name == "ConvPartial<float>"
+    with pytest.raises(BadQuestion, match="0 to 5"):
+        trace.step_details(make([(0, 0, 0, sequence(0))]), 77)

@@ -1,0 +1,202 @@
+"""Level of detail: nothing is lost, what is wide enough stands alone, loops count fully."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyser import trace
+from analyser.errors import BadQuestion
+from analyser.trace.group import TrackGroup
+from analyser.trace.kinds import classify
+from analyser.trace.paths import build_paths
+from analyser.trace.timeline import build_timeline
+from reports import Report
+
+from .conftest import STEPS, end_of, executions, loop, sequence
+
+Make = Callable[..., Report]
+NAMES = trace.KINDS
+
+
+def bars_of(answer: trace.Window, names: trace.Names, level: int) -> list[tuple[Any, ...]]:
+    """Return (label, kind, start, end, count) of the bars of a level of the first group."""
+    lane = next(i for i, lane in enumerate(answer.lanes) if lane.level == level)
+    bars = answer.bars
+    return [
+        (
+            names.labels[bars.name[i]] if bars.name[i] >= 0 else "",
+            NAMES[bars.kind[i]].name,
+            int(bars.start_cycle[i]),
+            int(bars.end_cycle[i]),
+            int(bars.count[i]),
+        )
+        for i in np.flatnonzero(answer.lane == lane)
+    ]
+
+
+def test_flame_groups_by_the_text_before_the_last_slash(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(100))])
+    answer = trace.window(report, 100, 199, 990)
+    names = trace.names(report)
+    assert bars_of(answer, names, -1) == [("Engine::run #0", "run", 100, 199, 1)]
+    assert bars_of(answer, names, 0) == [
+        ("net", "group", 100, 180, 1),
+        ("out", "stream_copy", 180, 192, 1),
+        ("out", "external_sync", 192, 199, 1),
+    ]
+    assert bars_of(answer, names, 1) == [
+        ("conv1", "group", 100, 150, 1),
+        ("conv1", "sync", 150, 155, 1),
+        ("fc", "group", 155, 180, 1),
+    ]
+    assert bars_of(answer, names, 2) == [
+        ("convolve", "compute", 100, 140, 1),
+        ("convolve", "exchange", 140, 150, 1),
+        ("matmul", "compute", 155, 180, 1),
+    ]
+
+
+def test_slices_shorter_than_a_pixel_become_one_bar_of_the_dominating_kind(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0))])
+    answer = trace.window(report, 0, 99, 1, view="flat")
+    assert bars_of(answer, trace.names(report), 0) == [("", "compute", 0, 99, 6)]
+
+
+def test_runs_part_groups_that_would_merge(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0, (0, 1))), (1, 0, 0, sequence(50, (0, 1)))])
+    bars = bars_of(trace.window(report, 0, 100, 1000), trace.names(report), 0)
+    assert bars == [("net", "group", 0, 50, 1), ("net", "group", 50, 100, 1)]
+
+
+def test_collapsed_ipus_have_one_lane_and_tracks_their_own_group(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0)), (0, 0, 1, sequence(3, (4,))), (0, 1, 0, sequence(0))], 2)
+    answer = trace.window(report, 0, 99, 100, collapsed=[1])
+    levels = [(lane.ipu_id, lane.track, lane.level) for lane in answer.lanes]
+    assert levels == [
+        (0, 0, -1), (0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, -1), (0, 1, 0), (1, 0, -1), (1, 0, 0),
+    ]  # fmt: skip
+    assert {lane.ipu_id for lane in trace.window(report, 0, 99, 100, ipus=[1]).lanes} == {1}
+
+
+def test_a_loop_goes_on_in_its_group_and_shows_its_iterations(make: Make) -> None:
+    report = make([(0, 0, 0, loop(0, 2000, (0, 1)))])
+    names = trace.names(report)
+    whole = trace.window(report, 0, 100_000, 1000)
+    assert bars_of(whole, names, 0) == [("net", "group", 0, 100_000, 1)]
+    leaves = bars_of(whole, names, 2)
+    assert sum(bar[4] for bar in leaves) == 4000
+    near = trace.window(report, 50_000, 50_100, 1000)
+    assert bars_of(near, names, 2) == [
+        ("convolve", "compute", 50_000, 50_040, 1),
+        ("convolve", "exchange", 50_040, 50_050, 1),
+        ("convolve", "compute", 50_050, 50_090, 1),
+        ("convolve", "exchange", 50_090, 50_100, 1),
+    ]
+
+
+def test_a_long_loop_is_not_written_out_but_counted_in_full(make: Make) -> None:
+    report = make([(0, 0, 0, [*loop(0, 50_000_000, (0, 1, 2)), *sequence(2_750_000_000, (3,))])])
+    answer = trace.window(report, 0, 2_750_000_025, 1000, view="flat")
+    assert answer.n_slices == 150_000_002  # one is the run
+    assert len(answer.bars.name) < 2000
+    deep = trace.window(report, 1_375_000_000, 1_375_000_055, 1000, view="flat")
+    assert deep.bars.start_cycle.tolist() == [0, 1_375_000_000, 1_375_000_040, 1_375_000_050]
+    found = trace.slice_at(report, 0, 0, 0, 1_375_000_041, "flat")
+    assert found is not None
+    assert (found.start_cycle, found.kind, found.iteration) == (
+        1_375_000_040,
+        "exchange",
+        25_000_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((50, 50, 100), "empty"),
+        ((0, 99, 0), "width"),
+        ((0, 99, 100, [7]), "IPU 7"),
+        ((0, 99, 100, None, "sideways"), "flame or flat"),
+    ],
+)
+def test_bad_windows_are_refused_in_a_sentence(
+    make: Make, arguments: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(BadQuestion, match=said):
+        trace.window(make([(0, 0, 0, sequence(0))]), *arguments)
+
+
+blocks = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=5),
+        st.sampled_from([1, 1, 1, 2, 7, 3000]),
+        st.integers(0, 30),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+def entries_of(plan: list[tuple[list[int], int, int]]) -> list[tuple[int, int, int, int, int]]:
+    """Return entries for blocks of (steps, iterations, gap)."""
+    entries: list[tuple[int, int, int, int, int]] = []
+    at = 0
+    for steps, count, gap in plan:
+        body = loop(at, count, tuple(steps)) if count > 1 else sequence(at, tuple(steps))
+        entries += body
+        at = end_of(body) + gap
+    return entries
+
+
+def group_of(entries: list[tuple[int, int, int, int, int]]) -> TrackGroup:
+    """Return the group of one run of these entries."""
+    step, start, end, period, count = (np.asarray(c) for c in zip(*entries, strict=True))
+    line = build_timeline(
+        start, end, step.astype(np.int32), np.zeros(1, np.int64), period, count.astype(np.int32)
+    )
+    paths = build_paths([name for _, name, _ in STEPS])
+    return TrackGroup(0, 0, line, paths, classify([kind for kind, _, _ in STEPS], [5]))
+
+
+@given(blocks, st.integers(0, 5000), st.integers(1, 5000), st.integers(1, 400))
+def test_every_execution_in_a_window_is_in_exactly_one_bar(
+    plan: list[tuple[list[int], int, int]], start: int, length: int, n_pixels: int
+) -> None:
+    """Against the plain list of executions."""
+    entries = entries_of(plan)
+    end = start + length
+    group = group_of(entries)
+    bars = group.bars(group.lanes("flat")[0], start, end, n_pixels)
+    expected = [one for one in executions(entries) if one[1] > start and one[0] < end]
+    assert int(bars.count.sum()) == pytest.approx(len(expected), abs=2 * n_edges(group, n_pixels))
+    single = bars.count == 1
+    shown = set(
+        zip(bars.start_cycle[single].tolist(), bars.end_cycle[single].tolist(), strict=True)
+    )
+    assert shown <= {(low, high) for low, high, _ in expected}
+    wide = {(low, high) for low, high, _ in expected if high - low >= 2 * length / n_pixels}
+    assert wide <= shown
+    assert len(bars.count) <= 4 * n_pixels + 8
+
+
+def n_edges(group: TrackGroup, n_pixels: int) -> int:
+    """Return how many slices may be counted with a bar that the window's edge cuts."""
+    return 5 * n_pixels if any(p.period_cycles for p in group.timeline.pieces) else 0
+
+
+@given(blocks)
+def test_flame_lanes_hold_every_execution_once(plan: list[tuple[list[int], int, int]]) -> None:
+    entries = entries_of(plan)
+    group = group_of(entries)
+    end = end_of(entries)
+    leaves = 0
+    for lane in group.lanes("flame"):
+        bars = group.bars(lane, 0, end, 20_000)
+        leaves += int(bars.count[bars.kind != 9].sum())
+    assert leaves == len(executions(entries))
