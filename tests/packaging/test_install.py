@@ -1,0 +1,114 @@
+"""The wheel and the image's install script, in environments that were empty before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.packaging
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
+QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
+COMMANDS = (*QUERIES, "run", "serve")
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command away from the checkout, so that only what was installed is found."""
+    environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environ["COLUMNS"] = "120"
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+
+def must(folder: Path, *command: str | Path) -> str:
+    done = run(folder, *command)
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("packaging")
+
+
+@pytest.fixture(scope="module")
+def wheel(place: Path) -> Path:
+    must(place, sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, ROOT)
+    (built,) = place.glob("tilescope-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def base(place: Path, wheel: Path) -> Path:
+    """Return the environment of someone who installed the package without extras."""
+    must(place, sys.executable, "-m", "venv", place / "base")
+    pip = (place / "base/bin/python", "-m", "pip", "install", "-q")
+    must(place, *pip, "-c", ROOT / "constraints.txt", wheel)
+    return place / "base/bin"
+
+
+@pytest.fixture(scope="module")
+def image(place: Path) -> Path:
+    """Return the environment the image's script makes, with everything."""
+    must(place, ROOT / "docker/install.sh", place / "image", "all")
+    return place / "image/bin"
+
+
+def test_the_wheel_holds_every_file_of_the_packages_and_no_tests(wheel: Path) -> None:
+    tracked = must(ROOT, "git", "ls-files", *PACKAGES).splitlines()
+    wanted = {path.removeprefix("compat/") for path in tracked}
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert wanted - names == set()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
+        path.removeprefix("compat/") for path in PACKAGES
+    }
+
+
+@pytest.mark.parametrize("command", QUERIES)
+def test_the_base_answers_questions(base: Path, place: Path, command: str) -> None:
+    assert command in must(place, base / "tilescope", "--help")
+    assert "Usage" in must(place, base / "tilescope", command, "--help")
+
+
+def test_the_base_has_pva_and_nothing_heavy(base: Path, place: Path) -> None:
+    must(place, base / "python", "-c", "import pva; pva.openReport")
+    listed = must(place, base / "python", "-m", "pip", "list", "--format", "freeze").lower()
+    assert "sqlalchemy==" in listed
+    for heavy in ("numba", "dash", "onnx", "scipy", "pytest"):
+        assert f"\n{heavy}==" not in listed
+
+
+@pytest.mark.parametrize(("command", "extra"), [("run", "engine"), ("serve", "web")])
+def test_a_missing_extra_is_named(base: Path, place: Path, command: str, extra: str) -> None:
+    done = run(place, base / "tilescope", command, "nothing-there")
+    assert done.returncode == 2
+    assert f"tilescope[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_image_has_every_command(image: Path, place: Path, command: str) -> None:
+    assert "Usage" in must(place, image / "tilescope", command, "--help")
+
+
+def test_the_image_finds_its_data(image: Path, place: Path) -> None:
+    assert '"mnist-8"' in must(place, image / "tilescope", "models", "list", "--json")
+
+
+def test_the_install_script_refuses_a_folder_that_is_there(image: Path, place: Path) -> None:
+    done = run(place, ROOT / "docker/install.sh", image.parent)
+    assert done.returncode == 2
+    assert "is there already" in done.stderr
