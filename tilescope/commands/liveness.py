@@ -1,0 +1,140 @@
+"""``tilescope liveness``: how much is live at each step, and which variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+
+if TYPE_CHECKING:
+    from analyser.liveness import LiveVariables
+    from analyser.machine import Source
+    from reports import Report
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``liveness``."""
+
+    @app.command()
+    def liveness(
+        path: ReportPath,
+        as_json: AsJson = False,
+        source: Annotated[str, typer.Option(help="Which tiles: all, ipu:N or tile:N.")] = "all",
+        step: Annotated[
+            int | None,
+            typer.Option("--step", help="Step whose variables to list; the peak if not given."),
+        ] = None,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 10,
+    ) -> None:
+        """Show live memory over the program, its peak, and the variables that hold it."""
+        import analyser
+        from analyser.machine import parse_source
+
+        tiles = parse_source(source)
+        with analyser.open(path) as report:
+            if as_json:
+                print_json(_as_json(report, tiles, step))
+            else:
+                _print(report, tiles, step, units, top)
+
+
+def _as_json(report: Report, source: Source, step: int | None) -> dict[str, object]:
+    """Return the curve in columns, the variables of a step, and what is always live."""
+    from analyser.liveness import always_live_variables, curve, peak_step, step_variables
+    from analyser.machine import format_source
+
+    live, peak = curve(report, source), peak_step(report, source)
+    shown = peak if step is None else step
+    return report_json(report) | {
+        "source": format_source(source),
+        "capacity_bytes": live.capacity_bytes,
+        "always_live_bytes": live.always_live_bytes,
+        "peak_step": peak,
+        "steps": {
+            "name": list(live.name),
+            "kind": list(live.kind),
+            "not_always_live_bytes": live.not_always_live_bytes.tolist(),
+        },
+        "step": shown,
+        "step_variables": (
+            None if shown is None else _columns(step_variables(report, shown, source))
+        ),
+        "always_live_variables": _columns(always_live_variables(report, source)),
+    }
+
+
+def _columns(found: LiveVariables) -> dict[str, object]:
+    """Return variables in columns."""
+    return {
+        "name": list(found.name),
+        "category": list(found.category),
+        "bytes": found.bytes.tolist(),
+        "shape": [list(shape) for shape in found.shape],
+        "dtype": list(found.dtype),
+        "start_step": found.start_step.tolist(),
+        "end_step": found.end_step.tolist(),
+    }
+
+
+def _print(report: Report, source: Source, step: int | None, units: Units, top: int) -> None:
+    """Print the peak, the variables of a step, and what is always live."""
+    from analyser.liveness import always_live_variables, curve, peak_step, step_variables
+    from analyser.machine import format_source
+    from analyser.quantities import format_bytes
+
+    live, peak = curve(report, source), peak_step(report, source)
+    style = units.style
+    shown = peak if step is None else step
+    print_line(f"Liveness of {report.path}, tiles: {format_source(source)}")
+    print_line(f"{len(live):,} steps; always live {format_bytes(live.always_live_bytes, style)}")
+    if peak is not None:
+        most = int(live.not_always_live_bytes[peak])
+        print_line(
+            f"Most is live at step {peak:,}, {live.kind[peak]} ({live.name[peak]}):"
+            f" {format_bytes(most, style)} besides what always is,"
+            f" {format_bytes(most + live.always_live_bytes, style)} in all"
+        )
+    if shown is not None:
+        found = step_variables(report, shown, source)
+        print_line()
+        _print_variables(f"Live at step {shown:,}, not always", found, units, top)
+    print_line()
+    _print_variables("Always live", always_live_variables(report, source), units, top)
+
+
+def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
+    """Print the largest variables, and what the rest adds up to."""
+    from analyser.quantities import format_bytes
+
+    style, n_shown = units.style, min(top, len(found))
+    rows = [
+        (
+            found.name[each],
+            "×".join(str(size) for size in found.shape[each]),
+            found.dtype[each],
+            format_bytes(int(found.bytes[each]), style),
+            f"{found.start_step[each]:,} to {found.end_step[each]:,}",
+        )
+        for each in range(n_shown)
+    ]
+    rest = len(found) - n_shown
+    if rest:
+        text = format_bytes(int(found.bytes[n_shown:].sum()), style)
+        rows.append((f"{rest:,} more", "", "", text, ""))
+    rows.append(("Total", "", "", format_bytes(found.total_bytes, style), ""))
+    print_table(
+        [
+            Column(title),
+            Column("Shape"),
+            Column("Type"),
+            Column("Size", is_number=True),
+            Column("Steps", is_number=True),
+        ],
+        rows,
+    )

@@ -1,0 +1,200 @@
+"""``tilescope memory``: where memory goes, over all tiles or on some."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+
+if TYPE_CHECKING:
+    from analyser.memory import TileVariables
+    from reports import Report
+
+__all__ = ["register"]
+
+
+class _Breakdown(StrEnum):
+    """How the memory of every tile is broken down."""
+
+    NONE = "none"
+    REGION = "region"
+    CATEGORY = "category"
+    LIVENESS = "liveness"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``memory``."""
+
+    @app.command()
+    def memory(
+        path: ReportPath,
+        as_json: AsJson = False,
+        tile: Annotated[
+            list[int] | None,
+            typer.Option("--tile", help="A column for this tile; repeat for several."),
+        ] = None,
+        breakdown: Annotated[
+            _Breakdown, typer.Option(help="How the series per tile of --json are broken down.")
+        ] = _Breakdown.NONE,
+        include_gaps: Annotated[
+            bool, typer.Option("--include-gaps", help="Count gaps in the series per tile.")
+        ] = False,
+        variables: Annotated[
+            bool, typer.Option("--variables", help="Also list the variables of the tiles.")
+        ] = False,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 10,
+    ) -> None:
+        """Show memory by region, category and liveness, and the fullest tiles."""
+        import analyser
+
+        if variables and not tile:
+            raise typer.BadParameter("--variables needs at least one --tile N.")
+        with analyser.open(path) as report:
+            if as_json:
+                print_json(_as_json(report, tile, breakdown, include_gaps, variables, top))
+            else:
+                _print(report, tile, variables, units, top)
+
+
+def _as_json(
+    report: Report,
+    tiles: list[int] | None,
+    breakdown: _Breakdown,
+    include_gaps: bool,
+    variables: bool,
+    top: int,
+) -> dict[str, object]:
+    """Return the table, the fullest tiles and the series of every tile."""
+    from analyser.memory import largest_tiles, memory_table, tile_memory, tile_variables
+
+    table = memory_table(report, tiles)
+    ranking = largest_tiles(report, top)
+    series = tile_memory(report, breakdown.value, include_gaps)
+    answer = report_json(report) | {
+        "capacity_bytes": table.capacity_bytes,
+        "columns": list(table.columns),
+        "rows": [
+            {"key": row.key, "label": row.label, "depth": row.depth, "bytes": list(row.bytes)}
+            for row in table.rows
+        ],
+        "largest_tiles": {
+            "tile_id": ranking.tile_id.tolist(),
+            "ipu_id": ranking.ipu_id.tolist(),
+            "including_gaps_bytes": ranking.including_gaps_bytes.tolist(),
+            "excluding_gaps_bytes": ranking.excluding_gaps_bytes.tolist(),
+        },
+        "tiles": {
+            "breakdown": series.breakdown,
+            "include_gaps": series.include_gaps,
+            "total_bytes": series.total_bytes.tolist(),
+            "series_bytes": {label: each.tolist() for label, each in series.series.items()},
+        },
+    }
+    if variables and tiles:
+        answer["variables"] = [_variables_json(tile_variables(report, each)) for each in tiles]
+    return answer
+
+
+def _variables_json(found: TileVariables) -> dict[str, object]:
+    """Return the variables of a tile in columns."""
+    return {
+        "tile_id": found.tile_id,
+        "variable_id": found.variable_id.tolist(),
+        "name": list(found.name),
+        "dtype": list(found.dtype),
+        "category": list(found.category),
+        "offset_bytes": found.offset_bytes.tolist(),
+        "bytes": found.bytes.tolist(),
+        "start_step": found.start_step.tolist(),
+        "end_step": found.end_step.tolist(),
+        "is_always_live": found.is_always_live.tolist(),
+    }
+
+
+def _print(
+    report: Report, tiles: list[int] | None, variables: bool, units: Units, top: int
+) -> None:
+    """Print the table, then the fullest tiles or the tiles' variables."""
+    from analyser.memory import largest_tiles, memory_table
+    from analyser.quantities import format_bytes
+
+    table = memory_table(report, tiles)
+    print_line(
+        f"Memory of {report.path}; a tile has {format_bytes(table.capacity_bytes, units.style)}"
+    )
+    print_line()
+    print_table(
+        [Column(""), *(Column(title, is_number=True) for title in table.columns)],
+        [
+            ("  " * row.depth + row.label, *(format_bytes(each, units.style) for each in row.bytes))
+            for row in table.rows
+        ],
+    )
+    if variables:
+        for tile in tiles or ():
+            _print_variables(report, tile, units, top)
+        return
+    ranking = largest_tiles(report, top)
+    print_line()
+    print_table(
+        [
+            Column("Fullest tiles", is_number=True),
+            Column("IPU", is_number=True),
+            Column("Including gaps", is_number=True),
+            Column("Excluding gaps", is_number=True),
+            Column("Of capacity", is_number=True),
+        ],
+        [
+            (
+                str(tile),
+                str(ipu),
+                format_bytes(including, units.style),
+                format_bytes(excluding, units.style),
+                f"{including / ranking.capacity_bytes:.1%}",
+            )
+            for tile, ipu, including, excluding in zip(
+                ranking.tile_id.tolist(),
+                ranking.ipu_id.tolist(),
+                ranking.including_gaps_bytes.tolist(),
+                ranking.excluding_gaps_bytes.tolist(),
+                strict=True,
+            )
+        ],
+    )
+
+
+def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
+    """Print the largest parts on a tile."""
+    from analyser.memory import tile_variables
+    from analyser.quantities import format_bytes
+
+    found = tile_variables(report, tile)
+    largest = (-found.bytes).argsort(kind="stable")[:top].tolist()
+    print_line()
+    print_line(f"Tile {tile}: {len(found):,} parts of variables, the largest {len(largest)}")
+    print_table(
+        [
+            Column("Variable"),
+            Column("Type"),
+            Column("Address", is_number=True),
+            Column("Size", is_number=True),
+            Column("Live", is_number=True),
+        ],
+        [
+            (
+                found.name[each],
+                found.dtype[each],
+                f"0x{found.offset_bytes[each]:x}",
+                format_bytes(int(found.bytes[each]), units.style),
+                "always"
+                if found.is_always_live[each]
+                else f"{found.start_step[each]:,} to {found.end_step[each]:,}",
+            )
+            for each in largest
+        ],
+    )

@@ -1,0 +1,195 @@
+"""The ``tilescope`` command: its subcommands, and the one place where errors become sentences."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from tilescope.console import clean, fit_streams
+
+__all__ = ["COMMANDS", "main"]
+
+#: Modules of ``tilescope.commands`` in the order of the help; each has ``register(app)``.
+COMMANDS = (
+    "run",
+    "serve",
+    "summary",
+    "memory",
+    "liveness",
+    "programs",
+    "trace",
+    "diff",
+    "models",
+)
+
+#: Packages that only an extra installs.
+_EXTRA_OF_PACKAGE = {
+    "numba": "engine",
+    "llvmlite": "engine",
+    "onnx": "engine",
+    "scipy": "engine",
+    "dash": "web",
+    "dash_ag_grid": "web",
+    "dash_mantine_components": "web",
+    "fastapi": "web",
+    "plotly": "web",
+    "starlette": "web",
+    "uvicorn": "web",
+}
+
+EXIT_USAGE = 2
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; errors become one sentence on standard error.
+
+    0 is success, 1 a failed gate, 2 usage or bad input, 3 a gated metric that is missing, 4 a run
+    that failed, 70 an internal error, 130 an interruption.
+    """
+    fit_streams()
+    try:
+        code = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader left, as `head` does; whatever is still to be flushed goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _report_error(error)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command; usage errors of Typer come out as exceptions."""
+    command = typer.main.get_command(_app())
+    try:
+        answer = command.main(args=arguments, prog_name="tilescope", standalone_mode=False)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    return answer if isinstance(answer, int) else 0
+
+
+def _app() -> typer.Typer:
+    """Return the command line with every subcommand whose module is there."""
+    app = typer.Typer(
+        name="tilescope",
+        help="Profile programs for tile processors: run a model, read its report, compare two.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def front_door(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", callback=_print_version, is_eager=True, help="Print the version."
+            ),
+        ] = False,
+    ) -> None:
+        """Profile programs for tile processors: run a model, read its report, compare two."""
+        del version
+
+    for name in COMMANDS:
+        module = f"tilescope.commands.{name}"
+        if find_spec(module) is not None:
+            import_module(module).register(app)
+    return app
+
+
+def _print_version(is_asked: bool) -> None:
+    """Print the version and end."""
+    if is_asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"tilescope {version('tilescope')}")  # noqa: T201
+        except PackageNotFoundError:
+            print("tilescope (not installed)")  # noqa: T201
+        raise typer.Exit
+
+
+def _report_error(error: Exception) -> int:
+    """Print an error as a sentence and return the exit code it stands for."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # what Typer raises about arguments
+        text = str(format_message()).strip()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(text, file=sys.stderr)  # noqa: T201
+        else:
+            _say(f"{text}{_usage_hint(error)}")
+        return EXIT_USAGE
+    code = getattr(error, "exit_code", None)
+    if isinstance(code, int) and isinstance(getattr(error, "code", None), str):
+        _say(str(error))
+        return code
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        extra = _EXTRA_OF_PACKAGE.get(package)
+        if extra is not None:
+            _say(
+                f"this command needs the package {package}, which is not installed;"
+                f" install it with: pip install 'tilescope[{extra}]'"
+            )
+            return EXIT_USAGE
+    _say(
+        f"internal error ({type(error).__name__}); what happened is written down in"
+        f" {_write_log(error)}"
+    )
+    return EXIT_INTERNAL
+
+
+def _usage_hint(error: Exception) -> str:
+    """Return where to read on after a usage error."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else f" See '{context.command_path} --help'."
+
+
+def _say(text: str) -> None:
+    """Print a sentence to standard error; it may be several lines, never control characters."""
+    lines = "\n".join(clean(line) for line in text.splitlines())
+    print(f"tilescope: {lines}", file=sys.stderr)  # noqa: T201
+
+
+def _write_log(error: Exception) -> str:
+    """Write the traceback of an internal error to a file and return its path."""
+    import platform
+    import tempfile
+    import traceback
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from platformdirs import user_log_path
+
+    name = f"internal-error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+    content = "\n".join(
+        [
+            f"python {platform.python_version()} on {platform.platform()}",
+            f"arguments {sys.argv[1:]}",
+            "".join(traceback.format_exception(error)),
+        ]
+    )
+    for directory in (user_log_path("tilescope", appauthor=False), Path(tempfile.gettempdir())):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / name
+            path.write_text(content, encoding="utf-8")
+        except OSError:
+            continue
+        return str(path)
+    return "no file, since none could be written"
