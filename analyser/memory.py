@@ -173,7 +173,8 @@ def _rows(report: Report, name: str) -> NDArray[np.int64]:
 
 def _by_category(report: Report) -> NDArray[np.int64]:
     """Return bytes by category over all regions, shape (n_categories, n_tiles)."""
-    return np.sum([_rows(report, array) for array in _REGIONS.values()], axis=0, dtype=np.int64)
+    plain, interleaved, overflowed = (_rows(report, name) for name in _REGIONS.values())
+    return plain + interleaved + overflowed
 
 
 def tile_memory(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -24,7 +24,7 @@ class Units(StrEnum):
     @property
     def style(self) -> BytesStyle:
         """The same as the analyser takes it."""
-        return cast("BytesStyle", self.value)
+        return self.value
 
 
 ReportPath: TypeAlias = Annotated[
