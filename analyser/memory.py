@@ -174,7 +174,8 @@ def _rows(report: Report, name: str) -> NDArray[np.int64]:
 def _by_category(report: Report) -> NDArray[np.int64]:
     """Return bytes by category over all regions, shape (n_categories, n_tiles)."""
     plain, interleaved, overflowed = (_rows(report, name) for name in _REGIONS.values())
-    return plain + interleaved + overflowed
+    total: NDArray[np.int64] = plain + interleaved + overflowed
+    return total
 
 
 def tile_memory(

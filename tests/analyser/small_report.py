@@ -426,10 +426,9 @@ def _write_trace(
                     now += 2 * 35
             columns = np.array(entries, dtype=np.int64).T
             names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
-            first = [
+            first = writer.append("trace.step_id", columns[0])
+            for name, values in zip(names[1:], columns[1:], strict=True):
                 writer.append(f"trace.{name}", values)
-                for name, values in zip(names, columns, strict=True)
-            ][0]
             ends[ipu] = now
             writer.add(
                 schema.run_trace,
