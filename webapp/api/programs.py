@@ -1,0 +1,87 @@
+"""The program tree, a level at a time, and the search in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from analyser.programs import ProgramNode, children, node, roots, search
+from webapp.library import Library
+
+__all__ = ["routes"]
+
+#: Children sent at once; a program may have tens of thousands.
+_PAGE = 500
+
+
+def routes(library: Library) -> APIRouter:
+    """Return the routes below ``/api/programs``."""
+    router = APIRouter(prefix="/programs/{report_id}")
+
+    @router.get("/roots")
+    def list_roots(report_id: str) -> dict[str, Any]:
+        """Return the control programs and functions."""
+        with library.opened(report_id) as report:
+            nodes = roots(report)
+        return {"ok": True, "nodes": [_describe(each) for each in nodes]}
+
+    @router.get("/children")
+    def list_children(
+        report_id: str,
+        program: Annotated[int, Query(ge=0)],
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=_PAGE)] = _PAGE,
+    ) -> dict[str, Any]:
+        """Return some children of a program, and how many there are."""
+        with library.opened(report_id) as report:
+            nodes = children(report, program)
+        part = nodes[offset : offset + limit]
+        return {
+            "ok": True,
+            "n_children": len(nodes),
+            "offset": offset,
+            "nodes": [_describe(each) for each in part],
+        }
+
+    @router.get("/path")
+    def find_path(report_id: str, program: Annotated[int, Query(ge=0)]) -> dict[str, Any]:
+        """Return a program and those around it, from the root inwards, each with its place."""
+        with library.opened(report_id) as report:
+            details = node(report, program)
+        path = (*details.path, details.node)
+        places = [{"id": each.program_id, "position": each.position} for each in path]
+        return {"ok": True, "path": places}
+
+    @router.get("/search")
+    def find_programs(
+        report_id: str,
+        text: Annotated[str, Query(min_length=1, max_length=200)],
+        limit: Annotated[int, Query(ge=1, le=_PAGE)] = 200,
+    ) -> dict[str, Any]:
+        """Return the first programs whose kind or name contains a text."""
+        with library.opened(report_id) as report:
+            found = search(report, text, limit)
+        matches = [
+            {"program": match.node.program_id, "label": match.node.label} for match in found.matches
+        ]
+        return {"ok": True, "n_matches": found.n_matches, "matches": matches}
+
+    return router
+
+
+def _describe(program: ProgramNode) -> dict[str, Any]:
+    """Return what a row of the tree shows."""
+    return {
+        "id": program.program_id,
+        "label": program.label,
+        "kind": program.kind,
+        "name": program.name,
+        "phase": program.phase,
+        "n_children": program.n_children,
+        "n_tiles": program.n_tiles,
+        "repeat_count": program.repeat_count,
+        "position": program.position,
+        "root_kind": program.root_kind,
+        "root_index": program.root_index,
+    }

@@ -1,0 +1,94 @@
+"""The web app: pages, API and their protection put together, once per process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dash import Dash
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from webapp.api import modules as api_modules
+from webapp.errors import Failure, describe_failure
+from webapp.library import Library
+from webapp.pages import modules as page_modules
+from webapp.security import Gate, content_security_policy
+from webapp.shell import index_page, layout, register_shell
+from webapp.view import register_view
+
+__all__ = ["create_app"]
+
+
+def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[str]) -> FastAPI:
+    """Return the server with all pages and the API; call it once in a process.
+
+    Dash keeps its callbacks in module-wide lists, and asks for "the" app when it starts.
+
+    Parameters
+    ----------
+    library : Library
+        The reports that may be shown.
+    token : str or None
+        What a browser must present once; None for a server without a secret.
+    allowed_hosts : Sequence[str]
+        Host names under which the server answers.
+    """
+    server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    # Mounted before Dash adds its catch-all, so that an unknown question gets JSON.
+    server.mount("/api", create_api(library))
+    # `Dash("webapp")`: page modules are imported under one name only.
+    dash_app = Dash(
+        "webapp",
+        server=server,  # type: ignore[arg-type]  # the annotation lags behind the backends
+        title="TileScope",
+        update_title="",
+        assets_folder=str(Path(__file__).parent / "assets"),
+        assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
+        index_string=index_page(),
+        serve_locally=True,
+    )
+    pages = page_modules()
+    dash_app.layout = lambda: layout(library, pages)
+    register_shell(dash_app, pages, library)
+    for page in pages:
+        register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))
+        page.register(dash_app, library)
+    server.add_middleware(
+        Gate,
+        token=token,
+        allowed_hosts=allowed_hosts,
+        policy=content_security_policy(dash_app.csp_hashes()),
+    )
+    return server
+
+
+def create_api(library: Library) -> FastAPI:
+    """Return the API; every error of it has the one shape ``{ok, code, message, detail}``."""
+    api = FastAPI(title="TileScope", docs_url=None, redoc_url=None, openapi_url=None)
+    for module in api_modules():
+        api.include_router(module.routes(library))
+
+    @api.exception_handler(HTTPException)
+    async def refuse(_request: Request, error: HTTPException) -> JSONResponse:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
+        message = "There is no such question." if error.status_code == 404 else str(error.detail)
+        return JSONResponse(
+            Failure(False, code, message, "").as_dict(), status_code=error.status_code
+        )
+
+    @api.exception_handler(RequestValidationError)
+    async def correct(_request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = str(first["loc"][-1])
+        message = f"The parameter {place!r} is wrong: {first['msg']}."
+        return JSONResponse(Failure(False, "bad_request", message, "").as_dict(), status_code=422)
+
+    @api.exception_handler(Exception)
+    async def explain(_request: Request, error: Exception) -> JSONResponse:
+        status, failure = describe_failure(error)
+        return JSONResponse(failure.as_dict(), status_code=status)
+
+    return api

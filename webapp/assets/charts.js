@@ -1,0 +1,69 @@
+// Charts write what was zoomed and clicked into the URL; the server draws what stands there.
+(function () {
+  'use strict';
+  const clientside = window.dash_clientside = window.dash_clientside || {};
+  let withShift = false;
+  window.addEventListener('pointerdown', (event) => { withShift = event.shiftKey; }, true);
+
+  function clickedPosition(click) {
+    return click && click.points && click.points.length ? Math.round(click.points[0].x) : null;
+  }
+
+  clientside.charts = {
+    zoom(change) {
+      if (!change) return;
+      let range = change['xaxis.range'];
+      if (!range && change['xaxis.range[0]'] !== undefined) {
+        range = [change['xaxis.range[0]'], change['xaxis.range[1]']];
+      }
+      if (range) {
+        const [low, high] = range.map(Number);
+        const digits = high - low > 50 ? 0 : 2;
+        window.tilescope.changeView({x: low.toFixed(digits) + ':' + high.toFixed(digits)}, false);
+      } else if (change['xaxis.autorange'] || change.autosize === undefined && change['xaxis.showspikes']) {
+        window.tilescope.changeView({x: ''}, false);
+      }
+    },
+
+    pick_tile(click) {
+      const tile = clickedPosition(click);
+      if (tile === null) return clientside.no_update;
+      const before = new URLSearchParams(location.search).get('tiles') || '';
+      const tiles = withShift && before ? before + ',' + tile : String(tile);
+      window.tilescope.changeView({tiles}, true);
+      return null;
+    },
+
+    pick_ranked_tile(rows) {
+      if (!rows || !rows.length || rows[0].tile === undefined) return;
+      window.tilescope.changeView({tiles: String(rows[0].tile)}, true);
+    },
+
+    pick_step(click) {
+      const step = clickedPosition(click);
+      if (step === null) return clientside.no_update;
+      window.tilescope.changeView({step: String(step)}, true);
+      return null;
+    },
+
+    pick_ranked_step(rows) {
+      if (!rows || !rows.length || rows[0].step === undefined) return;
+      window.tilescope.changeView({step: String(rows[0].step)}, true);
+    },
+  };
+
+  // Nested tables: a row hides what is below its key.
+  document.addEventListener('click', (event) => {
+    const button = event.target.closest('button.disclosure');
+    if (!button) return;
+    const row = button.closest('tr');
+    const isOpen = button.getAttribute('aria-expanded') === 'true';
+    button.setAttribute('aria-expanded', String(!isOpen));
+    button.textContent = isOpen ? '▸' : '▾';
+    const rows = [...row.closest('tbody').rows];
+    const closed = rows
+      .filter((each) => each.querySelector('button.disclosure[aria-expanded="false"]'))
+      .map((each) => each.dataset.key + '/');
+    for (const each of rows) each.hidden = closed.some((key) => each.dataset.key.startsWith(key));
+  });
+})();

@@ -1,0 +1,50 @@
+// What grids need: numbers as the server writes them, and the colours of the scheme.
+(function () {
+  'use strict';
+  const registry = window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+  const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  const number = new Intl.NumberFormat('en-US');
+  const tenth = new Intl.NumberFormat('en-US', {minimumFractionDigits: 1, maximumFractionDigits: 1});
+  const isMissing = (value) => value === null || value === undefined;
+
+  // As analyser.quantities.format_bytes.
+  registry.tilescopeBytes = function (value) {
+    if (isMissing(value)) return '–';
+    let amount = value, rank = 0;
+    while (Math.abs(Math.round(amount * 10) / 10) >= 1024 && rank < UNITS.length - 1) {
+      amount /= 1024;
+      rank += 1;
+    }
+    return rank === 0 ? number.format(value) + ' B' : tenth.format(amount) + ' ' + UNITS[rank];
+  };
+  registry.tilescopeExactBytes = (value) => isMissing(value) ? '' : number.format(value) + ' B';
+  registry.tilescopeCount = (value) =>
+    isMissing(value) ? '–' : typeof value === 'number' ? number.format(value) : String(value);
+  registry.tilescopeSigned = (value) =>
+    isMissing(value) ? '–' : (value > 0 ? '+' : '') + number.format(value);
+  registry.tilescopeSignedBytes = (value) =>
+    isMissing(value) ? '–' : value === 0 ? '0' : (value > 0 ? '+' : '') + registry.tilescopeBytes(value);
+  registry.tilescopeAddress = (value) => isMissing(value) ? '–' :
+    '0x' + value.toString(16).padStart(5, '0') + '  ' + number.format(value);
+  registry.tilescopeGridTheme = (agGrid) => agGrid.themeQuartz.withParams({
+    accentColor: 'var(--accent)',
+    backgroundColor: 'var(--surface)',
+    foregroundColor: 'var(--ink)',
+    textColor: 'var(--ink)',
+    headerBackgroundColor: 'var(--surface)',
+    headerTextColor: 'var(--ink-soft)',
+    headerFontWeight: 600,
+    headerFontSize: 11,
+    borderColor: 'var(--line)',
+    rowHoverColor: 'var(--hover)',
+    selectedRowBackgroundColor: 'var(--accent-soft)',
+    oddRowBackgroundColor: 'var(--surface)',
+    tooltipBackgroundColor: 'var(--raised)',
+    tooltipTextColor: 'var(--ink)',
+    browserColorScheme: 'inherit',
+    fontSize: 12.5,
+    cellHorizontalPadding: 8,
+    wrapperBorderRadius: 4,
+    wrapperBorder: true,
+  });
+})();

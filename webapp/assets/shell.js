@@ -1,0 +1,125 @@
+// The frame: which page is shown, links that keep the reports, colour scheme, keys, copying.
+(function () {
+  'use strict';
+  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const HIDDEN = {display: 'none'};
+  const SHOWN = {display: 'block'};
+
+  function reportQuery(search) {
+    const query = new URLSearchParams(search);
+    const kept = new URLSearchParams();
+    for (const name of ['report', 'with']) if (query.get(name)) kept.set(name, query.get(name));
+    const text = kept.toString();
+    return text ? '?' + text : '';
+  }
+
+  function isTyping(target) {
+    return target.closest('input, textarea, select, [contenteditable="true"]') !== null;
+  }
+
+  clientside.shell = {
+    // Shows one page, marks its link, and keeps the reports in every link.
+    route(pathname, search, paths) {
+      const path = pathname === '/' ? paths[0] : pathname;
+      const known = paths.includes(path);
+      const query = reportQuery(search);
+      setTimeout(() => window.dispatchEvent(new Event('resize')), 0);
+      return [
+        paths.map((candidate) => candidate === path ? SHOWN : HIDDEN),
+        known ? HIDDEN : SHOWN,
+        paths.map((candidate) => candidate + query),
+        paths.map((candidate) => 'menu-link' + (candidate === path ? ' is-current' : '')),
+      ];
+    },
+
+    // The two report menus follow the URL.
+    reports(search, listing) {
+      const query = new URLSearchParams(search);
+      return [query.get('report') || (listing.length ? listing[0].id : null), query.get('with')];
+    },
+
+    // And the URL follows the two menus; another report starts with a fresh view.
+    choose(source, target, listing) {
+      const query = new URLSearchParams(location.search);
+      const first = listing.length ? listing[0].id : '';
+      const before = query.get('report') || first;
+      if (source === before && (target || '') === (query.get('with') || '')) return;
+      window.tilescope.changeView({report: source || '', with: target || ''}, true);
+    },
+
+    swap(clicks, listing) {
+      const query = new URLSearchParams(location.search);
+      if (!clicks || !query.get('with')) return;
+      const source = query.get('report') || listing[0].id;
+      window.tilescope.changeView({report: query.get('with'), with: source}, true);
+    },
+
+    scheme(clicks) {
+      if (!clicks) return;
+      const root = document.documentElement;
+      const next = root.getAttribute('data-mantine-color-scheme') === 'dark' ? 'light' : 'dark';
+      root.setAttribute('data-mantine-color-scheme', next);
+      try { localStorage.setItem('mantine-color-scheme-value', next); } catch (error) { /* private */ }
+      window.dispatchEvent(new CustomEvent('tilescope:scheme', {detail: next}));
+    },
+
+    menu(clicks) {
+      if (!clicks) return;
+      const narrow = document.documentElement.classList.toggle('menu-narrow');
+      try { localStorage.setItem('tilescope-menu', narrow ? 'narrow' : ''); } catch (error) { /* private */ }
+      setTimeout(() => window.dispatchEvent(new Event('resize')), 150);
+    },
+
+    async copy(clicks) {
+      if (!clicks) return clientside.no_update;
+      // The address never holds the token: it is taken out at the first request.
+      const address = location.href;
+      try {
+        await navigator.clipboard.writeText(address);
+        return 'Link copied';
+      } catch (error) {
+        const box = document.createElement('textarea');
+        box.value = address;
+        document.body.append(box);
+        box.select();
+        const done = document.execCommand('copy');
+        box.remove();
+        return done ? 'Link copied' : 'Copy the address bar';
+      }
+    },
+
+    help(clicks, isOpen) {
+      return clicks ? !isOpen : clientside.no_update;
+    },
+  };
+
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    const shown = [...document.querySelectorAll('.page')].find((page) => page.offsetParent !== null);
+    if (event.key === '?') {
+      event.preventDefault();
+      document.getElementById('help-button')?.click();
+    } else if (event.key === '/') {
+      const box = shown?.querySelector('[data-search] input, input[data-search], .search-box input');
+      if (box) { event.preventDefault(); box.focus(); box.select(); }
+    } else if (/^[1-9]$/.test(event.key)) {
+      document.querySelectorAll('.menu-link')[Number(event.key) - 1]?.click();
+    }
+  });
+
+  // A collapsed panel stays collapsed, for every report.
+  document.addEventListener('toggle', (event) => {
+    const panel = event.target;
+    if (!panel.matches || !panel.matches('details.panel[id]')) return;
+    try { localStorage.setItem('tilescope-panel-' + panel.id, panel.open ? '' : 'closed'); }
+    catch (error) { /* private mode */ }
+  }, true);
+  new MutationObserver(() => {
+    for (const panel of document.querySelectorAll('details.panel[id]:not([data-restored])')) {
+      panel.dataset.restored = '1';
+      try {
+        if (localStorage.getItem('tilescope-panel-' + panel.id) === 'closed') panel.open = false;
+      } catch (error) { /* private mode */ }
+    }
+  }).observe(document.documentElement, {childList: true, subtree: true});
+})();

@@ -1,0 +1,14 @@
+// Runs before the first paint: takes the remembered colour scheme, else the system's.
+(function () {
+  var stored = null;
+  try { stored = localStorage.getItem('mantine-color-scheme-value'); } catch (error) { /* private mode */ }
+  var dark = stored === 'dark' ||
+    (stored !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
+  document.documentElement.setAttribute('data-mantine-color-scheme', dark ? 'dark' : 'light');
+  document.documentElement.dataset.agThemeMode = 'tilescope';
+  try {
+    if (localStorage.getItem('tilescope-menu') === 'narrow') {
+      document.documentElement.classList.add('menu-narrow');
+    }
+  } catch (error) { /* private mode */ }
+})();

@@ -1,0 +1,68 @@
+// The state of a page lives in the URL. `read` follows the URL, `write` follows the controls,
+// `set` is for scripts (a click in a chart). Nothing else changes the address.
+(function () {
+  'use strict';
+  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+  function asControl(parameter, text) {
+    return parameter.prop === 'checked' ? text === '1' : text;
+  }
+
+  function asText(value) {
+    if (value === true) return '1';
+    if (value === false || value === null || value === undefined) return '';
+    return String(value);
+  }
+
+  // Changes some parameters of the address; an empty value or the default leaves it out.
+  function change(changes, push) {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === '' || value === null || value === undefined) query.delete(name);
+      else query.set(name, value);
+    }
+    const text = query.toString().replaceAll('%3A', ':').replaceAll('%2C', ',').replaceAll('%2F', '/');
+    const search = text ? '?' + text : '';
+    if (search === location.search) return;
+    history[push ? 'pushState' : 'replaceState']({}, '', location.pathname + search + location.hash);
+    clientside.set_props('url', {search});
+  }
+
+  clientside.view = {
+    read(pathname, search, spec, previous, listing) {
+      const none = clientside.no_update;
+      const parameters = spec.parameters;
+      const controls = parameters.filter((parameter) => parameter.control);
+      const path = pathname === '/' ? '/summary' : pathname;
+      if (path !== spec.path) return [none, ...controls.map(() => none)];
+      const query = new URLSearchParams(search);
+      const view = {
+        report: query.get('report') || (listing.length ? listing[0].id : ''),
+        with: query.get('with') || '',
+      };
+      for (const parameter of parameters) {
+        const text = query.get(parameter.name);
+        view[parameter.name] = text === null ? parameter.default : text;
+      }
+      const values = controls.map((parameter) => asControl(parameter, view[parameter.name]));
+      return [same(view, previous) ? none : view, ...values];
+    },
+
+    write(...values) {
+      const spec = values.pop();
+      const path = location.pathname === '/' ? '/summary' : location.pathname;
+      if (path !== spec.path) return;
+      const controls = spec.parameters.filter((parameter) => parameter.control);
+      const changes = {};
+      controls.forEach((parameter, index) => {
+        if (values[index] === undefined) return;
+        const text = asText(values[index]);
+        changes[parameter.name] = text === parameter.default ? '' : text;
+        // An emptied box whose default is not empty must be told from one never touched.
+      });
+      change(changes, false);
+    },
+  };
+  window.tilescope = Object.assign(window.tilescope || {}, {changeView: change});
+})();

@@ -1,0 +1,109 @@
+"""Controls of the toolbars: a label above, the control below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import dcc, html
+
+from webapp.browser import marked
+
+__all__ = ["chart_graph", "choice", "dropdown", "field", "switch", "tabs", "text_box"]
+
+
+def field(label: str, control: Any) -> html.Label:
+    """Return a control under its label."""
+    return html.Label([html.Span(label), control], className="toolbar-field")
+
+
+def choice(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Div:
+    """Return a row of choices, of which one holds; options are pairs of value and label."""
+    control = dmc.SegmentedControl(
+        id=component_id,
+        data=[{"value": value, "label": text} for value, text in options],
+        value=options[0][0],
+        size="xs",
+    )
+    group = html.Div([html.Span(label), control], className="toolbar-field", role="group")
+    return marked(group, aria_label=label)
+
+
+def switch(component_id: str, label: str) -> dmc.Switch:
+    """Return a switch with its label beside it."""
+    return dmc.Switch(
+        id=component_id, label=label, size="xs", checked=False, className="toolbar-switch"
+    )
+
+
+def text_box(
+    component_id: str,
+    label: str,
+    placeholder: str,
+    *,
+    width: str = "220px",
+    is_search: bool = False,
+) -> html.Label:
+    """Return a box that tells its text half a second after the last key."""
+    box = dmc.TextInput(
+        id=component_id,
+        placeholder=placeholder,
+        debounce=400,
+        size="xs",
+        w=width,
+        value="",
+    )
+    name = "toolbar-field search-box" if is_search else "toolbar-field"
+    return html.Label([html.Span(label), box], className=name)
+
+
+def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs:
+    """Return tabs; entries are value, label and content, all of which stay in the page."""
+    return dmc.Tabs(
+        [
+            dmc.TabsList([dmc.TabsTab(label, value=value) for value, label, _ in entries]),
+            *(
+                dmc.TabsPanel(content, value=value, className="tab-panel")
+                for value, _, content in entries
+            ),
+        ],
+        id=component_id,
+        value=entries[0][0],
+        keepMounted=True,
+        variant="default",
+    )
+
+
+def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str) -> html.Div:
+    """Return an empty chart that fills its width; its picture can be saved from its bar."""
+    graph = dcc.Graph(
+        id=component_id,
+        figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False},
+                                       "paper_bgcolor": "rgba(0,0,0,0)",
+                                       "plot_bgcolor": "rgba(0,0,0,0)"}},
+        config={
+            "displaylogo": False,
+            "doubleClick": "autosize",
+            "responsive": True,
+            "scrollZoom": False,
+            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "toggleSpikelines"],
+            "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
+        },
+        style={"height": f"{height_px}px"},
+        className="chart",
+    )  # fmt: skip
+    return marked(html.Div(graph, role="figure"), aria_label=label)
+
+
+def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Label:
+    """Return a menu of which one entry holds; options are pairs of value and label."""
+    menu = dmc.Select(
+        id=component_id,
+        data=[{"value": value, "label": text} for value, text in options],
+        value=options[0][0],
+        allowDeselect=False,
+        size="xs",
+        w="130px",
+    )
+    return field(label, menu)

@@ -1,0 +1,95 @@
+"""Panels, headlines, empty states and error panels: the frame around every figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from webapp.errors import Failure
+
+__all__ = [
+    "empty_state",
+    "error_panel",
+    "error_slot",
+    "guarded",
+    "headline",
+    "icon",
+    "notice_bar",
+    "panel",
+]
+
+
+def icon(name: str) -> html.Span:
+    """Return a small picture in the colour of the text; it carries no meaning of its own."""
+    url = f"url(/assets/icons/{name}.svg)"
+    return html.Span(className="icon", style={"maskImage": url, "WebkitMaskImage": url})
+
+
+def error_panel(failure: Failure) -> html.Div:
+    """Return the sentence that says what is wrong, with its code."""
+    return html.Div(
+        [
+            html.Span("!", className="error-mark"),
+            html.Div(
+                [
+                    html.P(failure.message),
+                    html.P(
+                        " · ".join(part for part in (failure.code, failure.detail) if part),
+                        className="error-code",
+                    ),
+                ]
+            ),
+        ],
+        className="error-panel",
+        role="alert",
+    )
+
+
+def error_slot(slot_id: str) -> html.Div:
+    """Return the place where an error appears; its guarded content hides meanwhile."""
+    return html.Div(id=slot_id, className="error-slot")
+
+
+def guarded(slot_id: str, *content: Component) -> html.Div:
+    """Return content that gives way to an error panel."""
+    return html.Div(
+        [error_slot(slot_id), html.Div(list(content), className="guarded-content")],
+        className="guarded",
+    )
+
+
+def empty_state(sentence: str) -> html.Div:
+    """Return what stands where there is nothing yet: what to do."""
+    return html.Div(sentence, className="empty-state")
+
+
+def notice_bar(severity: str, message: str) -> html.Div:
+    """Return one notice; its severity stands as a word too."""
+    return html.Div(
+        [html.Strong(severity.capitalize()), html.Span(message)],
+        className=f"notice notice-{severity}",
+        role="status",
+    )
+
+
+def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> html.Div:
+    """Return the one number a chart is about, with its caption; the exact value on hover.
+
+    ``side`` is Source or Target when two reports are compared.
+    """
+    parts = [html.Span(value, className="headline-value"), html.Span(caption)]
+    if side:
+        parts.insert(0, html.Span(side, className=f"side-mark side-{side.lower()}"))
+    return html.Div(parts, className="headline", title=exact)
+
+
+def panel(title: str, *content: Any, panel_id: str = "", extra: Any = None) -> html.Section:
+    """Return a titled block; it collapses on its title, which the browser remembers."""
+    body = html.Div(list(content), className="panel-body")
+    summary = html.Summary([html.Span(title, className="panel-title"), extra])
+    attributes: dict[str, Any] = {"open": True, "className": "panel"}
+    if panel_id:
+        attributes["id"] = panel_id
+    return html.Section(html.Details([summary, body], **attributes))

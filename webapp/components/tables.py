@@ -1,0 +1,173 @@
+"""Tables of a few dozen rows: facts, comparisons of facts, nested memory rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dash import html
+
+from analyser.diff.measures import percent_of
+from analyser.memory import MemoryTable
+from analyser.quantities import MISSING, format_bytes, format_change, format_exact, format_percent
+from analyser.summary import Row
+from webapp.browser import marked
+
+__all__ = ["compare_memory", "compare_rows", "fact_table", "nested_memory", "plain_table"]
+
+
+def fact_table(rows: Sequence[Row]) -> html.Table:
+    """Return label and value of each row; the exact value stands beside a rounded one."""
+    return html.Table(html.Tbody([_fact(row) for row in rows]), className="facts")
+
+
+def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
+    """Return the rows of two reports by label, with Source, Target and Diff columns."""
+    ones, others = ({row.label: row for row in rows} for rows in (source, target))
+    body = []
+    for label in dict.fromkeys((*ones, *others)):
+        one, other = ones.get(label), others.get(label)
+        diff, is_changed = _difference(one, other)
+        body.append(
+            html.Tr(
+                [
+                    html.Th(label, scope="row"),
+                    *(_value_cell(row) for row in (one, other)),
+                    html.Td(diff, className="number" + " is-changed" * is_changed),
+                ]
+            )
+        )
+    return html.Table(
+        [_head(("", "Source", "Target", "Diff")), html.Tbody(body)], className="facts"
+    )
+
+
+def plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = ()
+) -> html.Div:
+    """Return a small table of texts; the columns in ``numbers`` are right-aligned."""
+    body = [
+        html.Tr(
+            [
+                html.Td(str(cell), className="number" if place in numbers else "")
+                for place, cell in enumerate(row)
+            ]
+        )
+        for row in rows
+    ]
+    heads = [
+        html.Th(name, scope="col", className="number" if place in numbers else "")
+        for place, name in enumerate(columns)
+    ]
+    table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
+    return html.Div(table, className="table-wrap")
+
+
+def nested_memory(table: MemoryTable) -> html.Div:
+    """Return memory in nested rows that open and close, a column for all tiles or each tile."""
+    cells = [
+        (row.key, row.label, row.depth, [_size_cell(size) for size in row.bytes])
+        for row in table.rows
+    ]
+    return _nested(("Memory", *table.columns), cells)
+
+
+def compare_memory(source: MemoryTable, target: MemoryTable, column: int = 0) -> html.Div:
+    """Return one column of two memory tables side by side; a missing side is a dash."""
+    sides = [{row.key: row for row in table.rows} for table in (source, target)]
+    cells = []
+    for key in dict.fromkeys(key for side in sides for key in side):
+        rows = [side.get(key) for side in sides]
+        known = next(row for row in rows if row is not None)
+        one, other = (row.bytes[column] if row else None for row in rows)
+        diff, is_changed = _change(one, other, "bytes")
+        mark = html.Td(diff, className="number" + " is-changed" * is_changed)
+        cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))
+    name = source.columns[column]
+    return _nested((f"Memory, {name.lower()}", "Source", "Target", "Diff"), cells)
+
+
+def _fact(row: Row) -> html.Tr:
+    """Return one row of facts."""
+    return html.Tr([html.Th(row.label, scope="row"), _value_cell(row)])
+
+
+def _value_cell(row: Row | None) -> html.Td:
+    """Return a value; numbers to the right with the exact one as a hint, long texts as code."""
+    if row is None:
+        return html.Td(MISSING, className="number")
+    is_number = isinstance(row.value, int | float) and not isinstance(row.value, bool)
+    if is_number:
+        return html.Td(row.text, className="number", title=row.exact)
+    is_long = isinstance(row.value, str) and len(row.value) > 24 and " " not in row.value
+    return html.Td(row.text, className="number long" if is_long else "number", title=row.exact)
+
+
+def _difference(one: Row | None, other: Row | None) -> tuple[str, bool]:
+    """Return the difference of two rows as text, and whether there is one."""
+    if one is None or other is None:
+        return MISSING, True
+    values = (one.value, other.value)
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return _change(one.value, other.value, one.unit)  # type: ignore[arg-type]
+    return ("same", False) if one.value == other.value else ("differs", True)
+
+
+def _change(one: float | None, other: float | None, unit: str) -> tuple[str, bool]:
+    """Return target minus source with the percentage of the source."""
+    if one is None or other is None:
+        return MISSING, one is not other
+    delta = other - one
+    if delta == 0:
+        return "0", False
+    percent = percent_of(one, delta)
+    share = (
+        ""
+        if percent is None or unit == "ratio"
+        else f" ({format_percent(percent, is_signed=True)})"
+    )
+    return format_change(delta, unit) + share, True
+
+
+def _size_cell(size: int | None) -> html.Td:
+    """Return a size; its exact bytes as a hint."""
+    return html.Td(format_bytes(size), className="number", title=format_exact(size, "bytes"))
+
+
+def _nested(
+    columns: Sequence[str], rows: Sequence[tuple[str, str, int, list[html.Td]]]
+) -> html.Div:
+    """Return a tree table; its script opens and closes rows by their keys."""
+    keys = [key for key, *_ in rows]
+    body = []
+    for key, label, depth, cells in rows:
+        has_children = any(other.startswith(key + "/") for other in keys)
+        sign = (
+            marked(
+                html.Button("▾", className="disclosure"),
+                aria_label=f"Close or open {label}",
+                aria_expanded="true",
+            )
+            if has_children
+            else html.Span(className="leaf-space")
+        )
+        indent = {"paddingLeft": f"{8 + 18 * depth}px"}
+        head = html.Th([sign, label], scope="row", style=indent)
+        body.append(marked(html.Tr([head, *cells]), data_key=key))
+    heads = [
+        html.Th(name, scope="col", className="number" if place else "")
+        for place, name in enumerate(columns)
+    ]
+    table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="nested")
+    return html.Div(table, className="table-wrap")
+
+
+def _head(columns: Sequence[str]) -> html.Thead:
+    """Return a head whose first column is a label and whose others are numbers."""
+    return html.Thead(
+        html.Tr(
+            [
+                html.Th(name, scope="col", className="number" if place else "")
+                for place, name in enumerate(columns)
+            ]
+        )
+    )

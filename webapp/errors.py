@@ -1,0 +1,84 @@
+"""What can go wrong between a browser and the pages.
+
+WebError                 web: base of all
+├── UnknownReport        unknown_report: an id that is not in the library
+├── NothingToServe       nothing_to_serve: no report below the given paths
+├── PortInUse            port_in_use: another program listens there
+└── BadAddress           bad_address: the host to listen on is not one of this machine
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from analyser.errors import AnalyserError
+from reports.errors import ReportError, ReportNotFound
+
+__all__ = [
+    "BadAddress",
+    "Failure",
+    "NothingToServe",
+    "PortInUse",
+    "UnknownReport",
+    "WebError",
+    "describe_failure",
+]
+
+
+class WebError(Exception):
+    """Base of every error of the web app; ``code`` is stable, the text is for people."""
+
+    code = "web"
+    exit_code = 2
+
+
+class UnknownReport(WebError):
+    """The id of a report is not in the library."""
+
+    code = "unknown_report"
+
+
+class NothingToServe(WebError):
+    """No report was found below the given paths."""
+
+    code = "nothing_to_serve"
+
+
+class PortInUse(WebError):
+    """Another program listens on the port."""
+
+    code = "port_in_use"
+
+
+class BadAddress(WebError):
+    """The host name or address to listen on cannot be used."""
+
+    code = "bad_address"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The one shape in which the web app tells of an error."""
+
+    ok: bool
+    code: str
+    message: str
+    detail: str
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the four fields, ready for JSON."""
+        return asdict(self)
+
+
+def describe_failure(error: BaseException) -> tuple[int, Failure]:
+    """Return the HTTP status and the description of an error.
+
+    Errors of the project carry their own sentence; anything else becomes one general sentence,
+    since its text may hold paths or data.
+    """
+    if isinstance(error, (UnknownReport, ReportNotFound)):
+        return 404, Failure(False, error.code, str(error), "")
+    if isinstance(error, (WebError, ReportError, AnalyserError)):
+        return 422, Failure(False, error.code, str(error), "")
+    message = "Something went wrong inside TileScope; the server's log says what."
+    return 500, Failure(False, "internal", message, type(error).__name__)

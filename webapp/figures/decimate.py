@@ -1,0 +1,86 @@
+"""Fewer points than there are values, without losing a peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Kept", "keep_extremes", "visible_points"]
+
+#: Buckets of the part that is shown, about one a pixel; each gives two points.
+WINDOW_BUCKETS = 800
+#: Buckets of everything else, for the overview strip.
+OUTSIDE_BUCKETS = 200
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Positions to draw, int64 and ascending; of ``n_window`` values ``n_shown`` are drawn."""
+
+    positions: NDArray[np.int64]
+    n_window: int
+    n_shown: int
+
+    @property
+    def is_decimated(self) -> bool:
+        """Whether the window holds more values than are drawn."""
+        return self.n_shown < self.n_window
+
+    def note(self, noun: str) -> str:
+        """Return the sentence that says so, empty when every value is drawn."""
+        if not self.is_decimated:
+            return ""
+        return (
+            f"{self.n_window:,} {noun} drawn as lowest and highest of {self.n_shown // 2:,}"
+            " groups; zoom in for each one"
+        )
+
+
+def keep_extremes(values: NDArray[np.int64], n_buckets: int) -> NDArray[np.int64]:
+    """Return the positions of the smallest and largest value of each of ``n_buckets`` groups.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+    n_buckets : int
+        Number of groups of neighbours; with two values a group or fewer, all are kept.
+
+    Returns
+    -------
+    ndarray of int64
+        Ascending, each once; first and last position are among them.
+    """
+    n_values = len(values)
+    if n_values <= 2 * n_buckets:
+        return np.arange(n_values, dtype=np.int64)
+    edges = np.linspace(0, n_values, n_buckets + 1).astype(np.int64)
+    bucket = np.repeat(np.arange(n_buckets), np.diff(edges))
+    order = np.lexsort((values, bucket))
+    low, high = order[edges[:-1]], order[edges[1:] - 1]
+    ends = np.array([0, n_values - 1], dtype=np.int64)
+    return np.unique(np.concatenate([low, high, ends])).astype(np.int64)
+
+
+def visible_points(values: NDArray[np.int64], window: tuple[float, float] | None) -> Kept:
+    """Return what to draw: the window finely, the rest coarsely.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        What decides which neighbours are kept; peaks and lows survive.
+    window : tuple or None
+        First and last position shown; None for all.
+    """
+    n_values = len(values)
+    low, high = window or (0.0, float(n_values))
+    first = min(max(int(np.floor(low)), 0), n_values)
+    stop = min(max(int(np.ceil(high)) + 1, first), n_values)
+    inner = keep_extremes(values[first:stop], WINDOW_BUCKETS) + first
+    parts = [
+        keep_extremes(values[:first], OUTSIDE_BUCKETS),
+        inner,
+        keep_extremes(values[stop:], OUTSIDE_BUCKETS) + stop,
+    ]
+    return Kept(np.concatenate(parts).astype(np.int64), stop - first, len(inner))

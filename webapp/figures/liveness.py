@@ -1,0 +1,207 @@
+"""Live memory over the steps of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from analyser.liveness import Curve
+from analyser.quantities import format_bytes
+from webapp.figures.decimate import Kept, visible_points
+from webapp.figures.theme import SOURCE_COLOUR, TARGET_COLOUR, chart, faded, highlight_line
+
+__all__ = ["StepChart", "compare_steps", "draw_steps", "matching_steps"]
+
+_ALWAYS_COLOUR = "#7d8fa9"
+_NAME_LETTERS = 90
+
+
+@dataclass(frozen=True)
+class StepChart:
+    """A figure and what it left out."""
+
+    figure: go.Figure
+    kept: Kept
+
+
+def matching_steps(curve: Curve, text: str) -> NDArray[np.int64]:
+    """Return the positions of steps whose name or kind contains a text, int64 and ascending."""
+    wanted = text.strip().lower()
+    if not wanted:
+        return np.arange(len(curve), dtype=np.int64)
+    found = [
+        position
+        for position, (name, kind) in enumerate(zip(curve.name, curve.kind, strict=True))
+        if wanted in name.lower() or wanted in kind.lower()
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def draw_steps(
+    curve: Curve,
+    *,
+    window: tuple[float, float] | None = None,
+    include_always_live: bool = False,
+    text: str = "",
+    selected: int | None = None,
+    show_capacity: bool = False,
+) -> StepChart:
+    """Return live memory at each step; always-live memory lies below when asked for.
+
+    Parameters
+    ----------
+    curve : Curve
+        One value a step.
+    window : tuple or None
+        Steps shown; None for all.
+    include_always_live : bool
+        Whether the always-live memory is stacked below.
+    text : str
+        Only steps that contain it are drawn strongly; the others stay as a shadow.
+    selected : int or None
+        Step that gets a mark.
+    show_capacity : bool
+        Whether the capacity is shown even when it is far above.
+    """
+    figure = go.Figure()
+    base = curve.always_live_bytes if include_always_live else 0
+    values = curve.not_always_live_bytes
+    kept = visible_points(values, window)
+    positions = kept.positions
+    if include_always_live:
+        _add_always_live(figure, curve, positions)
+    figure.add_scatter(
+        x=positions,
+        y=values[positions] + base,
+        name="Not always live",
+        fill="tonexty" if include_always_live else "tozeroy",
+        fillcolor=faded(SOURCE_COLOUR, 0.12 if text.strip() else 0.3),
+        line={
+            "width": 1.2,
+            "color": faded(SOURCE_COLOUR, 0.35 if text.strip() else 1),
+            "shape": "hvh",
+        },
+        customdata=_labels(curve, positions),
+        hovertemplate="%{customdata}",
+    )  # fmt: skip
+    if text.strip():
+        _add_matches(figure, curve, text, base, window)
+    return StepChart(
+        _finish(figure, [curve], base, window, [selected], show_capacity),
+        kept,
+    )
+
+
+def compare_steps(
+    source: Curve,
+    target: Curve,
+    *,
+    window: tuple[float, float] | None = None,
+    include_always_live: bool = False,
+    selected: int | None = None,
+    show_capacity: bool = False,
+) -> StepChart:
+    """Return the live memory of two reports as two outlines; as `draw_steps`."""
+    figure = go.Figure()
+    kept = []
+    for curve, name, colour in (
+        (source, "Source", SOURCE_COLOUR),
+        (target, "Target", TARGET_COLOUR),
+    ):
+        kept.append(visible_points(curve.not_always_live_bytes, window))
+        positions = kept[-1].positions
+        base = curve.always_live_bytes if include_always_live else 0
+        figure.add_scatter(
+            x=positions,
+            y=curve.not_always_live_bytes[positions] + base,
+            name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
+            fill="tozeroy",
+            fillcolor=faded(colour, 0.1),
+            line={"width": 1.3, "color": colour, "shape": "hvh"},
+            customdata=_labels(curve, positions),
+            hovertemplate="%{customdata}",
+        )
+    base = max(source.always_live_bytes, target.always_live_bytes) if include_always_live else 0
+    finished = _finish(figure, [source, target], base, window, [selected], show_capacity)
+    return StepChart(finished, max(kept, key=lambda each: each.n_window))
+
+
+def _add_always_live(figure: go.Figure, curve: Curve, positions: NDArray[np.int64]) -> None:
+    """Draw the constant part below."""
+    ends = positions[[0, -1]] if len(positions) else positions
+    figure.add_scatter(
+        x=ends,
+        y=np.full(len(ends), curve.always_live_bytes),
+        name="Always live",
+        mode="lines",
+        fill="tozeroy",
+        fillcolor=faded(_ALWAYS_COLOUR, 0.5),
+        line={"width": 1, "color": _ALWAYS_COLOUR},
+        hovertemplate=format_bytes(curve.always_live_bytes),
+    )
+
+
+def _add_matches(
+    figure: go.Figure, curve: Curve, text: str, base: int, window: tuple[float, float] | None
+) -> None:
+    """Draw the steps that match as points on the curve."""
+    found = matching_steps(curve, text)
+    low, high = window or (0, len(curve))
+    found = found[(found >= low) & (found <= high)]
+    drawn = found[visible_points(curve.not_always_live_bytes[found], None).positions]
+    figure.add_scatter(
+        x=drawn,
+        y=curve.not_always_live_bytes[drawn] + base,
+        name=f"Matches ({len(found):,})",
+        mode="markers",
+        marker={"size": 5, "color": TARGET_COLOUR},
+        customdata=_labels(curve, drawn),
+        hovertemplate="%{customdata}",
+    )
+
+
+def _finish(
+    figure: go.Figure,
+    curves: Sequence[Curve],
+    base: int,
+    window: tuple[float, float] | None,
+    selected: Sequence[int | None],
+    show_capacity: bool,
+) -> go.Figure:
+    """Give the figure its axes, capacity line and marks."""
+    n_steps = max(len(curve) for curve in curves)
+    highest = base + max(int(curve.not_always_live_bytes.max(initial=0)) for curve in curves)
+    capacity = curves[0].capacity_bytes
+    for step in selected:
+        if step is not None:
+            highlight_line(figure, step)
+    return chart(
+        figure,
+        x_title="Program step",
+        highest_bytes=highest,
+        x_range=window,
+        full_range=(-0.5, max(n_steps, 1) - 0.5),
+        capacity_bytes=capacity if show_capacity or 2 * highest >= capacity else None,
+        capacity_label=f"capacity {format_bytes(capacity)}",
+        revision=f"{n_steps}",
+    )
+
+
+def _labels(curve: Curve, positions: NDArray[np.int64]) -> list[str]:
+    """Return size, kind and name of some steps, for the hover text."""
+    sizes = curve.not_always_live_bytes
+    return [
+        f"{format_bytes(int(sizes[position]))} · {curve.kind[position]}"
+        f"<br>{_plain(curve.name[position])}"
+        for position in positions.tolist()
+    ]
+
+
+def _plain(name: str) -> str:
+    """Return a name that Plotly cannot read as markup, shortened from its front."""
+    text = name if len(name) <= _NAME_LETTERS else "…" + name[-_NAME_LETTERS:]
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,153 @@
+"""Memory over tiles: stacked by region, category or liveness, or two reports as outlines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from analyser.memory import TileMemory
+from analyser.quantities import format_bytes
+from webapp.figures.decimate import Kept, visible_points
+from webapp.figures.theme import (
+    SOURCE_COLOUR,
+    TARGET_COLOUR,
+    chart,
+    faded,
+    highlight_line,
+    series_colour,
+)
+
+__all__ = ["TileChart", "compare_tiles", "draw_tiles", "stacked_bytes"]
+
+_MAX_MARKED_TILES = 16
+
+
+@dataclass(frozen=True)
+class TileChart:
+    """A figure and what it left out."""
+
+    figure: go.Figure
+    kept: Kept
+
+
+def stacked_bytes(memory: TileMemory) -> NDArray[np.int64]:
+    """Return the height of each tile's stack, int64 of shape (n_tiles,), bytes."""
+    height = np.zeros(len(memory.tile_id), dtype=np.int64)
+    for values in memory.series.values():
+        height += values
+    return height
+
+
+def draw_tiles(
+    memory: TileMemory,
+    *,
+    window: tuple[float, float] | None = None,
+    selected: Sequence[int] = (),
+    show_capacity: bool = False,
+) -> TileChart:
+    """Return the memory of every tile as stacked steps.
+
+    Parameters
+    ----------
+    memory : TileMemory
+        What is stacked.
+    window : tuple or None
+        Tiles shown; None for all.
+    selected : Sequence[int]
+        Tiles that get a mark.
+    show_capacity : bool
+        Whether the capacity is shown even when it is far above.
+    """
+    height = stacked_bytes(memory)
+    kept = visible_points(height, window)
+    figure = go.Figure()
+    many = len(memory.series) > 1
+    for position, (label, values) in enumerate(memory.series.items()):
+        if many and not values.any():
+            continue
+        colour = series_colour(label, position)
+        figure.add_scatter(
+            x=memory.tile_id[kept.positions],
+            y=values[kept.positions],
+            name=label,
+            stackgroup="memory",
+            line={"width": 0 if many else 1, "color": colour, "shape": "hvh"},
+            fillcolor=faded(colour, 0.85 if many else 0.35),
+            customdata=_sizes(values[kept.positions]),
+            hovertemplate="%{customdata}",
+        )
+    return TileChart(
+        _finish(figure, [memory], int(height.max(initial=0)), window, selected, show_capacity),
+        kept,
+    )
+
+
+def compare_tiles(
+    source: TileMemory,
+    target: TileMemory,
+    *,
+    window: tuple[float, float] | None = None,
+    selected: Sequence[int] = (),
+    show_capacity: bool = False,
+) -> TileChart:
+    """Return the total memory of two reports as two outlines on one axis; as `draw_tiles`."""
+    figure = go.Figure()
+    heights = [stacked_bytes(memory) for memory in (source, target)]
+    kept = []
+    for memory, height, name, colour, dash in (
+        (source, heights[0], "Source", SOURCE_COLOUR, "solid"),
+        (target, heights[1], "Target", TARGET_COLOUR, "solid"),
+    ):
+        kept.append(visible_points(height, window))
+        positions = kept[-1].positions
+        figure.add_scatter(
+            x=memory.tile_id[positions],
+            y=height[positions],
+            name=f"{name}: {'stack' if memory.breakdown != 'none' else 'total'}",
+            fill="tozeroy",
+            fillcolor=faded(colour, 0.12),
+            line={"width": 1.3, "color": colour, "shape": "hvh", "dash": dash},
+            customdata=_sizes(height[positions]),
+            hovertemplate="%{customdata}",
+        )
+    highest = max(int(height.max(initial=0)) for height in heights)
+    finished = _finish(figure, [source, target], highest, window, selected, show_capacity)
+    return TileChart(finished, max(kept, key=lambda each: each.n_window))
+
+
+def _finish(
+    figure: go.Figure,
+    memories: Sequence[TileMemory],
+    highest: int,
+    window: tuple[float, float] | None,
+    selected: Sequence[int],
+    show_capacity: bool,
+) -> go.Figure:
+    """Give the figure its axes, capacity line and marks."""
+    n_tiles = max(len(memory.tile_id) for memory in memories)
+    capacity = memories[0].capacity_bytes
+    is_near = show_capacity or 2 * highest >= capacity
+    for tile in selected[:_MAX_MARKED_TILES]:
+        highlight_line(figure, tile)
+    return chart(
+        figure,
+        x_title="Tile",
+        highest_bytes=highest,
+        x_range=window,
+        full_range=(-0.5, n_tiles - 0.5),
+        capacity_bytes=capacity if is_near else None,
+        capacity_label=f"{format_bytes(capacity)} a tile",
+        revision=f"{n_tiles}",
+    )
+
+
+def _sizes(values: NDArray[np.int64]) -> list[str]:
+    """Return the sizes as people read them, with the exact bytes where they differ."""
+    return [
+        format_bytes(value) + (f" ({value:,} B)" if value >= 1024 else "")
+        for value in values.tolist()
+    ]

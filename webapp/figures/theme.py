@@ -1,0 +1,184 @@
+"""Colours and the frame of every chart.
+
+Series have middle tones that are clear on white and on black; text, grid and background are set
+by the style sheet, so that a chart follows the colour scheme without being drawn anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import plotly.graph_objects as go
+
+from analyser.quantities import format_bytes
+
+__all__ = [
+    "SOURCE_COLOUR",
+    "TARGET_COLOUR",
+    "byte_ticks",
+    "chart",
+    "faded",
+    "highlight_line",
+    "series_colour",
+]
+
+SOURCE_COLOUR = "#2f74e0"
+TARGET_COLOUR = "#d0741a"
+_CAPACITY_COLOUR = "#d0433b"
+
+#: By category label or series name; what is data is blue and green, what is code warm.
+_SERIES_COLOURS = {
+    "Total": SOURCE_COLOUR,
+    "Always live": "#7d8fa9",
+    "Not always live": SOURCE_COLOUR,
+    "Non-interleaved": "#2f74e0",
+    "Interleaved": "#3a9d8f",
+    "Overflowed": "#d0433b",
+    "Gaps": "#a7aeb8",
+}
+_CYCLE = (
+    "#2f74e0", "#3a9d8f", "#8a63c9", "#c9872b", "#d0605e", "#5d9f47", "#4fb0d8", "#b25a9c",
+    "#7f8c3a", "#a0703c", "#5f7fb5", "#cc6fa0", "#6f9384", "#b0a03a", "#84789e", "#55a88a",
+    "#c77a55", "#6d8fd6",
+)  # fmt: skip
+
+
+def series_colour(label: str, position: int) -> str:
+    """Return the colour of a series: fixed for known ones, else by its place."""
+    return _SERIES_COLOURS.get(label, _CYCLE[position % len(_CYCLE)])
+
+
+def faded(colour: str, opacity: float) -> str:
+    """Return ``#rrggbb`` as an rgba() of that opacity."""
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def byte_ticks(highest_bytes: int, n_ticks: int = 5) -> tuple[list[int], list[str]]:
+    """Return round tick positions from 0 up to a number of bytes, and their labels."""
+    if highest_bytes <= 0:
+        return [0], ["0"]
+    rough = highest_bytes / n_ticks
+    unit = 1024 ** int(math.log(max(rough, 1), 1024))
+    steps = (
+        1,
+        2,
+        4,
+        5,
+        8,
+        10,
+        16,
+        20,
+        25,
+        32,
+        50,
+        64,
+        100,
+        128,
+        200,
+        250,
+        256,
+        400,
+        500,
+        512,
+        1024,
+    )
+    size = next((step for step in steps if step * unit >= rough), 1024) * unit
+    positions = list(range(0, int(highest_bytes) + size, size))
+    labels = ["0", *(format_bytes(position).replace(".0 ", " ") for position in positions[1:])]
+    return positions, labels
+
+
+def chart(
+    figure: go.Figure,
+    *,
+    x_title: str,
+    highest_bytes: int,
+    x_range: tuple[float, float] | None,
+    full_range: tuple[float, float],
+    capacity_bytes: int | None = None,
+    capacity_label: str = "",
+    revision: str = "",
+) -> go.Figure:
+    """Give a figure of bytes over a whole number its axes, overview strip and capacity line.
+
+    Parameters
+    ----------
+    figure : go.Figure
+        Holds the series; changed in place and returned.
+    x_title : str
+        What the horizontal axis counts.
+    highest_bytes : int
+        Top of the series, bytes.
+    x_range : tuple or None
+        What is shown; None for everything.
+    full_range : tuple
+        Everything there is.
+    capacity_bytes : int or None
+        Height of the dashed line; None for none.
+    capacity_label : str
+        Its label.
+    revision : str
+        Zoom and hidden series are kept while this stays equal.
+    """
+    top = max(highest_bytes, capacity_bytes or 0, 1)
+    positions, labels = byte_ticks(top)
+    if capacity_bytes is not None:
+        _capacity_line(figure, capacity_bytes, capacity_label)
+    figure.update_layout(
+        margin={"l": 70, "r": 12, "t": 6, "b": 36},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"size": 12, "color": "#5a6675"},
+        hovermode="x unified",
+        hoverlabel={"namelength": -1, "font": {"size": 12}},
+        dragmode="zoom",
+        uirevision=revision or "chart",
+        showlegend=len(figure.data) > 1,
+        legend={
+            "orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0,
+            "font": {"size": 11}, "traceorder": "normal", "itemwidth": 30,
+        },
+        xaxis={
+            "title": {"text": x_title, "font": {"size": 11}, "standoff": 6},
+            "range": list(x_range or full_range),
+            "showgrid": False,
+            "zeroline": False,
+            "tickformat": ",d",
+            "hoverformat": ",d",
+            "rangeslider": {
+                "visible": True, "thickness": 0.13, "range": list(full_range),
+                "yaxis": {"rangemode": "fixed", "range": [0, top * 1.05]},
+            },
+        },
+        yaxis={
+            "range": [0, top * 1.05],
+            "tickvals": positions,
+            "ticktext": labels,
+            "fixedrange": True,
+            "gridcolor": "#e4e8ed",
+            "zeroline": False,
+        },
+    )  # fmt: skip
+    return figure
+
+
+def _capacity_line(figure: go.Figure, capacity_bytes: int, label: str) -> None:
+    """Draw the dashed line at the capacity."""
+    figure.add_shape(
+        type="line", xref="paper", x0=0, x1=1, y0=capacity_bytes, y1=capacity_bytes,
+        line={"color": _CAPACITY_COLOUR, "width": 1.4, "dash": "dash"},
+    )  # fmt: skip
+    figure.add_annotation(
+        xref="paper", x=1, y=capacity_bytes, text=label, showarrow=False,
+        xanchor="right", yanchor="bottom", font={"size": 11},
+    )  # fmt: skip
+
+
+def highlight_line(figure: go.Figure, position: float, colour: str = "#8a93a0") -> Any:
+    """Mark one place of the horizontal axis."""
+    return figure.add_shape(
+        type="line", yref="paper", y0=0, y1=1, x0=position, x1=position,
+        line={"color": colour, "width": 1.5, "dash": "dot"},
+    )  # fmt: skip

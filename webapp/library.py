@@ -1,0 +1,153 @@
+"""The reports the app may show: found once, opened lazily, named by ids only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports import Report, open_report
+from reports.catalogue import FoundReport, find_reports
+from webapp.errors import UnknownReport
+
+__all__ = ["Library"]
+
+#: How long a listing of the directories is good for, seconds.
+LISTING_AGE_S = 2.0
+
+
+@dataclass
+class _Loan:
+    """An open report, how often it is in use, and the file it was opened from."""
+
+    report: Report
+    stamp: tuple[int, int, int]
+    users: int = 0
+    is_retired: bool = False
+
+
+class Library:
+    """Reports below some paths, by id; at most ``capacity`` stay open.
+
+    A file that was replaced or removed is noticed at its next use. Ids come from
+    :func:`reports.catalogue.find_reports`, so that no path is ever taken from a request.
+
+    Parameters
+    ----------
+    paths : Sequence[Path]
+        Files and directories in which reports are looked for.
+    capacity : int
+        Number of reports that stay open.
+    clock : Callable
+        Monotonic clock in seconds, for the age of the listing.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        capacity: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._paths = [Path(path) for path in paths]
+        self._capacity = capacity
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open: OrderedDict[str, _Loan] = OrderedDict()
+        self._found: dict[str, FoundReport] = {}
+        self._listed_at: float | None = None
+
+    def found(self) -> list[FoundReport]:
+        """Return the reports that are there now, complete ones and newest first."""
+        with self._lock:
+            now = self._clock()
+            if self._listed_at is None or now - self._listed_at > LISTING_AGE_S:
+                listing = find_reports(self._paths)
+                self._found = {entry.report_id: entry for entry in listing}
+                self._listed_at = now
+            entries = list(self._found.values())
+        return sorted(entries, key=lambda entry: (not entry.is_complete_guess, -entry.mtime))
+
+    def entry(self, report_id: str) -> FoundReport:
+        """Return the listing of one report.
+
+        Raises
+        ------
+        UnknownReport
+            When no report has that id.
+        """
+        for is_second_look in (False, True):
+            with self._lock:
+                if is_second_look:
+                    self._listed_at = None
+            for entry in self.found():
+                if entry.report_id == report_id:
+                    return entry
+        raise UnknownReport(
+            "That report is not in this library; choose one in the list at the top."
+        )
+
+    @contextmanager
+    def opened(self, report_id: str) -> Iterator[Report]:
+        """Lend the report with that id; it stays open as long as anyone uses it.
+
+        Raises
+        ------
+        UnknownReport
+            When no report has that id.
+        """
+        loan = self._borrow(self.entry(report_id))
+        try:
+            yield loan.report
+        finally:
+            self._give_back(loan)
+
+    def close(self) -> None:
+        """Close all reports; those in use close when they are given back."""
+        with self._lock:
+            for report_id in list(self._open):
+                self._retire(report_id)
+
+    def _borrow(self, entry: FoundReport) -> _Loan:
+        """Return the loan of a report, opened anew when its file changed."""
+        stamp = _stamp(entry.path)
+        with self._lock:
+            loan = self._open.get(entry.report_id)
+            if loan is not None and loan.stamp != stamp:
+                self._retire(entry.report_id)
+                loan = None
+            if loan is None:
+                loan = _Loan(open_report(entry.path), stamp)
+                self._open[entry.report_id] = loan
+                for report_id in list(self._open)[: -self._capacity]:
+                    self._retire(report_id)
+            self._open.move_to_end(entry.report_id)
+            loan.users += 1
+            return loan
+
+    def _give_back(self, loan: _Loan) -> None:
+        """Count one user less; close what is no longer listed."""
+        with self._lock:
+            loan.users -= 1
+            if loan.is_retired and loan.users == 0:
+                loan.report.close()
+
+    def _retire(self, report_id: str) -> None:
+        """Take a report off the list of open ones; close it unless it is in use."""
+        loan = self._open.pop(report_id)
+        loan.is_retired = True
+        if loan.users == 0:
+            loan.report.close()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """Return what changes when a file is replaced."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,0 +1,396 @@
+"""Liveness: how much memory is live at each step, and which variables hold it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from dash import Dash, Input, Output, html, no_update
+
+from analyser.diff.measures import percent_of
+from analyser.liveness import (
+    Curve,
+    LiveVariables,
+    always_live_variables,
+    curve,
+    peak_step,
+    step_variables,
+)
+from analyser.machine import Source, parse_source, target
+from analyser.quantities import format_bytes, format_change, format_percent
+from reports import Report
+from webapp.answer import answer
+from webapp.browser import connect
+from webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
+from webapp.components.grids import bytes_column, grid, number_column, text_column
+from webapp.components.panels import guarded, headline
+from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
+from webapp.library import Library
+from webapp.view import BadView, Parameter, parse_range, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/liveness"
+TITLE = "Liveness"
+ICON = "liveness"
+VIEW = (
+    Parameter("source", "all", "liveness-source"),
+    Parameter("tile", "", "liveness-tile"),
+    Parameter("always", "", "liveness-always", "checked"),
+    Parameter("max", "", "liveness-max", "checked"),
+    Parameter("steps", "", "liveness-steps"),
+    Parameter("tab", "step", "liveness-tabs"),
+    Parameter("step"),
+    Parameter("x"),
+)
+
+_MAX_ROWS = 20_000
+_N_TIGHTEST = 200
+_VARIABLE_COLUMNS = (
+    text_column("name", "Variable", flex=3),
+    bytes_column("bytes", "Size"),
+    text_column("shape", "Shape"),
+    text_column("dtype", "Type"),
+    number_column("start", "From step", width=100),
+    number_column("end", "To step", width=100),
+)
+_COMPARE_COLUMNS = (
+    text_column("name", "Variable", flex=3),
+    bytes_column("source", "Source"),
+    bytes_column("target", "Target"),
+    text_column("diff", "Diff"),
+)
+_ALWAYS_COLUMNS = (
+    text_column("name", "Variable, code or state", flex=3),
+    text_column("category", "Category"),
+    bytes_column("bytes", "Size"),
+    text_column("shape", "Shape"),
+    text_column("dtype", "Type"),
+)
+_STEP_COLUMNS = (
+    number_column("step", "Step", width=90),
+    bytes_column("bytes", "Not always live", width=140),
+    text_column("kind", "Kind"),
+    text_column("name", "Name", flex=3),
+)
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    toolbar = html.Div(
+        [
+            dropdown("liveness-source", "Source", [("all", "All tiles")]),
+            text_box("liveness-tile", "or one tile", "number", width="90px"),
+            text_box("liveness-steps", "Filter steps", "name or kind", is_search=True),
+            switch("liveness-always", "Include always live"),
+            switch("liveness-max", "Show capacity"),
+        ],
+        className="toolbar",
+    )
+    chart = guarded(
+        "liveness-figure-error",
+        html.Div(id="liveness-headlines", className="headlines"),
+        chart_graph(
+            "liveness-figure", height_px=360, label="Live memory at each step", file_name="liveness"
+        ),
+        html.Div(id="liveness-note", className="chart-note"),
+    )
+    step = html.Div(
+        [
+            html.Div(id="liveness-step-note", className="grid-note"),
+            guarded(
+                "liveness-step-error",
+                grid(
+                    "liveness-step",
+                    _VARIABLE_COLUMNS,
+                    empty="Nothing but always-live memory is live at this step.",
+                ),
+            ),
+        ]
+    )
+    always = html.Div(
+        [
+            html.Div(id="liveness-always-note", className="grid-note"),
+            guarded(
+                "liveness-always-error",
+                grid("liveness-always-grid", _ALWAYS_COLUMNS, empty="Nothing is always live."),
+            ),
+        ]
+    )
+    tightest = guarded(
+        "liveness-tightest-error",
+        grid("liveness-tightest", _STEP_COLUMNS, empty="No step matches.", selects=True),
+    )
+    tables = tabs(
+        "liveness-tabs",
+        [
+            ("step", "Variables of the step", step),
+            ("always", "Always live", always),
+            ("tightest", "Tightest steps", tightest),
+        ],
+    )
+    return html.Div(
+        [html.Div([toolbar, chart], className="card"), html.Div(tables, className="card")],
+        className="stack",
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+    _register_browser(app)
+    view_input = Input(view_store("liveness"), "data")
+
+    @answer(
+        app,
+        "liveness-figure-error",
+        [
+            Output("liveness-figure", "figure"),
+            Output("liveness-headlines", "children"),
+            Output("liveness-note", "children"),
+            Output("liveness-source", "data"),
+        ],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+        with library.opened(view["report"]) as report:
+            source = curve(report, _source(view))
+            choices = _sources(report)
+        other = None
+        if view["with"]:
+            with library.opened(view["with"]) as report:
+                other = curve(report, _source(view))
+        drawn = _draw(source, other, view)
+        heads = [_headline(source, "Source" if other else "", view)]
+        if other:
+            heads.append(_headline(other, "Target", view))
+        return drawn.figure, heads, drawn.kept.note("steps"), choices
+
+    @answer(
+        app,
+        "liveness-step-error",
+        [
+            Output("liveness-step", "rowData"),
+            Output("liveness-step", "columnDefs"),
+            Output("liveness-step-note", "children"),
+        ],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_step(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "step":
+            return no_update, no_update, no_update
+        with library.opened(view["report"]) as report:
+            step, note = _chosen_step(report, view)
+            found = step_variables(report, step, _source(view)) if step is not None else None
+        if not view["with"]:
+            rows = _variable_rows(found) if found else []
+            return rows, list(_VARIABLE_COLUMNS), note
+        with library.opened(view["with"]) as report:
+            n_steps = len(curve(report))
+            has_step = step is not None and step < n_steps
+            other = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
+        return _compare_variables(found, other), list(_COMPARE_COLUMNS), note
+
+    @answer(
+        app,
+        "liveness-always-error",
+        [
+            Output("liveness-always-grid", "rowData"),
+            Output("liveness-always-grid", "columnDefs"),
+            Output("liveness-always-note", "children"),
+        ],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_always(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "always":
+            return no_update, no_update, no_update
+        with library.opened(view["report"]) as report:
+            found = always_live_variables(report, _source(view))
+        if not view["with"]:
+            note = f"{len(found):,} rows, {format_bytes(found.total_bytes)}"
+            return _variable_rows(found), list(_ALWAYS_COLUMNS), note
+        with library.opened(view["with"]) as report:
+            other = always_live_variables(report, _source(view))
+        return _compare_variables(found, other), list(_COMPARE_COLUMNS), ""
+
+    @answer(
+        app,
+        "liveness-tightest-error",
+        [Output("liveness-tightest", "rowData")],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_tightest(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "tightest":
+            return (no_update,)
+        with library.opened(view["report"]) as report:
+            return (_tightest_rows(curve(report, _source(view)), view["steps"]),)
+
+
+def _register_browser(app: Dash) -> None:
+    """Connect what needs no server: zoom and clicks go to the URL."""
+    connect(
+        app,
+        "charts.zoom",
+        Input("liveness-figure", "relayoutData"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
+        "charts.pick_step",
+        Output("liveness-figure", "clickData"),
+        Input("liveness-figure", "clickData"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
+        "charts.pick_ranked_step",
+        Input("liveness-tightest", "selectedRows"),
+        prevent_initial_call=True,
+    )
+
+
+def _source(view: dict[str, str]) -> Source:
+    """Return which tiles the view is about; a tile number wins over the menu."""
+    tile = view["tile"].strip()
+    return parse_source(f"tile:{tile}" if tile else view["source"])
+
+
+def _sources(report: Report) -> list[dict[str, str]]:
+    """Return the choices of the source menu."""
+    n_ipus = target(report).n_ipus
+    ipus = [{"value": f"ipu:{ipu}", "label": f"IPU {ipu}"} for ipu in range(n_ipus)]
+    return [{"value": "all", "label": "All tiles"}, *(ipus if n_ipus > 1 else [])]
+
+
+def _draw(source: Curve, other: Curve | None, view: dict[str, str]) -> StepChart:
+    """Return the chart of one report, or of two."""
+    options: dict[str, Any] = {
+        "window": parse_range(view, "x"),
+        "include_always_live": view["always"] == "1",
+        "selected": _step_number(view),
+        "show_capacity": view["max"] == "1",
+    }
+    if other is None:
+        return draw_steps(source, text=view["steps"], **options)
+    return compare_steps(source, other, **options)
+
+
+def _step_number(view: dict[str, str]) -> int | None:
+    """Return the step in the view, None when none was chosen."""
+    text = view["step"]
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadView(f"The step {text[:40]!r} in the address is not a number; click a step.")
+    return int(text)
+
+
+def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]:
+    """Return the chosen step, else the one with most live memory, and a line about it."""
+    source = _source(view)
+    step = _step_number(view)
+    is_peak = step is None
+    if step is None:
+        step = peak_step(report, source)
+    if step is None:
+        return None, "This report holds no liveness; it ended before the program was compiled."
+    live = curve(report, source)
+    if step >= len(live):
+        return step, ""
+    size = format_bytes(int(live.not_always_live_bytes[step]))
+    what = "Peak, step" if is_peak else "Step"
+    hint = " · click another step in the chart" if is_peak else ""
+    return step, f"{what} {step:,}: {live.kind[step]} {live.name[step]} · {size}{hint}"
+
+
+def _headline(live: Curve, side: str, view: dict[str, str]) -> html.Div:
+    """Return the peak with its step and its share of the capacity."""
+    if not len(live):
+        return headline("–", "no liveness in this report")
+    step = int(live.not_always_live_bytes.argmax())
+    size = int(live.not_always_live_bytes[step])
+    with_always = view["always"] == "1"
+    total = size + (live.always_live_bytes if with_always else 0)
+    capacity = live.capacity_bytes
+    share = format_percent(100 * total / capacity) if capacity else "–"
+    what = "live" if with_always else "live but not always"
+    caption = (
+        f"{what} at the peak, step {step:,}: {share} of {format_bytes(capacity)};"
+        f" always live {format_bytes(live.always_live_bytes)}"
+    )
+    return headline(format_bytes(total), caption, exact=f"{total:,} B", side=side)
+
+
+def _variable_rows(found: LiveVariables) -> list[dict[str, Any]]:
+    """Return variables as rows of a grid."""
+    return [
+        {
+            "name": found.name[place],
+            "category": found.category[place],
+            "bytes": int(found.bytes[place]),
+            "shape": " × ".join(map(str, found.shape[place])),
+            "dtype": found.dtype[place],
+            "start": int(found.start_step[place]),
+            "end": int(found.end_step[place]),
+        }
+        for place in range(min(len(found), _MAX_ROWS))
+    ]
+
+
+def _compare_variables(
+    one: LiveVariables | None, other: LiveVariables | None
+) -> list[dict[str, Any]]:
+    """Return the sizes of variables of two reports by name, the largest change first."""
+    sides = [_sizes(side) for side in (one, other)]
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys((*sides[0], *sides[1])):
+        before, after = (side.get(name) for side in sides)
+        delta = (after or 0) - (before or 0)
+        only = "" if before is not None and after is not None else (
+            " (only in source)" if after is None else " (only in target)"
+        )  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "source": before,
+                "target": after,
+                "delta": delta,
+                "diff": _change_text(before, delta) + only,
+            }
+        )
+    rows.sort(key=lambda row: (-abs(row["delta"]), row["name"]))
+    return rows[:_MAX_ROWS]
+
+
+def _change_text(before: int | None, delta: int) -> str:
+    """Return a change with its percentage of the source."""
+    percent = percent_of(before, delta) if delta else None
+    share = "" if percent is None else f" ({format_percent(percent, is_signed=True)})"
+    return format_change(delta, "bytes") + share
+
+
+def _sizes(found: LiveVariables | None) -> dict[str, int]:
+    """Return bytes by name; equal names are summed."""
+    sizes: dict[str, int] = {}
+    if found is not None:
+        for name, size in zip(found.name, found.bytes.tolist(), strict=True):
+            sizes[name] = sizes.get(name, 0) + size
+    return sizes
+
+
+def _tightest_rows(live: Curve, text: str) -> list[dict[str, Any]]:
+    """Return the steps with most live memory among those that match."""
+    found = matching_steps(live, text)
+    order = found[np.argsort(-live.not_always_live_bytes[found], kind="stable")][:_N_TIGHTEST]
+    return [
+        {
+            "step": step,
+            "bytes": int(live.not_always_live_bytes[step]),
+            "kind": live.kind[step],
+            "name": live.name[step],
+        }
+        for step in order.tolist()
+    ]

@@ -1,0 +1,358 @@
+"""Memory: what lies on each tile, by region, category or liveness; of one report or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from dash import Dash, Input, Output, html
+
+from analyser.diff import tile_changes
+from analyser.diff.measures import percent_of
+from analyser.machine import target
+from analyser.memory import (
+    BREAKDOWNS,
+    TileMemory,
+    largest_tiles,
+    memory_table,
+    tile_memory,
+    tile_variables,
+)
+from analyser.quantities import format_bytes, format_change, format_percent
+from reports import Report
+from webapp.answer import answer
+from webapp.browser import connect
+from webapp.components.controls import chart_graph, choice, switch, tabs, text_box
+from webapp.components.grids import (
+    address_column,
+    bytes_column,
+    grid,
+    number_column,
+    text_column,
+)
+from webapp.components.panels import empty_state, guarded, headline
+from webapp.components.tables import compare_memory, nested_memory
+from webapp.figures.memory import TileChart, compare_tiles, draw_tiles
+from webapp.library import Library
+from webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/memory"
+TITLE = "Memory"
+ICON = "memory"
+VIEW = (
+    Parameter("breakdown", "category", "memory-breakdown"),
+    Parameter("gaps", "", "memory-gaps", "checked"),
+    Parameter("max", "", "memory-max", "checked"),
+    Parameter("tiles", "", "memory-tiles"),
+    Parameter("tab", "details", "memory-tabs"),
+    Parameter("name", "", "memory-name"),
+    Parameter("x"),
+)
+
+#: More columns than this are no table any more.
+_MAX_COLUMNS = 12
+_BREAKDOWN_LABELS = {
+    "category": "Category",
+    "region": "Region",
+    "liveness": "Liveness",
+    "none": "None",
+}
+_VARIABLE_COLUMNS = (
+    address_column("offset", "Address"),
+    bytes_column("bytes", "Size"),
+    text_column("name", "Variable", flex=3),
+    text_column("dtype", "Type"),
+    text_column("category", "Category"),
+    number_column("start", "From step", width=100),
+    number_column("end", "To step", width=100),
+    text_column("life", "Live"),
+)
+_TILE_COLUMNS = (
+    number_column("tile", "Tile", width=90),
+    number_column("ipu", "IPU", width=80),
+    bytes_column("including", "Including gaps", width=140),
+    bytes_column("excluding", "Excluding gaps", width=140),
+    text_column("share", "Of capacity"),
+)
+_CHANGE_COLUMNS = (
+    number_column("tile", "Tile", width=90),
+    bytes_column("source", "Source", width=130),
+    bytes_column("target", "Target", width=130),
+    text_column("diff", "Diff"),
+)
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    toolbar = html.Div(
+        [
+            choice(
+                "memory-breakdown",
+                "Breakdown",
+                list(_BREAKDOWN_LABELS.items()),
+            ),
+            text_box("memory-tiles", "Select tile(s)", "0, 5, 100-103", width="150px"),
+            switch("memory-gaps", "Include gaps"),
+            switch("memory-max", "Show capacity"),
+        ],
+        className="toolbar",
+    )  # fmt: skip
+    chart = guarded(
+        "memory-figure-error",
+        html.Div(id="memory-headlines", className="headlines"),
+        chart_graph(
+            "memory-figure", height_px=360, label="Memory of each tile", file_name="tile-memory"
+        ),
+        html.Div(id="memory-note", className="chart-note"),
+    )
+    variables = html.Div(
+        [
+            html.Div(
+                [
+                    text_box("memory-name", "Filter variables", "name", is_search=True),
+                    html.Div(id="memory-variables-note", className="grid-note"),
+                ],
+                className="toolbar",
+            ),
+            guarded(
+                "memory-variables-error",
+                grid(
+                    "memory-variables",
+                    _VARIABLE_COLUMNS,
+                    empty="Select a tile to see its variables: click in the chart or type its"
+                    " number above.",
+                ),
+            ),
+        ]
+    )
+    tables = tabs(
+        "memory-tabs",
+        [
+            ("details", "Details", guarded("memory-details-error", html.Div(id="memory-details"))),
+            ("variables", "Variables", variables),
+            (
+                "tiles",
+                "Fullest tiles",
+                guarded(
+                    "memory-ranking-error",
+                    grid("memory-ranking", _TILE_COLUMNS, empty="No tile is used.", selects=True),
+                ),
+            ),
+        ],
+    )
+    return html.Div(
+        [html.Div([toolbar, chart], className="card"), html.Div(tables, className="card")],
+        className="stack",
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+    _register_browser(app)
+    view_input = Input(view_store("memory"), "data")
+
+    @answer(
+        app,
+        "memory-figure-error",
+        [
+            Output("memory-figure", "figure"),
+            Output("memory-headlines", "children"),
+            Output("memory-note", "children"),
+        ],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+        with library.opened(view["report"]) as report:
+            source = _memory(report, view)
+        other = None
+        if view["with"]:
+            with library.opened(view["with"]) as report:
+                other = _memory(report, view)
+        drawn = _draw(source, other, view)
+        heads = [_headline(source, "Source" if other else "")]
+        if other:
+            heads.append(_headline(other, "Target"))
+        return drawn.figure, heads, drawn.kept.note("tiles")
+
+    @answer(
+        app,
+        "memory-details-error",
+        [Output("memory-details", "children")],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_details(view: dict[str, str]) -> tuple[Any]:
+        with library.opened(view["report"]) as report:
+            if not view["with"]:
+                tiles = _selected(report, view)
+                return (nested_memory(memory_table(report, tiles[:_MAX_COLUMNS] or None)),)
+            with library.opened(view["with"]) as other:
+                return (_compare_details(report, other, view),)
+
+    @answer(
+        app,
+        "memory-variables-error",
+        [Output("memory-variables", "rowData"), Output("memory-variables-note", "children")],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_variables(view: dict[str, str]) -> tuple[Any, ...]:
+        with library.opened(view["report"]) as report:
+            tiles = _selected(report, view)
+            if not tiles or view["tab"] != "variables":
+                return [], ""
+            return _variable_rows(report, tiles[0], view["name"].lower())
+
+    @answer(
+        app,
+        "memory-ranking-error",
+        [Output("memory-ranking", "rowData"), Output("memory-ranking", "columnDefs")],
+        view_input,
+        prevent_initial_call=True,
+    )
+    def show_ranking(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "tiles":
+            return [], list(_TILE_COLUMNS)
+        with library.opened(view["report"]) as report:
+            if not view["with"]:
+                return _ranking_rows(report), list(_TILE_COLUMNS)
+            with library.opened(view["with"]) as other:
+                return _change_rows(report, other), list(_CHANGE_COLUMNS)
+
+
+def _register_browser(app: Dash) -> None:
+    """Connect what needs no server: zoom and clicks go to the URL."""
+    connect(
+        app,
+        "charts.zoom",
+        Input("memory-figure", "relayoutData"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
+        "charts.pick_tile",
+        Output("memory-figure", "clickData"),
+        Input("memory-figure", "clickData"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
+        "charts.pick_ranked_tile",
+        Input("memory-ranking", "selectedRows"),
+        prevent_initial_call=True,
+    )
+
+
+def _memory(report: Report, view: dict[str, str]) -> TileMemory:
+    """Return the memory of each tile as the view asks for it."""
+    breakdown = view["breakdown"]
+    if breakdown not in BREAKDOWNS:
+        raise BadView(
+            f"The breakdown {breakdown[:40]!r} in the address is not known;"
+            f" choose {', '.join(BREAKDOWNS)}."
+        )
+    return tile_memory(report, breakdown, view["gaps"] == "1")
+
+
+def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:
+    """Return the chart of one report, or of two."""
+    n_tiles = max(len(memory.tile_id) for memory in (source, other or source))
+    options: dict[str, Any] = {
+        "window": parse_range(view, "x"),
+        "selected": parse_numbers(view["tiles"], limit=n_tiles, noun="tile"),
+        "show_capacity": view["max"] == "1",
+    }
+    if other is None:
+        return draw_tiles(source, **options)
+    return compare_tiles(source, other, **options)
+
+
+def _headline(memory: TileMemory, side: str) -> html.Div:
+    """Return the fullest tile with its share of the capacity."""
+    fullest = int(np.argmax(memory.total_bytes))
+    size = int(memory.total_bytes[fullest])
+    capacity = memory.capacity_bytes
+    share = format_percent(100 * size / capacity) if capacity else "–"
+    gaps = "including gaps" if memory.include_gaps else "without gaps"
+    over = int(np.count_nonzero(memory.total_bytes > capacity))
+    caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
+    if over:
+        caption += f"; {over:,} tiles do not fit"
+    return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
+
+
+def _selected(report: Report, view: dict[str, str]) -> list[int]:
+    """Return the tiles selected in the view."""
+    return parse_numbers(view["tiles"], limit=target(report).n_tiles, noun="tile")
+
+
+def _compare_details(source: Report, other: Report, view: dict[str, str]) -> html.Div:
+    """Return the nested table of two reports: for all tiles, or the first selected one."""
+    tiles = _selected(source, view)[:1]
+    if tiles and tiles[0] >= target(other).n_tiles:
+        return empty_state(f"The target has no tile {tiles[0]:,}; select another.")
+    return compare_memory(memory_table(source, tiles or None), memory_table(other, tiles or None))
+
+
+def _variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the parts on a tile whose variable's name contains a text, and a line about them."""
+    parts = tile_variables(report, tile)
+    rows: list[dict[str, Any]] = [
+        {
+            "offset": int(parts.offset_bytes[place]),
+            "bytes": int(parts.bytes[place]),
+            "name": name,
+            "dtype": parts.dtype[place],
+            "category": parts.category[place],
+            "start": int(parts.start_step[place]),
+            "end": int(parts.end_step[place]),
+            "life": "always" if parts.is_always_live[place] else "for some steps",
+        }
+        for place, name in enumerate(parts.name)
+        if text in name.lower()
+    ]
+    total = sum(row["bytes"] for row in rows)
+    note = f"Tile {tile:,}: {len(rows):,} of {len(parts):,} parts, {format_bytes(total)}"
+    return rows, note
+
+
+def _ranking_rows(report: Report) -> list[dict[str, Any]]:
+    """Return the fullest tiles."""
+    ranking = largest_tiles(report, 200)
+    capacity = ranking.capacity_bytes
+    return [
+        {
+            "tile": tile,
+            "ipu": int(ranking.ipu_id[place]),
+            "including": int(ranking.including_gaps_bytes[place]),
+            "excluding": int(ranking.excluding_gaps_bytes[place]),
+            "share": format_percent(100 * int(ranking.including_gaps_bytes[place]) / capacity),
+        }
+        for place, tile in enumerate(ranking.tile_id.tolist())
+    ]
+
+
+def _change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
+    """Return the tiles whose memory changed most."""
+    changes = tile_changes(source, other)
+    order: Sequence[int] = np.argsort(-np.abs(changes.delta_bytes), kind="stable")[:200].tolist()
+    return [
+        {
+            "tile": place,
+            "source": int(changes.base_bytes[place]),
+            "target": int(changes.new_bytes[place]),
+            "diff": _change_text(int(changes.base_bytes[place]), int(changes.delta_bytes[place])),
+        }
+        for place in order
+    ]
+
+
+def _change_text(base: int, delta: int) -> str:
+    """Return a change with its percentage of the source."""
+    percent = percent_of(base, delta)
+    share = f" ({format_percent(percent, is_signed=True)})" if delta and percent is not None else ""
+    return format_change(delta, "bytes") + share

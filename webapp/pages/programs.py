@@ -1,0 +1,191 @@
+"""Program Tree: what the program is made of, opened a level at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, html
+
+from analyser.programs import ProgramDetails, node
+from analyser.quantities import format_bytes, format_count, format_cycles
+from webapp.answer import answer
+from webapp.browser import connect, marked
+from webapp.components.controls import text_box
+from webapp.components.panels import empty_state, guarded
+from webapp.components.tables import plain_table
+from webapp.library import Library
+from webapp.view import BadView, Parameter, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/programs"
+TITLE = "Program Tree"
+ICON = "programs"
+VIEW = (Parameter("find", "", "programs-find"), Parameter("node"))
+
+_LEGEND = (
+    ("control", "Sequence, Repeat and other control"),
+    ("compute", "OnTileExecute"),
+    ("exchange", "DoExchange"),
+    ("global_exchange", "GlobalExchange"),
+    ("sync", "Sync"),
+    ("stream_copy", "StreamCopy"),
+    ("other", "WriteUndef and others"),
+)
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    toolbar = html.Div(
+        [
+            text_box("programs-find", "Search", "kind or name", width="260px", is_search=True),
+            html.Button("Previous", id="programs-back", className="text-button"),
+            html.Button("Next", id="programs-next", className="text-button"),
+            html.Span(id="programs-note", className="grid-note", role="status"),
+        ],
+        className="toolbar",
+    )
+    legend = html.Div(
+        [
+            html.Span([html.Span(className=f"swatch phase-{phase}"), label])
+            for phase, label in _LEGEND
+        ],
+        className="legend",
+    )
+    tree = html.Div(
+        id="program-tree",
+        className="tree",
+        role="tree",
+        tabIndex="0",
+    )
+    marked(tree, aria_label="Programs")
+    details = guarded("programs-error", html.Div(id="programs-details"))
+    return html.Div(
+        [
+            html.Div([toolbar, tree, legend], className="card tree-card"),
+            html.Div(details, className="card tree-details"),
+        ],
+        className="tree-page",
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+    connect(
+        app,
+        "programs.show",
+        Output("programs-note", "children"),
+        Input(view_store("programs"), "data"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
+        "programs.step",
+        Output("programs-note", "children", allow_duplicate=True),
+        Input("programs-next", "n_clicks"),
+        Input("programs-back", "n_clicks"),
+        prevent_initial_call=True,
+    )
+
+    @answer(
+        app,
+        "programs-error",
+        [Output("programs-details", "children")],
+        Input(view_store("programs"), "data"),
+        prevent_initial_call=True,
+    )
+    def show_details(view: dict[str, str]) -> tuple[Any]:
+        text = view["node"]
+        if not text:
+            return (empty_state("Select a program in the tree to see its details."),)
+        if not (text.isascii() and text.isdigit() and len(text) < 10):
+            raise BadView(f"The program {text[:40]!r} in the address is not a number; select one.")
+        with library.opened(view["report"]) as report:
+            return (_details(node(report, int(text))),)
+
+
+def _details(details: ProgramDetails) -> html.Div:
+    """Return what is known of a program."""
+    program = details.node
+    blocks: list[Any] = [
+        html.H2(
+            [html.Span(program.kind, className=f"tree-kind phase-{program.phase}"), program.name]
+        ),
+        _facts(details),
+    ]
+    if details.costs:
+        blocks += [html.H3("Cost of one execution, by IPU"), _costs(details)]
+    if details.vertices:
+        blocks += [html.H3(f"Vertices of {details.compute_set_name}"), _vertices(details)]
+    if details.debug_contexts:
+        rows = [(each.layer, each.operation, each.name) for each in details.debug_contexts]
+        blocks += [
+            html.H3("Created by, innermost first"),
+            plain_table(("Layer", "Operation", "Name"), rows),
+        ]
+    return html.Div(blocks, className="details")
+
+
+def _facts(details: ProgramDetails) -> html.Div:
+    """Return the facts of the program itself."""
+    program = details.node
+    rows: list[tuple[str, str]] = [
+        ("Program", f"{program.program_id:,}"),
+        ("Inside", " › ".join(each.label for each in details.path) or "nothing: it is a root"),
+    ]
+    if program.n_children:
+        rows.append(("Contains", f"{program.n_children:,} programs"))
+    if program.repeat_count > 1:
+        rows.append(("Repeated", f"{program.repeat_count:,} times"))
+    if program.n_tiles:
+        rows.append(("Tiles", f"{program.n_tiles:,}"))
+    rows.append(("Code", f"{format_bytes(program.code_bytes)} over all tiles"))
+    if program.step_id is not None:
+        rows.append(("Step", f"{program.step_id:,}"))
+    return plain_table(("", ""), rows)
+
+
+def _costs(details: ProgramDetails) -> html.Div:
+    """Return the cost of the step on each IPU."""
+    rows = []
+    for cost in details.costs:
+        mean = cost.total_tile_cycles / cost.n_active_tiles if cost.n_active_tiles else 0
+        balance = f"{mean / cost.max_tile_cycles:.1%}" if cost.max_tile_cycles else "–"
+        rows.append(
+            (
+                f"{cost.ipu_id}",
+                format_cycles(cost.cycles).removesuffix("s").removesuffix(" cycle"),
+                f"{cost.n_active_tiles:,}",
+                f"{cost.max_tile_cycles:,}",
+                balance,
+                format_bytes(cost.sent_bytes),
+                format_bytes(cost.received_bytes),
+                format_bytes(cost.host_in_bytes + cost.host_out_bytes),
+                format_count(cost.flops),
+                f"{cost.n_executions:,}",
+            )
+        )
+    columns = (
+        "IPU", "Cycles", "Active tiles", "Busiest tile", "Balance", "Sent", "Received", "Host",
+        "FLOPs", "Executions",
+    )  # fmt: skip
+    return plain_table(columns, rows, numbers=range(10))
+
+
+def _vertices(details: ProgramDetails) -> html.Div:
+    """Return the codelets that run."""
+    rows = [
+        (
+            each.vertex_type,
+            each.kind,
+            f"{each.n_vertices:,}",
+            f"{each.n_tiles:,}",
+            f"{each.max_cycles:,}" + (" (data)" if each.is_data_dependent else ""),
+            f"{each.total_cycles:,}",
+            format_bytes(each.state_bytes),
+            format_bytes(each.code_bytes),
+        )
+        for each in details.vertices
+    ]
+    columns = ("Codelet", "Kind", "Vertices", "Tiles", "Slowest", "Total cycles", "State", "Code")
+    return plain_table(columns, rows, numbers=range(2, 8))

@@ -1,0 +1,193 @@
+"""Summary: target, graph, memory, execution, provenance and options of a report, or of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import Dash, Input, Output, html
+
+from analyser.diff import Difference, compare, explain
+from analyser.metrics import METRICS
+from analyser.quantities import format_bytes, format_cycles, format_percent
+from analyser.summary import OptionRow, Summary, summarise
+from reports import Report
+from webapp.answer import answer
+from webapp.components.controls import text_box
+from webapp.components.panels import guarded, headline, notice_bar, panel
+from webapp.components.tables import compare_rows, fact_table, plain_table
+from webapp.library import Library
+from webapp.view import Parameter, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/summary"
+TITLE = "Summary"
+ICON = "summary"
+VIEW = (Parameter("options", control="summary-options-filter"),)
+
+_INCOMPLETE = (
+    "This run did not finish: the report shows what was written before it ended"
+    " (last milestone: {milestone}). Run the model again for a complete one."
+)
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    body = html.Div(id="summary-body", className="stack")
+    options = panel(
+        "Engine options",
+        text_box("summary-options-filter", "Filter", "name, value or origin", is_search=True),
+        guarded("summary-options-error", html.Div(id="summary-options")),
+        panel_id="panel-options",
+    )
+    return html.Div([guarded("summary-error", body), options], className="stack")
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+
+    @answer(
+        app,
+        "summary-error",
+        [Output("summary-body", "children")],
+        Input(view_store("summary"), "data"),
+        prevent_initial_call=True,
+    )
+    def show(view: dict[str, str]) -> tuple[Any]:
+        with library.opened(view["report"]) as report:
+            if not view["with"]:
+                return (_one(report),)
+            with library.opened(view["with"]) as other:
+                return (_two(report, other),)
+
+    @answer(
+        app,
+        "summary-options-error",
+        [Output("summary-options", "children")],
+        Input(view_store("summary"), "data"),
+        prevent_initial_call=True,
+    )
+    def show_options(view: dict[str, str]) -> tuple[Any]:
+        with library.opened(view["report"]) as report:
+            source = summarise(report).options
+        target: Sequence[OptionRow] | None = None
+        if view["with"]:
+            with library.opened(view["with"]) as other:
+                target = summarise(other).options
+        return (_options(source, target, view["options"].lower()),)
+
+
+def _one(report: Report) -> list[Any]:
+    """Return the blocks of one report."""
+    summary = summarise(report)
+    sections = [
+        panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
+        for title, rows in summary.sections.items()
+        if rows
+    ]
+    return [
+        *_notices(summary, ""),
+        html.Div(_headlines(report), className="headlines card"),
+        html.Div(sections, className="page-columns"),
+    ]
+
+
+def _two(source: Report, target: Report) -> list[Any]:
+    """Return the blocks of two reports, what explains most first."""
+    ones, others = summarise(source), summarise(target)
+    difference = compare(source, target)
+    sections = [
+        panel(
+            title,
+            html.Div(compare_rows(rows, others.sections[title]), className="table-wrap"),
+            panel_id=f"panel-{title.lower()}",
+        )
+        for title, rows in ones.sections.items()
+        if rows or others.sections[title]
+    ]
+    return [
+        *_notices(ones, "Source: "),
+        *_notices(others, "Target: "),
+        _explanation(difference),
+        html.Div(sections, className="page-columns wide-columns"),
+    ]
+
+
+def _explanation(difference: Difference) -> html.Section:
+    """Return the difference in sentences, with the steps that changed most."""
+    sentences = [html.Li(sentence) for sentence in explain(difference)]
+    return panel(
+        "What changed, from source to target",
+        html.Ul(sentences, className="sentences"),
+        panel_id="panel-changes",
+    )
+
+
+def _headlines(report: Report) -> list[html.Div]:
+    """Return the few figures everyone asks for first."""
+    values = {name: METRICS[name].compute(report) for name in _HEADLINES}
+    parts = []
+    cycles, efficiency = values["cycles.total"], values["parallel.efficiency"]
+    if isinstance(cycles, int):
+        parts.append(headline(format_cycles(cycles), "in all recorded runs"))
+    if isinstance(efficiency, int | float):
+        parts.append(headline(format_percent(100 * efficiency), "parallel efficiency"))
+    largest = values["memory.max_tile"]
+    if isinstance(largest, int):
+        parts.append(headline(format_bytes(largest), "on the fullest tile", exact=f"{largest:,} B"))
+    total = values["memory.total"]
+    if isinstance(total, int):
+        parts.append(headline(format_bytes(total), "in all, including gaps", exact=f"{total:,} B"))
+    return parts
+
+
+_HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
+
+
+def _notices(summary: Summary, prefix: str) -> list[html.Div]:
+    """Return the banner of an incomplete run and the engine's notices."""
+    bars = []
+    if not summary.is_complete:
+        milestone = summary.milestones[-1] if summary.milestones else "none"
+        bars.append(notice_bar("warning", prefix + _INCOMPLETE.format(milestone=milestone)))
+    bars += [notice_bar(notice.severity, prefix + notice.message) for notice in summary.notices]
+    return bars
+
+
+def _options(
+    source: Sequence[OptionRow], target: Sequence[OptionRow] | None, text: str
+) -> html.Div:
+    """Return the options in effect whose name, value or origin contains a text."""
+    if target is None:
+        rows = [
+            (each.name, each.value, each.origin, "" if each.has_effect else "recorded only")
+            for each in source
+        ]
+        columns = ["Option", "Value", "Set by", ""]
+    else:
+        ones, others = ({each.name: each for each in side} for side in (source, target))
+        rows = [
+            (name, _text(ones.get(name)), _text(others.get(name)), _same(ones, others, name))
+            for name in dict.fromkeys((*ones, *others))
+        ]
+        columns = ["Option", "Source", "Target", "Diff"]
+    found = [row for row in rows if any(text in cell.lower() for cell in row)]
+    if not found:
+        return html.Div(
+            "No option matches; empty the filter to see all." if rows
+            else "This report holds no options.",
+            className="empty-state",
+        )  # fmt: skip
+    return plain_table(columns, found)
+
+
+def _text(option: OptionRow | None) -> str:
+    """Return value and origin of an option, a dash where there is none."""
+    return "–" if option is None else f"{option.value} ({option.origin})"
+
+
+def _same(ones: dict[str, OptionRow], others: dict[str, OptionRow], name: str) -> str:
+    """Return whether an option has the same value on both sides."""
+    one, other = ones.get(name), others.get(name)
+    return "same" if one and other and one.value == other.value else "differs"

@@ -1,0 +1,235 @@
+"""Who may talk to the app: host names, token, origin, size; and what a page may load.
+
+One pure ASGI layer around everything, Dash's own routes and static files included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Sequence
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from webapp.errors import Failure
+
+__all__ = ["Gate", "content_security_policy", "host_name"]
+
+#: Questions of a page are a few kilobytes; nothing is uploaded.
+MAX_BODY_BYTES = 1 << 20
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SESSION_S = 30 * 24 * 3600
+
+
+def content_security_policy(script_hashes: Sequence[str]) -> str:
+    """Return the policy: this server only, and no inline script but those with a known hash."""
+    scripts = " ".join(["'self'", *script_hashes])
+    return (
+        f"default-src 'self'; script-src {scripts}; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
+        "worker-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def host_name(header: str) -> str | None:
+    """Return the name in a Host header in lower case without its port, None when ill-formed."""
+    if not header or any(character in header for character in "/?#@\\ \t,"):
+        return None
+    try:
+        parts = urlsplit(f"//{header}")
+        _ = parts.port
+        name = parts.hostname
+    except ValueError:
+        return None
+    if not name or name.endswith(".") or header.endswith(":"):
+        return None
+    if ":" in name:
+        try:
+            return ipaddress.ip_address(name).compressed
+        except ValueError:
+            return None
+    return name.lower()
+
+
+class Gate:
+    """ASGI layer that lets in only requests to a known host that carry the token.
+
+    Parameters
+    ----------
+    app : ASGIApp
+        What is protected.
+    token : str or None
+        The secret of this server; None for a server without one.
+    allowed_hosts : Sequence[str]
+        Names under which the server may be asked for.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, token: str | None, allowed_hosts: Sequence[str], policy: str = ""
+    ) -> None:
+        self.app = app
+        self.policy = policy
+        self._token = token
+        self._hosts = {host_name(_bracketed(host)) for host in allowed_hosts} - {None}
+        self._cookie = "tilescope_" + hashlib.sha256((token or "").encode()).hexdigest()[:12]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or pass it on."""
+        if scope["type"] == "websocket":
+            # No page uses web sockets: refuse before Dash sees them.
+            await receive()
+            await send({"type": "websocket.close", "code": 4003})
+            return
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        sender = self._with_headers(send)
+        refusal = self._refuse(scope, headers)
+        if refusal is not None:
+            await refusal(scope, receive, sender)
+            return
+        limited = _limited(receive)
+        try:
+            await self.app(scope, limited, sender)
+        except _BodyTooLarge:
+            await _too_large()(scope, receive, sender)
+
+    def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return the answer to a request that may not pass, None when it may."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
+            return _failure(
+                400,
+                "unknown_host",
+                "This server does not answer to that host name;"
+                " start it with --allow-host NAME to add one.",
+            )
+        if not _is_own_origin(scope, headers):
+            return _failure(
+                403, "foreign_origin", "Another site may not ask questions here in your name."
+            )
+        try:
+            length = int(headers.get("content-length") or 0)
+        except ValueError:
+            length = MAX_BODY_BYTES + 1
+        if length > MAX_BODY_BYTES:
+            return _too_large()
+        return self._check_token(scope, headers)
+
+    def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
+        """Return a redirect for a link with the token, a refusal without, None with the cookie."""
+        if self._token is None:
+            return None
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for key, value in query if key == "token"]
+        if given and _same(given[-1], self._token):
+            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            # One leading slash only: a second would name another host.
+            path = "/" + scope["path"].replace("\\", "/").lstrip("/")
+            answer = RedirectResponse(f"{path}?{rest}" if rest else path, status_code=303)
+            answer.set_cookie(
+                self._cookie, self._token, max_age=SESSION_S, httponly=True, samesite="strict"
+            )
+            return answer
+        if any(_same(value, self._token) for value in _cookies(headers, self._cookie)):
+            return None
+        message = (
+            "This page needs the link with its token that `tilescope serve` printed"
+            " when it started; open that link once in this browser."
+        )
+        if "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/"):
+            return HTMLResponse(_TOKEN_PAGE.format(message=message), status_code=401)
+        return _failure(401, "token_missing", message)
+
+    def _with_headers(self, send: Send) -> Send:
+        """Return a sender that adds the protective headers to every answer."""
+
+        async def sender(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["Content-Security-Policy"] = self.policy
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["X-Frame-Options"] = "DENY"
+                headers["Referrer-Policy"] = "no-referrer"
+                headers["Cross-Origin-Opener-Policy"] = "same-origin"
+                headers["Cross-Origin-Resource-Policy"] = "same-origin"
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        return sender
+
+
+class _BodyTooLarge(Exception):
+    """More arrived than a question may hold."""
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a receiver that stops at the largest body, whatever length was declared."""
+    taken_bytes = 0
+
+    async def limited() -> Message:
+        nonlocal taken_bytes
+        message = await receive()
+        taken_bytes += len(message.get("body", b""))
+        if taken_bytes > MAX_BODY_BYTES:
+            raise _BodyTooLarge
+        return message
+
+    return limited
+
+
+def _is_own_origin(scope: Scope, headers: Headers) -> bool:
+    """Return whether a request that could change something comes from our own pages."""
+    if scope["method"] in SAFE_METHODS:
+        return True
+    if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == headers["host"].lower()
+
+
+def _cookies(headers: Headers, name: str) -> list[str]:
+    """Return the values of a cookie; a browser may send several headers."""
+    values = []
+    for header in headers.getlist("cookie"):
+        try:
+            jar = SimpleCookie(header)
+        except CookieError:
+            continue
+        if name in jar:
+            values.append(jar[name].value)
+    return values
+
+
+def _same(given: str, token: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
+
+
+def _bracketed(host: str) -> str:
+    """Return an IPv6 address as it stands in a Host header."""
+    return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+
+
+def _failure(status: int, code: str, message: str) -> JSONResponse:
+    """Return an error in the one shape."""
+    return JSONResponse(Failure(False, code, message, "").as_dict(), status_code=status)
+
+
+def _too_large() -> JSONResponse:
+    """Return the answer to a body that is too large."""
+    return _failure(413, "body_too_large", f"A question may hold at most {MAX_BODY_BYTES:,} bytes.")
+
+
+_TOKEN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TileScope</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:18vh auto;padding:0 1.5rem;
+color:#1f2933;background:#fff}}@media(prefers-color-scheme:dark){{body{{color:#d5dae1;
+background:#14171c}}}}h1{{font-size:1.1rem}}</style><h1>TileScope</h1><p>{message}</p></html>"""

@@ -1,0 +1,176 @@
+"""Listening: checks address and port, prints the link, runs the server until interrupted."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from webapp.app import create_app
+from webapp.errors import BadAddress, NothingToServe, PortInUse
+from webapp.library import Library
+
+__all__ = ["default_paths", "open_listener", "serve_reports"]
+
+#: Names under which a browser on this machine may ask.
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+#: Of the secret in the link: 192 bits.
+TOKEN_BYTES = 24
+
+
+def serve_reports(
+    paths: Sequence[Path],
+    *,
+    host: str,
+    port: int,
+    allow_hosts: Sequence[str],
+    tell: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the reports below some paths until interrupted.
+
+    Parameters
+    ----------
+    paths : Sequence[Path]
+        Reports or directories; none means ``./report``, else the current directory.
+    host : str
+        Address to listen on.
+    port : int
+        Port; 0 takes a free one.
+    allow_hosts : Sequence[str]
+        Further names under which browsers may ask.
+    tell : Callable or None
+        Prints a line to the user; None for the standard error stream.
+
+    Raises
+    ------
+    NothingToServe
+        When no report is there.
+    PortInUse
+        When another program listens on the port.
+    BadAddress
+        When the address is not one of this machine.
+    """
+    say = tell or _say
+    places = list(paths) or default_paths()
+    library = Library(places)
+    found = library.found()
+    if not found:
+        names = ", ".join(str(place) for place in places)
+        raise NothingToServe(
+            f"There is no report in {names}; make one with `tilescope run MODEL.onnx`"
+            " or name a profile.pop or a directory that holds one."
+        )
+    listener = open_listener(host, port)
+    try:
+        address = listener.getsockname()
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        app = create_app(
+            library, token=token, allowed_hosts=[*LOCAL_NAMES, host, str(address[0]), *allow_hosts]
+        )
+        name = _link_host(host, allow_hosts)
+        n_incomplete = sum(not entry.is_complete_guess for entry in found)
+        say(
+            f"Serving {len(found)} report{'s' * (len(found) != 1)}"
+            + (f", {n_incomplete} of them incomplete" if n_incomplete else "")
+            + "."
+        )
+        if not _is_loopback(str(address[0])):
+            say(
+                f"Warning: {host} can be reached from other machines; whoever has the link"
+                " can read these reports, and plain HTTP can be overheard."
+            )
+        say(f"Open http://{name}:{address[1]}/?token={token}")
+        say("Press Ctrl-C to stop.")
+        _run(app, listener)
+    finally:
+        listener.close()
+        library.close()
+
+
+def default_paths() -> list[Path]:
+    """Return ``./report`` when it exists, else the current directory."""
+    report = Path("report")
+    return [report if report.is_dir() else Path()]
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises
+    ------
+    PortInUse
+        When another program listens there, or the port needs rights that are missing.
+    BadAddress
+        When the host is not an address of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise BadAddress(
+            f"The host {host!r} is not known; use 127.0.0.1 or an address of this machine."
+        ) from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortInUse(
+                f"Port {port} of {host} is in use by another program;"
+                f" choose another, such as --port {port + 1}, or --port 0 for any free one."
+            ) from error
+        if error.errno == errno.EACCES:
+            raise PortInUse(
+                f"Port {port} needs rights that this user does not have;"
+                " choose one above 1023, such as --port 8050."
+            ) from error
+        raise BadAddress(
+            f"{host} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all."
+        ) from error
+    return listener
+
+
+def _run(app: object, listener: socket.socket) -> None:
+    """Serve until interrupted; uvicorn restores the signal and raises it again when done."""
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]  # an ASGI app
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=256,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=2,
+        ws="none",
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _link_host(host: str, allow_hosts: Sequence[str]) -> str:
+    """Return the name to print: one under which a browser is likely to reach the server."""
+    if host in {"0.0.0.0", "::", ""}:
+        return allow_hosts[0] if allow_hosts else "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_loopback(address: str) -> bool:
+    """Return whether an address is reachable from this machine only."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _say(line: str) -> None:
+    """Print a line at once; the standard output stays free for scripts."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

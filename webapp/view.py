@@ -1,0 +1,132 @@
+"""The state of a page in the URL: which parameters there are, and how controls follow them.
+
+The URL is the one source. Controls write it (``assets/view.js``), reading it sets the controls
+and the page's store ``view-<name>``, and only that store asks the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc
+
+from webapp.browser import connect
+from webapp.errors import WebError
+
+__all__ = [
+    "BadView",
+    "Parameter",
+    "parse_numbers",
+    "parse_range",
+    "register_view",
+    "view_store",
+    "view_stores",
+]
+
+
+class BadView(WebError):
+    """A parameter in the URL cannot be read."""
+
+    code = "bad_view"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a page in the URL.
+
+    ``control`` is the id of the component that shows and changes it; empty when only the page's
+    script does. ``prop`` is the property of that component. Values are strings; a switch stands
+    as ``1`` when on. A parameter at its ``default`` is left out of the URL.
+    """
+
+    name: str
+    default: str = ""
+    control: str = ""
+    prop: str = "value"
+
+
+def view_store(name: str) -> str:
+    """Return the id of the store with a page's state."""
+    return f"view-{name}"
+
+
+def view_stores(name: str, path: str, parameters: Sequence[Parameter]) -> list[dcc.Store]:
+    """Return the stores of a page: its state, and the description its script reads."""
+    description = {"path": path, "parameters": [asdict(parameter) for parameter in parameters]}
+    return [dcc.Store(id=view_store(name)), dcc.Store(id=f"spec-{name}", data=description)]
+
+
+def register_view(app: Dash, name: str, parameters: Sequence[Parameter]) -> None:
+    """Connect the URL, the controls and the state of a page, all in the browser."""
+    controls = [parameter for parameter in parameters if parameter.control]
+    connect(
+        app,
+        "view.read",
+        Output(view_store(name), "data"),
+        *(Output(parameter.control, parameter.prop) for parameter in controls),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        State(f"spec-{name}", "data"),
+        State(view_store(name), "data"),
+        State("listing", "data"),
+    )
+    if controls:
+        connect(
+            app,
+            "view.write",
+            *(Input(parameter.control, parameter.prop) for parameter in controls),
+            State(f"spec-{name}", "data"),
+            prevent_initial_call=True,
+        )
+
+
+def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
+    """Return the range ``a:b`` of a parameter, None when it is not set.
+
+    Raises
+    ------
+    BadView
+        When it is not two numbers, the first below the second.
+    """
+    text = str(view.get(name) or "")
+    if not text:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        low, high = 0.0, 0.0
+    if not low < high:
+        raise BadView(
+            f"The range {text[:40]!r} in the address is not of the form 10:20; reset the zoom."
+        )
+    return low, high
+
+
+def parse_numbers(text: str, *, limit: int, noun: str) -> list[int]:
+    """Return the numbers in ``0, 5, 100-103``, each once, in the order given.
+
+    Raises
+    ------
+    BadView
+        When a part is not a number or a range, or a number is not below ``limit``.
+    """
+    numbers: dict[int, None] = {}
+    for part in text.replace(";", ",").split(","):
+        word = part.strip()
+        if not word:
+            continue
+        first, dash, last = word.partition("-")
+        try:
+            low = int(first)
+            high = int(last) if dash else low
+        except ValueError:
+            low, high = 1, 0
+        if not 0 <= low <= high < limit:
+            raise BadView(
+                f"{word[:40]!r} is not a {noun}: give numbers from 0 to {limit - 1:,}"
+                " such as 0, 5, 100-103."
+            )
+        numbers.update(dict.fromkeys(range(low, high + 1)))
+    return list(numbers)
