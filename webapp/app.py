@@ -50,12 +50,16 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
         index_string=index_page(),
         serve_locally=True,
     )
+    # No callback uses web sockets, and the gate refuses them: do not let pages try.
+    dash_app.backend.websocket_capability = False
     pages = page_modules()
     dash_app.layout = lambda: layout(library, pages)
     register_shell(dash_app, pages, library)
     for page in pages:
         register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))
         page.register(dash_app, library)
+    # Dash collects scripts at the first request to its root, which may not be the first request.
+    dash_app._setup_server()
     server.add_middleware(
         Gate,
         token=token,

@@ -73,7 +73,7 @@ def grid(
         "tooltipShowDelay": 300,
         "animateRows": False,
         "suppressDragLeaveHidesColumns": True,
-        "overlayNoRowsTemplate": f"<span>{empty}</span>",
+        "localeText": {"noRowsToShow": empty},
         "enableCellTextSelection": True,
         "ensureDomOrder": True,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
@@ -16,6 +17,7 @@ __all__ = [
     "guarded",
     "headline",
     "icon",
+    "legend",
     "notice_bar",
     "panel",
 ]
@@ -83,6 +85,20 @@ def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> ht
     if side:
         parts.insert(0, html.Span(side, className=f"side-mark side-{side.lower()}"))
     return html.Div(parts, className="headline", title=exact)
+
+
+def legend(figure: go.Figure) -> html.Div:
+    """Return the names and colours of a figure's series, in the order they are stacked."""
+    entries = [
+        html.Span([html.Span(className="swatch", style={"background": _colour(trace)}), trace.name])
+        for trace in figure.data
+    ]
+    return html.Div(entries, className="legend")
+
+
+def _colour(trace: Any) -> str:
+    """Return the colour of a series."""
+    return str(trace.line.color or trace.marker.color)
 
 
 def panel(title: str, *content: Any, panel_id: str = "", extra: Any = None) -> html.Section:

@@ -181,7 +181,7 @@ def _finish(
             highlight_line(figure, step)
     return chart(
         figure,
-        x_title="Program step",
+        x_title="Step",
         highest_bytes=highest,
         x_range=window,
         full_range=(-0.5, max(n_steps, 1) - 0.5),

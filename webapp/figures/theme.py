@@ -126,8 +126,21 @@ def chart(
     positions, labels = byte_ticks(top)
     if capacity_bytes is not None:
         _capacity_line(figure, capacity_bytes, capacity_label)
+    figure.add_annotation(
+        xref="paper",
+        x=0,
+        xanchor="right",
+        xshift=-8,
+        yref="paper",
+        y=0,
+        yanchor="top",
+        yshift=-3,
+        text=x_title,
+        showarrow=False,
+        font={"size": 12},
+    )
     figure.update_layout(
-        margin={"l": 70, "r": 12, "t": 6, "b": 36},
+        margin={"l": 72, "r": 12, "t": 8, "b": 8},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 12, "color": "#5a6675"},
@@ -135,20 +148,16 @@ def chart(
         hoverlabel={"namelength": -1, "font": {"size": 12}},
         dragmode="zoom",
         uirevision=revision or "chart",
-        showlegend=len(figure.data) > 1,
-        legend={
-            "orientation": "h", "yanchor": "bottom", "y": 1.01, "x": 0,
-            "font": {"size": 11}, "traceorder": "normal", "itemwidth": 30,
-        },
+        showlegend=False,
         xaxis={
-            "title": {"text": x_title, "font": {"size": 11}, "standoff": 6},
             "range": list(x_range or full_range),
+            "uirevision": f"{x_range}",
             "showgrid": False,
             "zeroline": False,
             "tickformat": ",d",
             "hoverformat": ",d",
             "rangeslider": {
-                "visible": True, "thickness": 0.13, "range": list(full_range),
+                "visible": True, "thickness": 0.12, "range": list(full_range),
                 "yaxis": {"rangemode": "fixed", "range": [0, top * 1.05]},
             },
         },

@@ -23,7 +23,7 @@ from webapp.answer import answer
 from webapp.browser import connect
 from webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
 from webapp.components.grids import bytes_column, grid, number_column, text_column
-from webapp.components.panels import guarded, headline
+from webapp.components.panels import guarded, headline, legend
 from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
 from webapp.library import Library
 from webapp.view import BadView, Parameter, parse_range, view_store
@@ -164,7 +164,7 @@ def register(app: Dash, library: Library) -> None:
         heads = [_headline(source, "Source" if other else "", view)]
         if other:
             heads.append(_headline(other, "Target", view))
-        return drawn.figure, heads, drawn.kept.note("steps"), choices
+        return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("steps")], choices
 
     @answer(
         app,

@@ -31,7 +31,7 @@ from webapp.components.grids import (
     number_column,
     text_column,
 )
-from webapp.components.panels import empty_state, guarded, headline
+from webapp.components.panels import empty_state, guarded, headline, legend
 from webapp.components.tables import compare_memory, nested_memory
 from webapp.figures.memory import TileChart, compare_tiles, draw_tiles
 from webapp.library import Library
@@ -176,7 +176,7 @@ def register(app: Dash, library: Library) -> None:
         heads = [_headline(source, "Source" if other else "")]
         if other:
             heads.append(_headline(other, "Target"))
-        return drawn.figure, heads, drawn.kept.note("tiles")
+        return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("tiles")]
 
     @answer(
         app,
