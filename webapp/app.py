@@ -38,7 +38,7 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     # Mounted before Dash adds its catch-all, so that an unknown question gets JSON.
-    server.mount("/api", create_api(library))
+    server.mount("/api", _create_api(library))
     # `Dash("webapp")`: page modules are imported under one name only.
     dash_app = Dash(
         "webapp",
@@ -59,7 +59,7 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
         register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))
         page.register(dash_app, library)
     # Dash collects scripts at the first request to its root, which may not be the first request.
-    dash_app._setup_server()
+    dash_app._setup_server()  # type: ignore[no-untyped-call]
     server.add_middleware(
         Gate,
         token=token,
@@ -69,7 +69,7 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
     return server
 
 
-def create_api(library: Library) -> FastAPI:
+def _create_api(library: Library) -> FastAPI:
     """Return the API; every error of it has the one shape ``{ok, code, message, detail}``."""
     api = FastAPI(title="TileScope", docs_url=None, redoc_url=None, openapi_url=None)
     for module in api_modules():
