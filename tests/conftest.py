@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,37 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what the caller's shell has set out of every test."""
     for name in _OURS:
         monkeypatch.delenv(name, raising=False)
+
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_UNFINISHED = re.compile(r"/profile_[^/]+\.pop$")
+
+
+def _unfinished_writes() -> set[str]:
+    """Return what this process holds open that a finished writer does not: locks, half reports."""
+    held = set()
+    for descriptor in os.listdir(_DESCRIPTORS) if _DESCRIPTORS.is_dir() else []:
+        try:
+            target = os.readlink(_DESCRIPTORS / descriptor)
+        except OSError:
+            continue
+        # A report's lock is an open directory.
+        is_lock = (
+            target.startswith("/") and not target.startswith("/proc") and os.path.isdir(target)
+        )
+        if is_lock or _UNFINISHED.search(target):
+            held.add(target)
+    return held
+
+
+@pytest.fixture(autouse=True)
+def _no_writer_left_over() -> Iterator[None]:
+    """Fail a test that leaves a report's lock or an unfinished report open."""
+    before = _unfinished_writes()
+    yield
+    if _unfinished_writes() - before:
+        gc.collect()
+        assert _unfinished_writes() - before == set(), "close the writer"
 
 
 @pytest.fixture(scope="session")
