@@ -1,6 +1,7 @@
 """What a report file is, how it is written, opened and checked."""
 
 from reports.catalogue import FoundReport, find_reports
+from reports.check import Problem, check_report
 from reports.errors import (
     DamagedReport,
     NotAReport,
@@ -21,6 +22,7 @@ __all__ = [
     "FoundReport",
     "NotAReport",
     "PackedArray",
+    "Problem",
     "QueryTooLong",
     "Report",
     "ReportError",
@@ -29,6 +31,7 @@ __all__ = [
     "ReportNotWritable",
     "ReportWriter",
     "UnsupportedSchema",
+    "check_report",
     "find_reports",
     "open_report",
 ]

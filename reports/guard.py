@@ -101,12 +101,13 @@ class GuardedConnection:
             rows = self._connection.execute(text, parameters).fetchall()
             return rows, frozenset(self._touched)
 
-    def integrity_problem(self, table_name: str) -> str | None:
-        """Return what SQLite finds wrong with a table and its indexes, or None."""
+    def integrity_problem(self, table_name: str | None = None) -> str | None:
+        """Return what SQLite finds wrong with a table and its indexes, or with all, or None."""
+        part = "1" if table_name is None else f"'{table_name}'"
         with self.lock:
             self._connection.authorizer = None
             try:
-                ((verdict, *_), *_) = self.rows(f"PRAGMA integrity_check('{table_name}')")
+                ((verdict, *_), *_) = self.rows(f"PRAGMA integrity_check({part})")
             finally:
                 self._connection.authorizer = self._authorize
         return None if verdict == "ok" else str(verdict)

@@ -133,6 +133,10 @@ class Report:
             layout = self._layouts[name]
         return PackedArray(layout, self._chunk)
 
+    def integrity_problem(self) -> str | None:
+        """Return what SQLite itself finds wrong with the whole file, or None."""
+        return self._connection.integrity_problem()
+
     def close(self) -> None:
         """Close the file and remove the private copy, if there was one."""
         self._finalizer()

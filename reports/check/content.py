@@ -1,0 +1,238 @@
+"""Do the facts of a report agree with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from sqlalchemy import select
+
+from reports.check.problem import Problem
+from reports.report import Report
+from reports.schema import (
+    ARRAYS,
+    liveness_step,
+    memory_category,
+    program,
+    run_trace,
+    step,
+    step_cost,
+    target,
+    variable,
+)
+
+__all__ = ["content_problems"]
+
+_PATTERNS_AT_ONCE = 256
+
+
+def content_problems(report: Report) -> list[Problem]:
+    """Return what does not agree between tables and arrays."""
+    checks: tuple[Callable[[Report], Iterator[str]], ...] = (
+        _program,
+        _liveness,
+        _costs,
+        _lowered,
+        _memory,
+        _trace,
+    )
+    outlines = [Problem("disagreement", "outline", sentence) for sentence in _outline(report)]
+    return outlines or [
+        Problem("disagreement", check.__name__.strip("_"), sentence)
+        for check in checks
+        for sentence in check(report)
+    ]
+
+
+def _program(report: Report) -> Iterator[str]:
+    nodes = report.table(program)
+    ids = nodes["program_id"]
+    n_found: dict[int, int] = {}
+    places = set()
+    for node, parent, position, root in zip(
+        ids, nodes["parent_id"], nodes["position"], nodes["root_index"], strict=True
+    ):
+        if parent is not None:
+            n_found[parent] = n_found.get(parent, 0) + 1
+            if parent >= node:
+                yield f"Program {node} comes before its parent {parent}."
+            if (parent, position) in places:
+                yield f"Program {parent} has two children at position {position}."
+            places.add((parent, position))
+        if root < 0:
+            yield f"Program {node} belongs to root {root}."
+    for node, n_children in zip(ids, nodes["n_children"], strict=True):
+        if n_found.get(node, 0) != n_children:
+            yield f"Program {node} says {n_children} children and has {n_found.get(node, 0)}."
+    if report.table(step)["step_id"] != list(range(len(report.table(step)["step_id"]))):
+        yield "Steps are not numbered from 0."
+
+
+def _liveness(report: Report) -> Iterator[str]:
+    rows = report.table(liveness_step)
+    if rows["liveness_step_id"] != list(range(len(rows["liveness_step_id"]))):
+        yield "Liveness steps are not numbered from 0."
+    ids = np.array(rows["pattern_id"], np.int64)
+    facts = _pattern_facts(report, "liveness.pattern")
+    if ids.size and not (ids.min() >= 0 and ids.max() < len(facts)):
+        yield "A liveness step names a pattern that is not there."
+        return
+    if not np.array_equal(facts[ids, 1], rows["not_always_live_bytes"]):
+        yield "Bytes of a liveness step are not the sum of its pattern."
+    if not np.array_equal(facts[ids, 0], rows["max_tile_bytes"]):
+        yield "The largest tile of a liveness step is not that of its pattern."
+    tiles = np.array(rows["max_tile_id"], np.int64)
+    n_tiles = report.array("liveness.pattern").shape[1]
+    if tiles.size and not (tiles.min() >= 0 and tiles.max() < n_tiles):
+        yield "A liveness step names a tile that is not there."
+
+
+def _costs(report: Report) -> Iterator[str]:
+    wanted = select(
+        step_cost.c.step_id,
+        step_cost.c.ipu_id,
+        step_cost.c.pattern_id,
+        step_cost.c.cycles,
+        step_cost.c.max_tile_cycles,
+        step_cost.c.total_tile_cycles,
+        step_cost.c.n_active_tiles,
+    ).order_by(step_cost.c.step_cost_id)
+    rows = np.array(report.fetch(wanted), np.int64).reshape(-1, 7)
+    if not len(rows):
+        return
+    if len(np.unique(rows[:, :2], axis=0)) != len(rows):
+        yield "A step has two costs on one IPU."
+    (n_ipus,) = report.table(target)["n_ipus"] or [1]
+    if not (rows[:, 1].min() >= 0 and rows[:, 1].max() < n_ipus):
+        yield "A cost names an IPU that is not there."
+    facts = _pattern_facts(report, "cycles.pattern")
+    ids = rows[:, 2]
+    if not (ids.min() >= 0 and ids.max() < len(facts)):
+        yield "A cost names a pattern that is not there."
+        return
+    for place, name, column in ((0, "busiest tile", 4), (1, "sum", 5), (2, "active tiles", 6)):
+        wrong = np.flatnonzero(facts[ids, place] != rows[:, column])
+        if len(wrong):
+            yield f"The {name} of step {rows[wrong[0], 0]} is not that of its pattern."
+    if (rows[:, 3] < rows[:, 4]).any():
+        yield "A step takes less time than its busiest tile."
+
+
+def _outline(report: Report) -> Iterator[str]:
+    """Yield what would keep the other checks from making sense."""
+    if len(report.table(target)["target_id"]) > 1:
+        yield "There are several targets."
+    lengths: dict[str, set[int]] = {}
+    for name in ARRAYS:
+        if name != "lowered.tile_start" and not report.array(name).is_wide:
+            lengths.setdefault(name.split(".")[0], set()).add(len(report.array(name)))
+    for group, found in lengths.items():
+        if len(found) > 1:
+            yield f"The columns of {group} have different lengths."
+
+
+def _lowered(report: Report) -> Iterator[str]:
+    n_steps = len(report.table(liveness_step)["step_id"])
+    for group in ("lifetime", "lowered"):
+        start, end = (report.array(f"{group}.{side}_step").read() for side in ("start", "end"))
+        if start.size and not (start.min() >= 0 and (start < end).all() and end.max() <= n_steps):
+            yield f"A range of steps in {group} is empty or outside the program."
+    if (np.diff(report.array("lifetime.start_step").read()) < 0).any():
+        yield "Lifetimes are not sorted by their start."
+    first = report.array("lowered.tile_start").read()
+    n_bytes = report.array("lowered.bytes").read()
+    owner = report.array("lowered.variable_id").read()
+    if not first.size and not n_bytes.size:
+        return
+    n_tiles = report.array("memory.tile").shape[1]
+    if len(first) != n_tiles + 1 or first[0] != 0 or (np.diff(first) < 0).any():
+        yield "The parts are not sorted by tile."
+    if first.size and first[-1] != len(n_bytes):
+        yield "There are parts that belong to no tile."
+    if n_bytes.size and (n_bytes.min() <= 0 or report.array("lowered.offset").read().min() < 0):
+        yield "A part has no size or no address."
+    ids = np.array(report.table(variable)["variable_id"])
+    total = np.bincount(owner, n_bytes, int(ids.max(initial=-1)) + 1)[ids].astype(np.int64)
+    declared = np.array(report.table(variable)["bytes"], np.int64)
+    wrong = np.flatnonzero((total != declared) & (total > 0))
+    if len(wrong):
+        which = wrong[0]
+        yield f"Variable {ids[which]} has {declared[which]} bytes, its parts {total[which]}."
+
+
+def _memory(report: Report) -> Iterator[str]:
+    rows = report.table(memory_category)
+    n = len(rows["name"])
+    if rows["memory_category_id"] != list(range(n)):
+        yield "Memory categories are not numbered from 0."
+    regions = [
+        report.array(f"memory.{r}") for r in ("non_interleaved", "interleaved", "overflowed")
+    ]
+    if any(len(region) != n for region in regions):
+        yield "The memory arrays do not have a row per category."
+    elif n:
+        total = np.sum([region.read() for region in regions], axis=0)
+        if total.sum(axis=1).tolist() != rows["total_bytes"]:
+            yield "The bytes of a category are not the sum over tiles and regions."
+        if total.max(axis=1).tolist() != rows["max_tile_bytes"]:
+            yield "The largest tile of a category is not that of its arrays."
+    tiles = report.array("memory.tile").read()
+    if not len(tiles):
+        return
+    if len(tiles) != 4:
+        yield f"memory.tile has {len(tiles)} rows instead of 4."
+        return
+    if (tiles[1] > tiles[0]).any():
+        yield "A tile has more memory without gaps than with them."
+    if (tiles[2] + tiles[3] > tiles[1]).any():
+        yield "A tile has more memory live at once than it has in total."
+    used = np.unique(np.array(report.table(liveness_step)["pattern_id"], np.int64))
+    if used.size:
+        peak = np.zeros(tiles.shape[1], np.int64)
+        for part in np.array_split(used, len(used) // _PATTERNS_AT_ONCE + 1):
+            if len(part):
+                peak = np.maximum(peak, report.array("liveness.pattern").rows(part).max(axis=0))
+        if not np.array_equal(peak, tiles[3]):
+            yield "The most that is live but not always is not the largest over the steps."
+
+
+def _trace(report: Report) -> Iterator[str]:
+    start, end = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
+    period, count = report.array("trace.period").read(), report.array("trace.count").read()
+    pattern = report.array("trace.pattern_id").read()
+    if (end < start).any() or (count < 1).any() or ((period > 0) != (count > 1)).any():
+        yield "An entry of the trace ends before it starts, or repeats without a distance."
+    n_patterns = len(report.array("cycles.pattern"))
+    if pattern.size and not (pattern.min() >= 0 and pattern.max() < n_patterns):
+        yield "An entry of the trace names a pattern that is not there."
+    rows = report.table(run_trace)
+    until = 0
+    for run_trace_id, first, n, begin, finish in zip(
+        *(rows[name] for name in ("run_trace_id", "first_entry", "n_entries", "start_cycle")),
+        rows["end_cycle"],
+        strict=True,
+    ):
+        if first != until or n < 0 or first + n > len(start):
+            yield f"The entries of run_trace {run_trace_id} are not where the ones before end."
+            return
+        until = first + n
+        part = slice(first, until)
+        if n and (np.diff(start[part]) < 0).any():
+            yield f"The entries of run_trace {run_trace_id} are not sorted by start."
+        last = end[part] + period[part] * (count[part].astype(np.int64) - 1)
+        if finish < begin or (n and (start[first] < begin or last.max() > finish)):
+            yield f"Entries of run_trace {run_trace_id} lie outside its run."
+    if until != len(start):
+        yield "There are entries of the trace that belong to no run."
+
+
+def _pattern_facts(report: Report, name: str) -> np.ndarray:
+    """Return largest, sum and number above zero of every pattern: int64, shape (n_patterns, 3)."""
+    patterns = report.array(name)
+    facts = np.zeros((len(patterns), 3), np.int64)
+    for first in range(0, len(patterns), _PATTERNS_AT_ONCE):
+        part = patterns.read(first, first + _PATTERNS_AT_ONCE)
+        facts[first : first + len(part)] = np.stack(
+            [part.max(axis=1), part.sum(axis=1), (part > 0).sum(axis=1)], axis=1
+        )
+    return facts

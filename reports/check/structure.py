@@ -1,0 +1,84 @@
+"""Does the file agree with its own digests, and do its identities exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sqlalchemy import func, select
+
+from reports.check.problem import Problem
+from reports.errors import ReportError
+from reports.report import Report
+from reports.schema import ARRAYS, array_chunk, chunk, metadata
+from reports.schema.references import ARRAY_REFERENCES, references
+from reports.statements import primary_key
+
+__all__ = ["structure_problems"]
+
+
+def structure_problems(report: Report) -> list[Problem]:
+    """Return what is wrong with digests, chunks and identities."""
+    problems = list(_table_problems(report))
+    if not problems:
+        problems.extend(_array_problems(report))
+    if not problems:
+        problems.extend(_reference_problems(report))
+    return problems
+
+
+def _table_problems(report: Report) -> Iterator[Problem]:
+    for table in metadata.sorted_tables:
+        try:
+            report.table(table)
+        except ReportError as error:
+            yield Problem(error.code, table.name, str(error))
+    verdict = report.integrity_problem()
+    if verdict is not None:
+        yield Problem("damaged_report", "file", f"SQLite finds: {verdict}.")
+
+
+def _array_problems(report: Report) -> Iterator[Problem]:
+    for name in ARRAYS:
+        try:
+            array = report.array(name)
+            summary = array.summary()
+            for number, (start, n_rows) in enumerate(
+                zip(summary.row_start.tolist(), summary.n_rows.tolist(), strict=True)
+            ):
+                values = array.read(start, start + n_rows)
+                noted = (summary.minimum[number], summary.maximum[number])
+                if noted != (values.min(), values.max()):
+                    yield Problem("summary", name, f"A chunk's summary of {name} is wrong.")
+                total = values.sum(dtype=np.int64)
+                if abs(total) < 2**62 and total != summary.total[number]:
+                    yield Problem("summary", name, f"A chunk's total of {name} is wrong.")
+        except ReportError as error:
+            yield Problem(error.code, name, str(error))
+    named = {digest for (digest,) in report.fetch(select(array_chunk.c.digest).distinct())}
+    ((n_chunks,),) = report.fetch(select(func.count(chunk.c.chunk_id)))
+    if n_chunks != len(named):
+        yield Problem(
+            "orphan", "chunk", f"{n_chunks} chunks are stored where {len(named)} are in use."
+        )
+
+
+def _reference_problems(report: Report) -> Iterator[Problem]:
+    for table, column, target in references():
+        key = target.c[primary_key(target)]
+        missing = select(func.count()).where(
+            column.is_not(None), column.not_in(select(key).scalar_subquery())
+        )
+        ((n_missing,),) = report.fetch(missing.select_from(table))
+        if n_missing:
+            yield Problem(
+                "reference",
+                f"{table.name}.{column.name}",
+                f"{n_missing} rows of {table.name} name a {target.name} that is not there.",
+            )
+    for name, target_name in ARRAY_REFERENCES.items():
+        target = metadata.tables[target_name]
+        ids = np.array(report.table(target)[primary_key(target)], np.int64)
+        values = np.unique(report.array(name).read())
+        if not np.isin(values, ids).all():
+            yield Problem("reference", name, f"{name} names a {target_name} that is not there.")

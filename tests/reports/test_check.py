@@ -1,0 +1,126 @@
+from itertools import pairwise
+
+import apsw
+import numpy as np
+import pytest
+
+from reports import ReportWriter, check_report
+from reports.generate import generate_report
+from reports.schema import engine_option, liveness_step, metadata, program, run_trace, target
+from reports.schema.references import references
+
+
+@pytest.mark.parametrize(("n_ipus", "n_runs", "n_tiles"), [(1, 1, 1472), (3, 2, 40), (1, 0, 1)])
+def test_generated_reports_are_sound(tmp_path, n_ipus, n_runs, n_tiles):
+    path = generate_report(
+        tmp_path, n_tiles=n_tiles, n_ipus=n_ipus, n_steps=150, n_variables=60, n_runs=n_runs
+    )
+    assert check_report(path) == []
+
+
+def test_the_smallest_report_is_sound(tmp_path):
+    path = generate_report(
+        tmp_path, n_tiles=1, n_steps=24, n_variables=1, n_runs=1, distinct_patterns=4
+    )
+    assert check_report(path) == []
+
+
+def test_an_incomplete_report_is_sound(tmp_path):
+    with ReportWriter.create(tmp_path) as writer:
+        writer.commit("compiled")
+    assert check_report(tmp_path) == []
+
+
+def test_what_cannot_be_opened_is_a_problem(tmp_path):
+    (problem,) = check_report(tmp_path)
+    assert problem.code == "report_not_found"
+
+
+def test_parts_never_share_an_address_at_the_same_time(tmp_path):
+    from reports import open_report
+
+    generate_report(tmp_path, n_tiles=8, n_steps=200, n_variables=150)
+    with open_report(tmp_path) as report:
+        columns = ("offset", "bytes", "start_step", "end_step")
+        offset, size, start, end = (report.array(f"lowered.{name}").read() for name in columns)
+        first = report.array("lowered.tile_start").read()
+        for begin, stop in pairwise(first):
+            o, n, s, e = (values[begin:stop] for values in (offset, size, start, end))
+            in_space = (o[:, None] < (o + n)[None]) & (o[None] < (o + n)[:, None])
+            in_time = (s[:, None] < e[None]) & (s[None] < e[:, None])
+            assert (in_space & in_time).sum() == len(o)  # each with itself only
+
+
+def _target(writer):
+    row = {column.name: 1 for column in target.columns}
+    row |= {c.name: "x" for c in target.columns if str(c.type) == "TEXT"} | {"tiles_per_ipu": 4}
+    writer.add(target, [row])
+
+
+def _lost_reference(writer):
+    row = {"step_id": 0, "program_id": 7, "not_always_live_bytes": 0, "max_tile_id": 0}
+    writer.add(liveness_step, [row | {"max_tile_bytes": 0, "pattern_id": 0}])
+    writer.append("liveness.pattern", np.zeros((1, 4), int))
+
+
+def _wrong_children(writer):
+    row = {"position": 0, "root_kind": "control", "root_index": 0, "kind": "Sequence", "name": ""}
+    row |= {"n_children": 2, "repeat_count": 1, "n_tiles": 0, "code_bytes": 0}
+    writer.add(program, [row])
+
+
+def _unequal_columns(writer):
+    writer.append("lifetime.start_step", np.zeros(3, int))
+
+
+def _entries_without_run(writer):
+    for name, value in (("start_cycle", 0), ("end_cycle", 1), ("period", 0), ("count", 1)):
+        writer.append(f"trace.{name}", np.array([value]))
+
+
+def _memory_without_rows(writer):
+    writer.append("memory.tile", np.array([[1] * 4, [2] * 4, [0] * 4, [0] * 4]))
+
+
+def _run_elsewhere(writer):
+    row = {"run_id": 0, "ipu_id": 0, "track": 0, "start_cycle": 5, "end_cycle": 4}
+    writer.add(run_trace, [row | {"first_entry": 0, "n_entries": 0}])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_lost_reference, "is not there"),
+        (_wrong_children, "says 2 children and has 0"),
+        (_unequal_columns, "different lengths"),
+        (_entries_without_run, "belong to no run"),
+        (_memory_without_rows, "more memory without gaps"),
+        (_run_elsewhere, "is not there"),
+    ],
+)
+def test_disagreement_is_found(tmp_path, spoil, words):
+    with ReportWriter.create(tmp_path) as writer:
+        _target(writer)
+        spoil(writer)
+        path = writer.finish()
+    assert any(words in problem.sentence for problem in check_report(path))
+
+
+def test_a_changed_row_is_found_and_named(tmp_path):
+    path = generate_report(tmp_path, n_tiles=8, n_steps=30, n_variables=9)
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE engine_option SET value = 'x' WHERE engine_option_id = 1")
+    connection.close()
+    (problem,) = check_report(path)
+    assert problem.where == engine_option.name
+    assert "Table engine_option of" in problem.sentence
+
+
+def test_every_identity_says_what_it_refers_to():
+    known = {(table.name, column.name) for table, column, _ in references()}
+    #: Numbers of things that are no rows.
+    numbers = {"ipu_id", "pattern_id", "max_tile_id", "first_id", "last_id"}
+    for table in metadata.sorted_tables:
+        for column in table.columns:
+            if column.name.endswith("_id") and not column.primary_key:
+                assert (table.name, column.name) in known or column.name in numbers
