@@ -26,6 +26,7 @@ __all__ = [
     "always_live_variables",
     "curve",
     "peak_step",
+    "step_program",
     "step_variables",
 ]
 
@@ -97,6 +98,7 @@ class _LivenessSteps:
     """The table ``liveness_step`` in columns."""
 
     step_id: NDArray[np.int64]
+    program_id: NDArray[np.int64]
     name: tuple[str, ...]
     kind: tuple[str, ...]
     not_always_live_bytes: NDArray[np.int64]
@@ -112,13 +114,15 @@ def _liveness_steps(report: Report) -> _LivenessSteps:
             table.c.step_id,
             table.c.not_always_live_bytes,
             table.c.pattern_id,
+            table.c.program_id,
         ).order_by(table.c.liveness_step_id)
     )
-    values = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    values = np.array(rows, dtype=np.int64).reshape(-1, 4)
     all_steps = steps(report)
     of_program = values[:, 0].tolist()
     return _LivenessSteps(
         np.arange(len(rows), dtype=np.int64),
+        np.ascontiguousarray(values[:, 3]),
         tuple(all_steps.name[step_id] for step_id in of_program),
         tuple(all_steps.kind[step_id] for step_id in of_program),
         np.ascontiguousarray(values[:, 1]),
@@ -176,6 +180,29 @@ def peak_step(report: Report, source: Source = "all") -> int | None:
     return int(live.not_always_live_bytes.argmax()) if len(live) else None
 
 
+def step_program(report: Report, step: int) -> int:
+    """Return the id of the program of a liveness step.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such step.
+    """
+    _check_step(report, step)
+    return int(_liveness_steps(report).program_id[step])
+
+
+def _check_step(report: Report, step: int) -> None:
+    """Refuse a step that is not there."""
+    n_steps = len(_liveness_steps(report).step_id)
+    if not 0 <= step < n_steps:
+        raise BadQuestion(
+            f"step {step} is not there; this report has liveness steps 0 to {n_steps - 1}"
+            if n_steps
+            else "this report has no liveness steps; it was written without a graph profile"
+        )
+
+
 @remembered
 def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
     """Return the lifetime.* columns, int64, in order of start step."""
@@ -194,13 +221,7 @@ def step_variables(report: Report, step: int, source: Source = "all") -> LiveVar
     BadQuestion
         When there is no such step, IPU or tile.
     """
-    n_steps = len(_liveness_steps(report).step_id)
-    if not 0 <= step < n_steps:
-        raise BadQuestion(
-            f"step {step} is not there; this report has liveness steps 0 to {n_steps - 1}"
-            if n_steps
-            else "this report has no liveness steps; it was written without a graph profile"
-        )
+    _check_step(report, step)
     tiles = tile_range(report, source)
     position, variables = variable_columns(report)
     if source == "all":

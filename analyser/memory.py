@@ -30,6 +30,7 @@ __all__ = [
     "categories",
     "largest_tiles",
     "memory_table",
+    "region_memory",
     "tile_memory",
     "tile_variables",
     "variable_memory",
@@ -113,6 +114,8 @@ class TileVariables:
     ----------
     variable_id, offset_bytes, bytes, start_step, end_step : ndarray of int64, shape (n_parts,)
         Steps are those of the liveness report, half-open.
+    variable_bytes : ndarray of int64, shape (n_parts,)
+        Size of the whole variable over all tiles.
     name, dtype, category
         One entry per part.
     is_always_live : ndarray of bool, shape (n_parts,)
@@ -125,6 +128,7 @@ class TileVariables:
     category: tuple[str, ...]
     offset_bytes: NDArray[np.int64]
     bytes: NDArray[np.int64]
+    variable_bytes: NDArray[np.int64]
     start_step: NDArray[np.int64]
     end_step: NDArray[np.int64]
     is_always_live: NDArray[np.bool_]
@@ -169,6 +173,15 @@ def _rows(report: Report, name: str) -> NDArray[np.int64]:
         values[: packed.shape[0]] = packed.read()
     values.flags.writeable = False
     return values
+
+
+def region_memory(report: Report) -> dict[str, NDArray[np.int64]]:
+    """Return memory by region, then category and tile.
+
+    Keys are ``non_interleaved``, ``interleaved`` and ``overflowed``; values are int64 of shape
+    (n_categories, n_tiles), bytes, with categories as ``categories`` gives them.
+    """
+    return {name.rpartition(".")[2]: _rows(report, name) for name in _REGIONS.values()}
 
 
 def _by_category(report: Report) -> NDArray[np.int64]:
@@ -321,6 +334,7 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
         tuple(str(variables["category"][each]) for each in index),
         columns["offset"],
         columns["bytes"],
+        np.array([variables["bytes"][each] for each in index], dtype=np.int64),
         columns["start_step"],
         columns["end_step"],
         np.array([bool(variables["is_always_live"][each]) for each in index], dtype=np.bool_),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reports import Report
 
 __all__ = [
+    "ComputeSetEntry",
     "ComputeSetVertices",
     "DebugContext",
     "NodeCost",
@@ -24,8 +25,12 @@ __all__ = [
     "ProgramMatch",
     "ProgramNode",
     "ProgramSearch",
+    "all_programs",
     "ancestors",
+    "child_ids",
     "children",
+    "compute_set_vertices",
+    "compute_sets",
     "node",
     "roots",
     "search",
@@ -103,6 +108,17 @@ class ComputeSetVertices:
 
 
 @dataclass(frozen=True)
+class ComputeSetEntry:
+    """A compute set; ``step_id`` is the first step that runs it, None if none does."""
+
+    compute_set_id: int
+    name: str
+    n_vertices: int
+    n_edges: int
+    step_id: int | None
+
+
+@dataclass(frozen=True)
 class DebugContext:
     """Who asked for a program; ``detail`` is the call's arguments as JSON."""
 
@@ -157,6 +173,11 @@ def roots(report: Report) -> tuple[ProgramNode, ...]:
     return tuple(ProgramNode(*row) for row in rows)
 
 
+def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the ids of the children of every program that has some, in order."""
+    return _tree(report)[1]
+
+
 def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     """Return the children of a program in order; none for a leaf.
 
@@ -179,7 +200,7 @@ def node(report: Report, program_id: int) -> ProgramDetails:
         When there is no such program.
     """
     found = _find(report, program_id)
-    name, vertices = _compute_set(report, found.compute_set_id)
+    name, vertices = compute_set_vertices(report, found.compute_set_id)
     return ProgramDetails(
         found,
         _nodes(report, ancestors(report, program_id)),
@@ -226,6 +247,33 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     found = [ProgramNode(*row) for row in rows]
     return ProgramSearch(
         tuple(ProgramMatch(each, ancestors(report, each.program_id)) for each in found), n_matches
+    )
+
+
+@remembered
+def all_programs(report: Report) -> dict[int, ProgramNode]:
+    """Return every program by id, parents before their children; for scripts that walk them all."""
+    order = schema.program.c.program_id
+    rows = report.fetch(select(*_COLUMNS).order_by(order))
+    return {row[0]: ProgramNode(*row) for row in rows}
+
+
+@remembered
+def compute_sets(report: Report) -> tuple[ComputeSetEntry, ...]:
+    """Return all compute sets in order of their id, with the first step that runs each."""
+    sets, steps = schema.compute_set, schema.step
+    first = (
+        select(steps.c.compute_set_id, func.min(steps.c.step_id))
+        .where(steps.c.compute_set_id.is_not(None))
+        .group_by(steps.c.compute_set_id)
+    )
+    step_of = dict(report.fetch(first))
+    columns = (sets.c.compute_set_id, sets.c.name, sets.c.n_vertices, sets.c.n_edges)
+    return tuple(
+        ComputeSetEntry(number, name, n_vertices, n_edges, step_of.get(number))
+        for number, name, n_vertices, n_edges in report.fetch(
+            select(*columns).order_by(sets.c.compute_set_id)
+        )
     )
 
 
@@ -301,10 +349,10 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
     return tuple(sorted(answer, key=lambda each: each.ipu_id))
 
 
-def _compute_set(
+def compute_set_vertices(
     report: Report, compute_set_id: int | None
 ) -> tuple[str | None, tuple[ComputeSetVertices, ...]]:
-    """Return the name of a compute set and its codelets, slowest first."""
+    """Return the name of a compute set and its codelets, slowest first; nothing for None."""
     if compute_set_id is None:
         return None, ()
     sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type

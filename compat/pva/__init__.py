@@ -1,1 +1,66 @@
-"""A module for programs written against libpva, over the analyser."""
+"""A module for programs written against libpva, over the analyser.
+
+Names and types are libpva's. What a report does not hold yet raises ``NotHeld``, an
+``AttributeError`` that says so.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from pva.absent import NotHeld
+from pva.compilation import (
+    CompilationReport,
+    ComputeSet,
+    ComputeSetVertex,
+    LivenessProgramStep,
+    Tile,
+    VertexType,
+)
+from pva.execution import ExecutionReport, ExecutionStep, IpuStep, Run
+from pva.program import Program, ProgramVisitor
+from pva.report import (
+    ComputeInstrumentationLevel,
+    ExternalExchangeInstrumentationLevel,
+    Report,
+    openReport,
+)
+from pva.target import IPU, Target
+from pva.variable import LoweredVariable, Variable
+
+__all__ = [
+    "IPU",
+    "CompilationReport",
+    "ComputeInstrumentationLevel",
+    "ComputeSet",
+    "ComputeSetVertex",
+    "ExecutionReport",
+    "ExecutionStep",
+    "ExternalExchangeInstrumentationLevel",
+    "IpuStep",
+    "LivenessProgramStep",
+    "LoweredVariable",
+    "NotHeld",
+    "Program",
+    "ProgramVisitor",
+    "Report",
+    "Run",
+    "Target",
+    "Tile",
+    "Variable",
+    "VertexType",
+    "openReport",
+]
+
+_ABSENT = {
+    "OperationAnalysis": "operations over debug contexts",
+    "openTrace": "host traces",
+    "Event": "host traces",
+    "preview": "the preview interface",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in _ABSENT:
+        raise NotHeld(f"pva.{name} is not there yet: TileScope has no {_ABSENT[name]} so far")
+    raise AttributeError(f"module 'pva' has no attribute {name!r}")

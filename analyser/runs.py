@@ -1,0 +1,174 @@
+"""Recorded runs, one by one: every execution of a step, over all IPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from analyser.errors import BadQuestion
+from analyser.machine import target
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["Executed", "Run", "executed", "runs", "tile_cycles"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recorded call of the engine; cycles are those of each IPU's own counter."""
+
+    run_id: int
+    name: str
+    program_index: int
+    start_cycle: int
+    end_cycle: int
+    cycles_by_ipu: tuple[int, ...]
+    is_data_dependent: bool
+
+
+@dataclass(frozen=True)
+class Executed:
+    """The executions of steps in one run, loops written out, in order of their start.
+
+    Attributes
+    ----------
+    step_id : ndarray of int64, shape (n_executions,)
+    start_cycle, end_cycle : ndarray of int64, shape (n_executions, n_ipus), cycles
+        On each IPU's counter; -1 on IPUs that do not take part.
+    pattern_id : ndarray of int64, shape (n_executions, n_ipus)
+        What ``tile_cycles`` takes; -1 on IPUs that do not take part.
+    """
+
+    step_id: NDArray[np.int64]
+    start_cycle: NDArray[np.int64]
+    end_cycle: NDArray[np.int64]
+    pattern_id: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of executions."""
+        return len(self.step_id)
+
+
+@remembered
+def runs(report: Report) -> tuple[Run, ...]:
+    """Return the recorded runs in order of time."""
+    table, trace = schema.run, schema.run_trace
+    times: dict[int, list[int]] = {}
+    n_ipus = target(report).n_ipus
+    for run_id, ipu_id, start, end in report.fetch(
+        select(trace.c.run_id, trace.c.ipu_id, trace.c.start_cycle, trace.c.end_cycle)
+    ):
+        by_ipu = times.setdefault(run_id, [0] * n_ipus)
+        by_ipu[ipu_id] = max(by_ipu[ipu_id], end - start)
+    rows = report.fetch(
+        select(
+            table.c.run_id,
+            table.c.name,
+            table.c.program_index,
+            table.c.start_cycle,
+            table.c.end_cycle,
+            table.c.is_data_dependent,
+        ).order_by(table.c.run_id)
+    )
+    return tuple(
+        Run(
+            run_id,
+            name,
+            program_index,
+            start,
+            end,
+            tuple(times.get(run_id, [0] * n_ipus)),
+            bool(depends),
+        )
+        for run_id, name, program_index, start, end, depends in rows
+    )
+
+
+@remembered
+def executed(report: Report, run_id: int) -> Executed:
+    """Return every execution of a step in a run; those of equal step and turn belong together.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such run.
+    """
+    if run_id not in {run.run_id for run in runs(report)}:
+        raise BadQuestion(f"run {run_id} is not there; this report has {len(runs(report))} runs")
+    trace = schema.run_trace
+    parts = [
+        _written_out(report, ipu_id, first, n_entries)
+        for ipu_id, first, n_entries in report.fetch(
+            select(trace.c.ipu_id, trace.c.first_entry, trace.c.n_entries)
+            .where(trace.c.run_id == run_id)
+            .order_by(trace.c.ipu_id, trace.c.track)
+        )
+    ]
+    rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
+    # The nth time a step runs on one IPU is the nth time it runs on the others.
+    rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+    turn = _turns(rows[:, 0], rows[:, 1])
+    pairs, which = np.unique(np.stack([rows[:, 1], turn], axis=1), axis=0, return_inverse=True)
+    shape = (len(pairs), target(report).n_ipus)
+    starts, ends, patterns = (np.full(shape, -1, dtype=np.int64) for _ in range(3))
+    at = (which.reshape(-1), rows[:, 0])
+    starts[at], ends[at], patterns[at] = rows[:, 2], rows[:, 3], rows[:, 4]
+    begin = np.where(starts < 0, np.iinfo(np.int64).max, starts).min(axis=1)
+    order = np.lexsort((pairs[:, 0], begin))
+    return Executed(pairs[order, 0], starts[order], ends[order], patterns[order])
+
+
+def _written_out(report: Report, ipu_id: int, first: int, n_entries: int) -> NDArray[np.int64]:
+    """Return one row per execution: IPU, step, start, end, pattern."""
+    names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
+    step_id, start, end, period, count, pattern_id = (
+        report.array(f"trace.{name}").read(first, first + n_entries).astype(np.int64)
+        for name in names
+    )
+    total = int(count.sum())
+    entry = np.repeat(np.arange(len(count)), count)
+    turn = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    shift = turn * period[entry]
+    return np.stack(
+        [
+            np.full(total, ipu_id, dtype=np.int64),
+            step_id[entry],
+            start[entry] + shift,
+            end[entry] + shift,
+            pattern_id[entry],
+        ],
+        axis=1,
+    )
+
+
+def _turns(ipu_id: NDArray[np.int64], step_id: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each row's IPU and step came before, in rows sorted by them."""
+    is_first = np.ones(len(step_id), dtype=np.bool_)
+    is_first[1:] = (ipu_id[1:] != ipu_id[:-1]) | (step_id[1:] != step_id[:-1])
+    begins = np.flatnonzero(is_first)
+    lengths = np.diff(np.append(begins, len(step_id)))
+    return np.arange(len(step_id)) - np.repeat(begins, lengths)
+
+
+@remembered
+def tile_cycles(report: Report, pattern_id: int) -> NDArray[np.int64]:
+    """Return busy cycles of every tile of an IPU in a pattern, int64, shape (tiles_per_ipu,).
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such pattern.
+    """
+    patterns = report.array("cycles.pattern")
+    if not 0 <= pattern_id < patterns.shape[0]:
+        raise BadQuestion(f"pattern {pattern_id} is not there; there are {patterns.shape[0]}")
+    cycles: NDArray[np.int64] = patterns.row(pattern_id).astype(np.int64)
+    cycles.flags.writeable = False
+    return cycles

@@ -1,0 +1,154 @@
+"""Opening a report, by libpva's names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import analyser
+from analyser.execution import execution
+from analyser.summary import summarise
+from pva.absent import NotHeld, WithAbsent
+from pva.compilation import CompilationReport
+from pva.execution import ExecutionReport
+from pva.lazy import set_print_length
+
+if TYPE_CHECKING:
+    from reports import Report as Opened
+
+__all__ = [
+    "ComputeInstrumentationLevel",
+    "ExternalExchangeInstrumentationLevel",
+    "Report",
+    "openReport",
+]
+
+
+class ComputeInstrumentationLevel(Enum):
+    """How compute cycles were measured."""
+
+    Off = 0
+    Vertex = 1
+    Tile = 2
+    Ipu = 3
+    Device = 4
+    Unknown = 5
+
+
+class ExternalExchangeInstrumentationLevel(Enum):
+    """How cycles of external exchanges were measured."""
+
+    Off = 0
+    Tile = 1
+    Unknown = 2
+
+
+@dataclass(frozen=True)
+class InstrumentationSettings:
+    """The simulator measures every tile of every step that ran."""
+
+    compute: ComputeInstrumentationLevel
+    externalExchange: ExternalExchangeInstrumentationLevel
+
+
+@dataclass(frozen=True)
+class PoplarVersion:
+    """The version of TileScope that wrote the report, in place of Poplar's."""
+
+    string: str
+    major: int
+    minor: int
+    point: int
+    packageHash: str
+
+
+@dataclass(frozen=True)
+class ProfileReportVersion:
+    """The version of the report's schema."""
+
+    major: int
+    minor: int
+    point: int
+    isUnstableFormat: bool
+
+
+class Report(WithAbsent):
+    """An opened report; close it, use it in a ``with``, or let go of it."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    @cached_property
+    def compilation(self) -> CompilationReport:
+        """What the compiler made."""
+        return CompilationReport(self._opened)
+
+    @cached_property
+    def execution(self) -> ExecutionReport:
+        """What ran."""
+        return ExecutionReport(self._opened)
+
+    @property
+    def instrumentationSettings(self) -> InstrumentationSettings:
+        """How cycles were measured."""
+        if execution(self._opened).n_runs:
+            return InstrumentationSettings(
+                ComputeInstrumentationLevel.Tile, ExternalExchangeInstrumentationLevel.Tile
+            )
+        return InstrumentationSettings(
+            ComputeInstrumentationLevel.Off, ExternalExchangeInstrumentationLevel.Off
+        )
+
+    @cached_property
+    def poplarVersion(self) -> PoplarVersion:
+        """The version of TileScope that wrote the report."""
+        facts = {row.key: str(row.value) for row in summarise(self._opened).provenance}
+        text = facts.get("tilescope_version", "")
+        found = re.match(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", text)
+        major, minor, point = (int(part) for part in found.groups()) if found else (0, 0, 0)
+        return PoplarVersion(f"TileScope {text}".rstrip(), major, minor, point, "")
+
+    @property
+    def version(self) -> ProfileReportVersion:
+        """The version of the report's schema."""
+        from reports.schema import SCHEMA_VERSION
+
+        return ProfileReportVersion(SCHEMA_VERSION, 0, 0, isUnstableFormat=False)
+
+    def listPrintLength(self, newLength: int) -> None:
+        """Set how many entries the text of a list shows."""
+        set_print_length(newLength)
+
+    def close(self) -> None:
+        """Close the file; what was read before stays readable."""
+        self._opened.close()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<pva.Report {self._opened.path}>"
+
+
+def openReport(
+    filename: str | PathLike[str], debugInfoFilename: str | PathLike[str] | None = None
+) -> Report:
+    """Open a report; a directory stands for the ``profile.pop`` in it.
+
+    Raises
+    ------
+    ReportError
+        When there is no report there, or it cannot be read.
+    NotHeld
+        When a debug information file is given: a report holds its debug contexts itself.
+    """
+    if debugInfoFilename is not None:
+        raise NotHeld("a separate debug information file is not read; the report holds its own")
+    return Report(analyser.open(filename))
