@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     from reports import Report as Opened
 
 __all__ = [
+    "Categories",
+    "CategoryMemory",
     "CompilationReport",
     "ComputeSet",
     "ComputeSetVertex",
+    "Gaps",
+    "Graph",
+    "IpuTiles",
+    "LiveMemory",
     "LivenessProgramStep",
+    "LoweredVariables",
+    "Overlap",
     "Tile",
+    "TileMemory",
     "VertexType",
     "compute_set_of",
 ]

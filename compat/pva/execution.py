@@ -19,7 +19,17 @@ from pva.program import Program, program_of, step_cycles_by_tile
 if TYPE_CHECKING:
     from reports import Report as Opened
 
-__all__ = ["ExecutionReport", "ExecutionStep", "IpuStep", "Run"]
+__all__ = [
+    "CycleRange",
+    "CycleSpan",
+    "ExecutedComputeSet",
+    "ExecutionReport",
+    "ExecutionStep",
+    "IpuStep",
+    "Microseconds",
+    "Run",
+    "TotalCycles",
+]
 
 
 @dataclass(frozen=True)

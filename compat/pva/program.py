@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pva.compilation import ComputeSet
     from reports import Report as Opened
 
-__all__ = ["Program", "ProgramVisitor", "program_of", "step_cycles_by_tile"]
+__all__ = ["OnTileExecuteProgram", "Program", "ProgramVisitor", "program_of", "step_cycles_by_tile"]
 
 
 class Program(WithAbsent):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputeInstrumentationLevel",
     "ExternalExchangeInstrumentationLevel",
+    "InstrumentationSettings",
+    "PoplarVersion",
+    "ProfileReportVersion",
     "Report",
     "openReport",
 ]
