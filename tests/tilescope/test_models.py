@@ -5,35 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from engine.errors import ModelNotAvailable
 from engine.models import all_models
-from tilescope.commands import models
+from tilescope.main import main
+
+Captured = pytest.CaptureFixture[str]
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    front_door = typer.Typer()
-    models.register(front_door)
-    return front_door
-
-
-def test_the_list_has_every_model_and_no_escape_codes(app: typer.Typer) -> None:
-    result = CliRunner().invoke(app, ["models", "list"])
-    assert result.exit_code == 0
-    assert all(name in result.output for name in all_models())
-    assert "\x1b" not in result.output
-    assert "…" not in result.output
+def test_the_list_has_every_model_on_a_line_of_its_own(capsys: Captured) -> None:
+    assert main(["models", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(all_models())
+    assert "\x1b" not in "".join(lines)
 
 
 def test_the_list_as_json_says_what_is_here(
-    app: typer.Typer, catalogue_model: Callable[[str], Path]
+    capsys: Captured, catalogue_model: Callable[[str], Path]
 ) -> None:
     catalogue_model("mnist-8")
-    result = CliRunner().invoke(app, ["models", "list", "--json"])
-    rows = {row["name"]: row for row in json.loads(result.stdout)["models"]}
+    assert main(["models", "list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["models"]}
     assert set(rows) == set(all_models())
     assert rows["mnist-8"]["is_cached"] is True
     assert rows["mnist-8"]["inputs"] == [
@@ -42,18 +33,20 @@ def test_the_list_as_json_says_what_is_here(
 
 
 def test_fetch_prints_the_path_and_nothing_else(
-    app: typer.Typer, catalogue_model: Callable[[str], Path]
+    capsys: Captured, catalogue_model: Callable[[str], Path]
 ) -> None:
     path = catalogue_model("mnist-8")
-    result = CliRunner().invoke(app, ["models", "fetch", "mnist-8"])
-    assert result.stdout == f"{path}\n"
-    assert result.stderr == ""
-    as_json = json.loads(CliRunner().invoke(app, ["models", "fetch", "mnist-8", "--json"]).stdout)
-    assert as_json["path"] == str(path)
-    assert all(Path(companion).is_file() for companion in as_json["companions"].values())
+    assert main(["models", "fetch", "mnist-8"]) == 0
+    assert capsys.readouterr() == (f"{path}\n", "")
+    assert main(["models", "fetch", "mnist-8", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["path"] == str(path)
+    assert all(Path(companion).is_file() for companion in answer["companions"].values())
 
 
-def test_an_unknown_model_is_left_to_the_front_door(app: typer.Typer) -> None:
-    result = CliRunner().invoke(app, ["models", "fetch", "mnist-9"])
-    assert isinstance(result.exception, ModelNotAvailable)
-    assert result.exception.exit_code == 2
+def test_an_unknown_model_is_one_sentence(capsys: Captured) -> None:
+    assert main(["models", "fetch", "mnist-9"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "did you mean 'mnist-8'?" in err
