@@ -35,7 +35,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "==> installing pinned packages (constraints.txt)"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
-	  --editable '.[all]' --group test --group lint
+	  --build-constraint constraints.txt --editable '.[all]' --group test --group lint
 	@touch $@
 
 setup: $(READY)  ## Make .venv with everything in it; quick when it is there

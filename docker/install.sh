@@ -25,5 +25,5 @@ ${PYTHON:-python3} -m venv "$target"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$target/bin/python" -m pip install --quiet --constraint "$source/constraints.txt" 'pip>=25.1'
 "$target/bin/python" -m pip install --quiet --constraint "$source/constraints.txt" \
-  "$source[$extras]"
+  --build-constraint "$source/constraints.txt" "$source[$extras]"
 "$target/bin/tilescope" --version
