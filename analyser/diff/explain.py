@@ -36,7 +36,7 @@ _TARGET_WORDS = {
 def explain(difference: Difference) -> tuple[str, ...]:
     """Return the difference in sentences, what explains most first."""
     if difference.is_identical:
-        return ("The two reports hold identical data.",)
+        return ("The two reports hold identical data.", *_incomplete(difference))
     sentences = [
         *_sides(difference),
         *_context(difference.context),
@@ -53,11 +53,7 @@ def explain(difference: Difference) -> tuple[str, ...]:
 
 def _sides(difference: Difference) -> list[str]:
     """Return what limits the comparison."""
-    sentences = [
-        f"{side.path} is incomplete: its engine was stopped or still runs."
-        for side in (difference.base, difference.new)
-        if not side.is_complete
-    ]
+    sentences = _incomplete(difference)
     if difference.base.n_runs != difference.new.n_runs:
         sentences.append(
             f"The base recorded {_count(difference.base.n_runs, 'run')}, the new report"
@@ -66,6 +62,15 @@ def _sides(difference: Difference) -> list[str]:
     if difference.is_data_dependent:
         sentences.append("Some cycles depend on the data, so they may differ without a cause.")
     return sentences
+
+
+def _incomplete(difference: Difference) -> list[str]:
+    """Return which sides end early."""
+    return [
+        f"{side.path} is incomplete: its engine was stopped or still runs."
+        for side in (difference.base, difference.new)
+        if not side.is_complete
+    ]
 
 
 def _context(changes: Sequence[ContextChange]) -> list[str]:

@@ -33,6 +33,7 @@ class Shape:
     bytes_per_tile: int = 1000
     n_runs: int = 2
     conv_tile0_cycles: int = 200
+    idle_cycles: int = 0
     weights_bytes: int = 320
     has_bias: bool = False
     is_data_dependent: bool = False
@@ -411,6 +412,7 @@ def _write_trace(
             entries = []
             for step, (_, _, _, cycles) in enumerate(_steps(shape)):
                 in_loop = step in {4, 5}
+                now += shape.idle_cycles if step == 6 else 0
                 entries.append(
                     (
                         step,

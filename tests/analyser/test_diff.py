@@ -1,0 +1,179 @@
+"""Differences between variations of the small report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analyser.diff import compare, explain
+from analyser.diff.align import align
+from analyser.metrics import METRICS
+from reports import Report
+from tests.analyser.small_report import Shape
+
+Variation = Callable[[Shape], Report]
+
+
+def test_a_report_does_not_differ_from_itself(small: Report) -> None:
+    found = compare(small, small)
+    assert found.is_identical
+    assert found.unequal == ()
+    assert found.context == ()
+    assert {each.verdict for each in found.metrics} == {"same"}
+    assert not found.tiles.delta_bytes.any()
+    for changes in (found.steps, found.variables):
+        assert changes.added == changes.removed == changes.changed == ()
+    assert explain(found) == ("The two reports hold identical data.",)
+
+
+def test_the_wall_clock_is_not_compared(small: Report, variation: Variation) -> None:
+    assert compare(small, variation(Shape(wall_host="elsewhere"))).is_identical
+
+
+@pytest.mark.parametrize(
+    ("shape", "unequal"),
+    [
+        (Shape(seed="2"), {"provenance"}),
+        (Shape(options={}), {"engine_option"}),
+        (Shape(target_name="bow"), {"target"}),
+        (Shape(idle_cycles=1), {"run", "run_trace", "trace.start_cycle", "trace.end_cycle"}),
+    ],
+)
+def test_whatever_differs_is_named(
+    small: Report, variation: Variation, shape: Shape, unequal: set[str]
+) -> None:
+    found = compare(small, variation(shape))
+    assert not found.is_identical
+    assert set(found.unequal) == unequal
+
+
+def test_another_machine_comes_first(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(target_name="bow", bytes_per_tile=900)))
+    first = found.context[0]
+    assert (first.key, first.base, first.new) == ("name", "small", "bow")
+    assert {each.follows for each in found.context[1:]} == {"name"}
+    assert explain(found)[0] == "Another machine: small → bow."
+
+
+def test_a_slower_step(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(conv_tile0_cycles=260)))
+    total = found.metric("cycles.total")
+    assert (total.base, total.new, total.delta, total.verdict) == (970, 1090, 120, "worse")
+    assert total.percent_of_base == pytest.approx(100 * 120 / 970)
+    assert [(each.name, each.delta_cycles) for each in found.steps.changed] == [
+        ("layer1/conv", 120)
+    ]
+    assert found.steps.n_same == 6
+    text = " ".join(explain(found))
+    assert "Cycles change by +120 cycles (+12.37 %): compute +120 cycles" in text
+    assert "OnTileExecute (layer1/conv) +120 cycles" in text
+
+
+def test_a_variable_more_and_another_larger(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(has_bias=True, weights_bytes=400)))
+    assert [(each.name, each.delta_bytes) for each in found.variables.added] == [("bias", 16)]
+    assert [(each.name, each.delta_bytes) for each in found.variables.changed] == [("weights", 80)]
+    assert found.variables.removed == ()
+    assert found.variables.n_same == 3
+    assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
+    assert found.metric("memory.category.constant").delta == 96
+
+
+def test_a_renamed_step_is_removed_and_added(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(conv_name="first")))
+    assert [each.name for each in found.steps.added] == ["first", "first/exchange"]
+    assert [each.name for each in found.steps.removed] == ["layer1/conv", "layer1/conv/exchange"]
+    assert found.steps.delta_cycles == 0
+
+
+def test_a_side_without_runs(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(n_runs=0)))
+    assert found.metric("cycles.total").verdict == "missing"
+    assert found.steps.basis == "estimate"
+    assert "The new report has no run, so cycles cannot be compared." in explain(found)
+
+
+def test_an_incomplete_side_is_said(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(is_finished=False)))
+    assert not found.new.is_complete
+    assert any("incomplete" in sentence for sentence in explain(found))
+
+
+shapes = st.builds(
+    Shape,
+    target_name=st.sampled_from(["small", "bow"]),
+    n_runs=st.integers(0, 2),
+    conv_tile0_cycles=st.integers(100, 300),
+    weights_bytes=st.sampled_from([160, 320, 400]),
+    has_bias=st.booleans(),
+    conv_name=st.sampled_from(["layer1/conv", "first"]),
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(base=shapes, new=shapes)
+def test_swapping_the_sides_turns_every_sign(variation: Variation, base: Shape, new: Shape) -> None:
+    one, other = variation(base), variation(new)
+    there, back = compare(one, other), compare(other, one)
+    assert there.is_identical == back.is_identical
+    assert set(there.unequal) == set(back.unequal)
+    for forth, reverse in zip(there.metrics, back.metrics, strict=True):
+        assert (forth.base, forth.new) == (reverse.new, reverse.base)
+        if forth.delta is not None:
+            assert forth.delta == -(reverse.delta or 0)
+    assert np.array_equal(there.tiles.delta_bytes, -back.tiles.delta_bytes)
+    assert there.steps.delta_cycles == -back.steps.delta_cycles
+    for kind, opposite in (("added", "removed"), ("removed", "added"), ("changed", "changed")):
+        for changes in ("steps", "variables"):
+            forward = getattr(getattr(there, changes), kind)
+            backward = getattr(getattr(back, changes), opposite)
+            assert {
+                (each.name, each.base, each.new)
+                if changes == "variables"
+                else (each.name, each.base_step_id, each.new_step_id, each.delta_cycles)
+                for each in forward
+            } == {
+                (each.name, each.new, each.base)
+                if changes == "variables"
+                else (each.name, each.new_step_id, each.base_step_id, -each.delta_cycles)
+                for each in backward
+            }
+    if there.steps.basis == "runs":
+        # Steps account for all time but gaps, so their changes add up to the total's.
+        gaps = there.metric("cycles.other").delta or 0
+        assert there.steps.delta_cycles + gaps == there.metric("cycles.total").delta
+
+
+def test_a_name_more_at_the_front_shifts_nothing() -> None:
+    pairs, removed, added = align("aaa", "aaaa", [1, 2, 3], [9, 1, 2, 3])
+    assert pairs == [(0, 1), (1, 2), (2, 3)]
+    assert (removed, added) == ([], [0])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=8),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=8),
+)
+def test_alignment_is_symmetric_and_complete(
+    base: list[tuple[str, int]], new: list[tuple[str, int]]
+) -> None:
+    names = [[each[0] for each in side] for side in (base, new)]
+    shapes = [[each[1] for each in side] for side in (base, new)]
+    pairs, removed, added = align(names[0], names[1], shapes[0], shapes[1])
+    swapped, gone, come = align(names[1], names[0], shapes[1], shapes[0])
+    assert sorted((one, other) for other, one in swapped) == pairs
+    assert (gone, come) == (added, removed)
+    assert sorted([one for one, _ in pairs] + removed) == list(range(len(base)))
+    assert sorted([other for _, other in pairs] + added) == list(range(len(new)))
+    assert all(names[0][one] == names[1][other] for one, other in pairs)
+    for name in "ab":
+        counts = [side.count(name) for side in names]
+        assert sum(names[0][one] == name for one, _ in pairs) == min(counts)
+
+
+def test_every_metric_is_compared(small: Report) -> None:
+    assert [each.name for each in compare(small, small).metrics] == list(METRICS)

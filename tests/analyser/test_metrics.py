@@ -1,0 +1,100 @@
+"""Metrics of the small report, worked out by hand from its description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from analyser.errors import BadQuestion
+from analyser.metrics import CATEGORIES, METRICS, metric, values
+from reports import Report
+from tests.analyser.small_report import Shape
+
+# Per run on IPU 0: compute 200 + 3·30, exchange 20 + 3·5, sync 10, copies 100 + 50; two runs.
+# Busy tile cycles per run: 500 + 300 + 3·(120 + 120); offered: 4·(200 + 150 + 3·(30 + 30)).
+BY_HAND = {
+    "cycles.total": 970,
+    "cycles.compute": 580,
+    "cycles.exchange": 70,
+    "cycles.global_exchange": 0,
+    "cycles.sync": 20,
+    "cycles.stream_copy": 300,
+    "cycles.other": 0,
+    "parallel.efficiency": 2 * 1520 / (970 * 8),
+    "tile.balance": 1520 / (4 * 530),
+    "memory.total": 1776 + 12,
+    "memory.total_excluding_gaps": 1776,
+    "memory.max_tile": 288,
+    "memory.max_tile_excluding_gaps": 280,
+    "memory.tiles_over_capacity": 0,
+    "memory.always_live": 320 + 64 + 1040 + 192,
+    "memory.peak_not_always_live": 128,
+    "memory.vertex_code": 1040,
+    "memory.exchange_code": 192,
+    "memory.category.constant": 320,
+    "memory.category.stack": 0,
+    # Two exchanges, the second three times, on two IPUs, 32 bytes each, two runs.
+    "exchange.bytes": 2 * 2 * 4 * 32,
+    "exchange.link_bytes": 0,
+    "host.bytes_in": 2 * 2 * 64,
+    "host.bytes_out": 2 * 2 * 40,
+    "flops.total": 2 * 2 * 4 * 1000,
+    "graph.vertices": 14,
+    "graph.edges": 34,
+    "graph.compute_sets": 2,
+    "graph.variables": 4,
+    "graph.steps": 7,
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_metric_is_what_its_definition_says(small: Report, name: str) -> None:
+    assert METRICS[name].compute(small) == pytest.approx(BY_HAND[name], rel=1e-12)
+
+
+def test_phases_add_up_to_the_total(small: Report) -> None:
+    found = values(small)
+    phases = [name for name in found if name.startswith("cycles.") and name != "cycles.total"]
+    assert len(phases) == 6
+    assert sum(found[name] or 0 for name in phases) == found["cycles.total"]
+
+
+def test_time_in_no_step_is_other(variation: Callable[[Shape], Report]) -> None:
+    report = variation(Shape(idle_cycles=7))
+    assert METRICS["cycles.other"].compute(report) == 14
+    assert METRICS["cycles.total"].compute(report) == 970 + 14
+
+
+def test_the_slowest_ipu_counts(variation: Callable[[Shape], Report]) -> None:
+    # With a convolution of 150 cycles on both IPUs, IPU 1 takes longer: its exchange is 25.
+    report = variation(Shape(conv_tile0_cycles=120))
+    assert METRICS["cycles.total"].compute(report) == 2 * 440
+    assert METRICS["cycles.exchange"].compute(report) == 2 * (25 + 3 * 5)
+
+
+def test_a_report_without_runs_has_memory_but_no_cycles(
+    variation: Callable[[Shape], Report],
+) -> None:
+    found = values(variation(Shape(n_runs=0)))
+    measured = {name for name, each in METRICS.items() if each.is_measured}
+    assert {name for name, value in found.items() if value is None} == measured
+    assert found["memory.total"] == BY_HAND["memory.total"]
+
+
+def test_every_category_has_a_metric_and_every_metric_a_definition() -> None:
+    assert {f"memory.category.{name}" for name in CATEGORIES} <= METRICS.keys()
+    for name, each in METRICS.items():
+        assert each.name == name
+        assert each.definition[0].isupper()
+        assert each.worse in {"higher", "lower", "neither"}
+
+
+def test_tiles_over_capacity(variation: Callable[[Shape], Report]) -> None:
+    report = variation(Shape(bytes_per_tile=260))
+    assert METRICS["memory.tiles_over_capacity"].compute(report) == 4
+
+
+def test_an_unknown_metric_names_the_nearest() -> None:
+    with pytest.raises(BadQuestion, match=r"'cycles\.totl'.*'cycles\.total'"):
+        metric("cycles.totl")

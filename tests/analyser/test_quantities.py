@@ -1,0 +1,77 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analyser.quantities import (
+    BytesStyle,
+    format_bytes,
+    format_change,
+    format_cycles,
+    format_exact,
+    format_percent,
+    format_seconds,
+    format_value,
+)
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "style", "text"),
+    [
+        (0, "binary", "0 B"),
+        (1023, "binary", "1,023 B"),
+        (1024, "binary", "1.0 KiB"),
+        (638_976, "binary", "624.0 KiB"),
+        (638_976, "si", "639.0 kB"),
+        (638_976, "bytes", "638,976 B"),
+        (1_048_575, "binary", "1.0 MiB"),
+        (-2048, "binary", "-2.0 KiB"),
+        (None, "binary", "–"),
+    ],
+)
+def test_bytes(n_bytes: int | None, style: BytesStyle, text: str) -> None:
+    assert format_bytes(n_bytes, style) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.5, "1.5 s"), (0.0123, "12.3 ms"), (9.11e-4, "911 µs"), (9.7e-7, "970 ns"), (0.0, "0 ns")],
+)
+def test_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_cycles() -> None:
+    assert format_cycles(1_211_970) == "1,211,970 cycles"
+    assert format_cycles(1) == "1 cycle"
+
+
+def test_changes_have_signs() -> None:
+    assert format_change(1024, "bytes") == "+1.0 KiB"
+    assert format_change(-3, "cycles") == "-3 cycles"
+    assert format_change(0, "bytes") == "0"
+    assert format_change(-0.0294, "ratio") == "-2.94 points"
+    assert format_change(None, "bytes") == "–"
+
+
+def test_a_small_percentage_is_not_written_as_zero() -> None:
+    assert format_percent(0.0004, is_signed=True) == "+4.0e-04 %"
+    assert format_percent(-12.345, is_signed=True) == "-12.35 %"
+
+
+def test_other_values() -> None:
+    assert format_value(True, "") == "yes"
+    assert format_value(1.85e9, "hertz") == "1.85 GHz"
+    assert format_value("gc200", "") == "gc200"
+    assert format_exact(638_976, "bytes") == "638,976 B"
+    assert format_exact(0.5, "ratio") == "0.5"
+
+
+@given(st.integers(0, 2**60))
+def test_rounding_never_leaves_a_unit(n_bytes: int) -> None:
+    number, unit = format_bytes(n_bytes).split(" ")
+    assert unit in {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+    assert float(number.replace(",", "")) < 1024 or unit == "PiB"
