@@ -6,7 +6,7 @@ import pytest
 
 from reports import ReportWriter, check_report
 from reports.generate import generate_report
-from reports.schema import engine_option, liveness_step, metadata, program, run_trace, target
+from reports.schema import engine_option, liveness_step, metadata, program, run_trace, step, target
 from reports.schema.references import references
 
 
@@ -63,10 +63,14 @@ def _lost_reference(writer):
     writer.append("liveness.pattern", np.zeros((1, 4), int))
 
 
-def _wrong_children(writer):
+def _root(writer, n_children):
     row = {"position": 0, "root_kind": "control", "root_index": 0, "kind": "Sequence", "name": ""}
-    row |= {"n_children": 2, "repeat_count": 1, "n_tiles": 0, "code_bytes": 0}
+    row |= {"n_children": n_children, "repeat_count": 1, "n_tiles": 0, "code_bytes": 0}
     writer.add(program, [row])
+
+
+def _wrong_children(writer):
+    _root(writer, 2)
 
 
 def _unequal_columns(writer):
@@ -74,8 +78,12 @@ def _unequal_columns(writer):
 
 
 def _entries_without_run(writer):
-    for name, value in (("start_cycle", 0), ("end_cycle", 1), ("period", 0), ("count", 1)):
-        writer.append(f"trace.{name}", np.array([value]))
+    _root(writer, 0)
+    writer.add(step, [{"program_id": 0, "kind": "Sync", "name": "", "is_data_dependent": False}])
+    writer.append("cycles.pattern", np.zeros((1, 4), int))
+    for name in ("step_id", "start_cycle", "end_cycle", "period", "pattern_id"):
+        writer.append(f"trace.{name}", np.array([0]))
+    writer.append("trace.count", np.array([1]))
 
 
 def _memory_without_rows(writer):
