@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from reports.errors import DamagedReport, QueryTooLong, UnsupportedSchema
+from reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
 from reports.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
 from reports.statements import expected_objects, normalise_sql
 
@@ -119,6 +119,8 @@ class GuardedConnection:
     def _check_marks(self) -> None:
         ((application_id,),) = self.rows("PRAGMA application_id")
         ((version,),) = self.rows("PRAGMA user_version")
+        if application_id == 0 and not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
+            raise NotAReport(f"{self._shown} is empty: its run was ended before it wrote anything.")
         if application_id != APPLICATION_ID:
             raise DamagedReport(f"{self._shown} has lost the mark of a report in its header.")
         if version != SCHEMA_VERSION:
@@ -131,10 +133,6 @@ class GuardedConnection:
             for kind, name, table_name, sql in rows
         }
         expected = expected_objects()
-        if not found:
-            raise DamagedReport(
-                f"{self._shown} holds no tables: its run was ended before it wrote anything."
-            )
         for key in sorted(set(found) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
             if key not in expected or len(rows) != len(found):
@@ -176,12 +174,12 @@ class GuardedConnection:
         except apsw.ConnectionClosedError as error:
             raise ValueError("the report is closed") from error
         except apsw.AuthError as error:
-            raise ValueError(f"only the tables of a report can be read: {error}") from error
+            raise ValueError(f"a report cannot answer that: {error}") from error
         except (UnicodeDecodeError, MemoryError) as error:
             raise DamagedReport(f"{self._shown} holds text that is no text.") from error
         except (apsw.SQLError, apsw.BindingsError) as error:
-            if not self._is_setting_up:
-                raise
+            if not self._is_setting_up and "overflow" not in str(error):
+                raise ValueError(f"a report cannot answer that: {error}") from error
             raise DamagedReport(f"{self._shown} cannot be read: {error}.") from error
         except apsw.Error as error:
             raise DamagedReport(f"{self._shown} is damaged: {error}.") from error

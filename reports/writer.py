@@ -74,16 +74,18 @@ class ReportWriter:
         directory = Path(directory)
         lock = DirectoryLock(directory)
         path = directory / f"profile_{secrets.token_hex(4)}.pop"
+        writer = None
         try:
-            connection = _new_file(path)
+            writer = cls(path, lock, _new_file(path))
+            writer._create_tables()
         except (apsw.Error, OSError) as error:
+            if writer is not None:
+                writer.abandon()
             lock.release()
-            for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}-journal")):
+            for suffix in ("", "-journal", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
-                    name.unlink(missing_ok=True)
+                    Path(f"{path}{suffix}").unlink(missing_ok=True)
             raise _not_writable(directory, error) from error
-        writer = cls(path, lock, connection)
-        writer._guard(writer._create_tables)
         return writer
 
     @property
@@ -230,13 +232,17 @@ class ReportWriter:
             self.abandon()
 
     def _create_tables(self) -> None:
+        """Write the marks and the tables in one step, so that no file is half a report."""
         connection = self._open_connection()
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         for table in schema.metadata.sorted_tables:
             connection.execute(create_text(table))
         self._commit("created")
-        # From here on the file alone, without its -wal, says what it is.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        # Only now: from here on the file alone, without its -wal, says what it is.
+        connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}").fetchall()
 
     def _commit(self, milestone: str) -> None:
         connection = self._open_connection()
@@ -409,20 +415,12 @@ def _total(part: np.ndarray) -> int:
 
 
 def _new_file(path: Path) -> apsw.Connection:
-    """Create an empty database that carries our marks, in WAL mode."""
+    """Create an empty database."""
     connection = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     )
     connection.set_busy_timeout(2_000)
-    for pragma in (
-        "page_size=4096",
-        f"application_id={APPLICATION_ID}",
-        f"user_version={SCHEMA_VERSION}",
-        "journal_mode=WAL",
-        "synchronous=NORMAL",
-        "mmap_size=0",
-        f"wal_autocheckpoint={_CHECKPOINT_PAGES}",
-    ):
+    for pragma in ("page_size=4096", "synchronous=NORMAL", "mmap_size=0"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
 

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+import pytest
+
+from reports.digests import chain, digest_rows
+from reports.generate import generate_report
+from reports.schema import metadata
+from reports.statements import digested_columns, primary_key
+
+
+@pytest.fixture(scope="session")
+def small_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small generated report as the bytes of its file."""
+    directory = tmp_path_factory.mktemp("small")
+    path = generate_report(
+        directory, n_tiles=8, n_steps=30, n_variables=9, distinct_patterns=6, n_runs=2
+    )
+    return path.read_bytes()
+
+
+@pytest.fixture
+def small_report(tmp_path: Path, small_bytes: bytes) -> Path:
+    path = tmp_path / "profile.pop"
+    path.write_bytes(small_bytes)
+    return path
+
+
+@pytest.fixture
+def tamper(small_report: Path) -> Callable[[], object]:
+    """Open the small report for writing; when done, all digests are made right again.
+
+    What an attacker does who knows the format: only the checks behind the digests can catch it.
+    """
+
+    @contextmanager
+    def change() -> Iterator[apsw.Connection]:
+        connection = apsw.Connection(str(small_report))
+        yield connection
+        _reseal(connection)
+        connection.close()
+
+    return change
+
+
+def _reseal(connection: apsw.Connection) -> None:
+    names = ["created", "compiled", "run", "finished"]
+    connection.execute("DELETE FROM row_block")
+    connection.execute("DELETE FROM milestone")
+    blocks = []
+    for table in metadata.sorted_tables:
+        if table.name in ("row_block", "milestone"):
+            continue
+        listed = ", ".join(f'"{name}"' for name in digested_columns(table))
+        key = primary_key(table)
+        rows = connection.execute(
+            f'SELECT {listed} FROM "{table.name}" ORDER BY "{key}"'
+        ).fetchall()
+        if rows:
+            digest = digest_rows(table.name, rows)
+            blocks.append((table.name, rows[0][0], rows[-1][0], len(rows), digest))
+    digest, seals = b"", []
+    for number, name in enumerate(names):
+        is_last = number == len(names) - 1
+        if is_last and seals:
+            rows = seals
+            digest_of_seals = digest_rows("milestone", rows)
+            blocks.append(("milestone", 0, len(rows) - 1, len(rows), digest_of_seals))
+        numbered = [(i, *block) for i, block in enumerate(blocks)] if is_last else []
+        digest = chain(digest, name, len(numbered), numbered)
+        seals.append((number, name, len(numbered), digest))
+    connection.executemany("INSERT INTO row_block VALUES (?, ?, ?, ?, ?, ?)", numbered)
+    connection.executemany("INSERT INTO milestone VALUES (?, ?, ?, ?)", seals)

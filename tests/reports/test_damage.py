@@ -1,0 +1,189 @@
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+import zstandard
+from sqlalchemy import select
+
+from reports import DamagedReport, ReportError, chunks, open_report
+from reports.schema import ARRAYS, array_chunk, metadata, step, variable, vertex_type
+
+ROOT = Path(__file__).parents[2]
+_BY_KEY = [
+    select(step.c.name).where(step.c.step_id == 17),
+    select(vertex_type.c.kind).where(vertex_type.c.name.like("pop%")).order_by(vertex_type.c.name),
+]
+
+
+def _content(path):
+    with open_report(path) as report:
+        return (
+            report.milestones,
+            [report.table(table) for table in metadata.sorted_tables],
+            [report.fetch(statement) for statement in _BY_KEY],
+            [report.array(name).read().tolist() for name in ARRAYS],
+        )
+
+
+def test_no_flipped_bit_changes_what_is_read(small_report, small_bytes):
+    expected = _content(small_report)
+    generator = random.Random(7)
+    used = [place for place, byte in enumerate(small_bytes) if byte]
+    n_found = 0
+    for _ in range(2_000):
+        damaged = bytearray(small_bytes)
+        # Most of a small file is empty space; look there too, but not most of the time.
+        is_used = generator.random() < 0.8
+        place = generator.choice(used) if is_used else generator.randrange(len(damaged))
+        damaged[place] ^= 1 << generator.randrange(8)
+        small_report.write_bytes(damaged)
+        try:
+            content = _content(small_report)
+        except ReportError:
+            n_found += 1
+        else:
+            assert content == expected
+    assert n_found > 1_300  # the others hit space that nothing uses
+
+
+def test_text_that_is_no_text_is_damage(small_report):
+    connection = apsw.Connection(str(small_report))
+    connection.execute("UPDATE step SET name = CAST(x'c328ff' AS TEXT) WHERE step_id = 1")
+    connection.close()
+    with open_report(small_report) as report, pytest.raises(DamagedReport, match="no text"):
+        report.table(step)
+
+
+def test_other_tables_stay_readable_beside_a_damaged_one(small_report):
+    connection = apsw.Connection(str(small_report))
+    connection.execute("UPDATE variable SET bytes = bytes + 1 WHERE variable_id = 3")
+    connection.close()
+    with open_report(small_report) as report:
+        for _ in range(2):
+            with pytest.raises(DamagedReport, match="Table variable of"):
+                report.fetch(select(variable.c.name))
+        assert len(report.table(step)["name"]) == 30
+
+
+_TAMPERED = {
+    "text in a column of numbers": "UPDATE variable SET bytes = 'many' WHERE variable_id = 1",
+    "bytes in a column of text": "UPDATE step SET name = x'00ff' WHERE step_id = 1",
+    "a fraction in a column of integers": "UPDATE step SET program_id = 1.5 WHERE step_id = 1",
+    "an unknown array": "UPDATE array SET name = 'other' WHERE array_id = 0",
+    "another type": "UPDATE array SET dtype = '|O' WHERE array_id = 0",
+    "another chunk size": "UPDATE array SET chunk_rows = 1 << 40",
+    "endless columns": "UPDATE array SET n_columns = 1 << 40",
+    "other columns than the target": "UPDATE target SET tiles_per_ipu = 9",
+    "a target of negative size": "UPDATE target SET tiles_per_ipu = -8",
+    "chunks of no array": "UPDATE array_chunk SET array_id = 99 WHERE array_chunk_id = 0",
+    "a gap": "UPDATE array_chunk SET row_start = row_start + 1",
+    "negative rows": "UPDATE array_chunk SET n_rows = -5",
+    "endless rows": "UPDATE array_chunk SET n_rows = 1 << 60",
+    "a chunk that is missing": "DELETE FROM chunk WHERE chunk_id = 0",
+    "a lying length": "UPDATE chunk SET raw_bytes = 1 << 50",
+    "a negative length": "UPDATE chunk SET raw_bytes = -1",
+    "another codec": "UPDATE chunk SET codec = 'pickle'",
+    "swapped codecs": "UPDATE chunk SET codec = CASE codec WHEN 'zstd' THEN 'shuffle+zstd'"
+    " ELSE 'zstd' END",
+    "no compressed data": "UPDATE chunk SET data = x'00'",
+    "text for data": "UPDATE chunk SET data = 'text'",
+}
+
+
+@pytest.mark.parametrize("statement", _TAMPERED.values(), ids=_TAMPERED.keys())
+def test_what_the_digests_cannot_catch_is_caught_behind_them(small_report, tamper, statement):
+    with tamper() as connection:
+        connection.execute(statement)
+    with pytest.raises(DamagedReport) as caught:
+        _content(small_report)
+    assert str(small_report) in str(caught.value)
+
+
+def test_resealing_alone_leaves_a_sound_report(small_report, tamper):
+    before = _content(small_report)[2:]
+    with tamper():
+        pass
+    assert _content(small_report)[2:] == before
+
+
+def _bombs():
+    zeros = zstandard.ZstdCompressor(level=19)
+    giant = zeros.compress(bytes(256 * 1024**2))
+    unsized = zstandard.ZstdCompressor(level=19, write_content_size=False)
+    wide = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
+    )
+    return {
+        "256 MiB of zeros": giant,
+        "of unknown size": unsized.compress(bytes(64 * 1024**2)),
+        "nested": zeros.compress(giant),
+        "two frames": zeros.compress(bytes(64)) + giant,
+        "a wide window": wide.compress(bytes(200 * 1024**2)),
+        "nothing": b"",
+        "a cut frame": giant[:-20],
+    }
+
+
+@pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
+def test_a_zstd_bomb_is_refused(small_report, tamper, bomb):
+    with tamper() as connection:
+        connection.execute("UPDATE chunk SET data = ?", (bomb,))
+    with open_report(small_report) as report:
+        array = report.array("liveness.pattern")
+        with pytest.raises(DamagedReport, match="chunk"):
+            array.read()
+
+
+_UNPACK_IN_LITTLE_MEMORY = """
+import resource, sys
+from reports import DamagedReport, open_report
+with open_report(sys.argv[1]) as report:
+    array = report.array("liveness.pattern")
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = pages * resource.getpagesize() + 100 * 1024**2
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        array.read()
+    except DamagedReport as error:
+        print("refused:", error)
+"""
+
+
+def test_a_bomb_of_a_gibibyte_needs_no_memory(small_report, tamper):
+    bomb = zstandard.ZstdCompressor().compress(bytes(1024**3))
+    with tamper() as connection:
+        connection.execute("UPDATE chunk SET data = ?", (bomb,))
+    command = [sys.executable, "-c", _UNPACK_IN_LITTLE_MEMORY, str(small_report)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("refused: "), done.stderr
+
+
+def test_unpacking_never_makes_more_than_the_rectangle_needs():
+    packed = chunks.pack(np.zeros((16, 4), "<i8"))
+    bomb = zstandard.ZstdCompressor().compress(bytes(64 * 1024**2))
+    liar = chunks.PackedChunk(packed.digest, "zstd", 16 * 4 * 8, bomb)
+    with pytest.raises(DamagedReport):
+        chunks.unpack(liar, "<i8", (16, 4), "a test")
+
+
+def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, tamper):
+    with tamper() as connection:
+        ((array_id,),) = connection.execute(
+            "SELECT array_id FROM array WHERE name = 'trace.start_cycle'"
+        )
+        columns = ", ".join(c.name for c in array_chunk.columns if not c.primary_key)
+        connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
+            f" INSERT INTO array_chunk ({columns})"
+            f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
+        )
+    with open_report(small_report) as report:
+        array = report.array("trace.start_cycle")
+        assert len(array) == 9_999 * 65_536 + 65_536
+        with pytest.raises(DamagedReport, match="too large"):
+            array.read()
