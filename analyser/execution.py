@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from analyser.machine import target
+from analyser.plausible import require, require_below
 from analyser.remember import remembered
 from reports import schema
 
@@ -120,6 +121,10 @@ def costs(report: Report) -> Costs:
     statement = select(*(table.c[name] for name in _COST_COLUMNS)).order_by(table.c.step_cost_id)
     rows = report.fetch(statement)
     values = np.array(rows, dtype=np.int64).reshape(-1, len(_COST_COLUMNS)).T
+    n_patterns = report.array("cycles.pattern").shape[0]
+    require_below(report, values[0], len(steps(report)), "step")
+    require_below(report, values[1], target(report).n_ipus, "IPU")
+    require_below(report, values[-1], n_patterns, "pattern of cycles")
     return Costs({name: np.ascontiguousarray(values[i]) for i, name in enumerate(_COST_COLUMNS)})
 
 
@@ -180,6 +185,9 @@ def execution(report: Report) -> Execution:
             trace.c.n_entries,
         ).order_by(trace.c.run_trace_id)
     )
+    for run_id, ipu_id, *_ in rows:
+        require(report, run_id in index_of_run, f"run {run_id} has a trace and is not there")
+        require(report, 0 <= ipu_id < machine.n_ipus, f"IPU {ipu_id} is not there")
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for run_id, ipu_id, _, start, end, _, _ in rows:
         run = index_of_run[run_id]
@@ -219,9 +227,12 @@ def _read_trace(
     starts, ends = report.array("trace.start_cycle"), report.array("trace.end_cycle")
     executions = np.zeros(n_steps, dtype=np.int64)
     cycles = np.zeros(n_steps, dtype=np.int64)
-    for row in range(first, first + n_entries, _ENTRIES_AT_A_TIME):
-        stop = min(row + _ENTRIES_AT_A_TIME, first + n_entries)
+    end = first + n_entries
+    require(report, 0 <= first <= end <= len(step_id), "a run's trace is not all there")
+    for row in range(first, end, _ENTRIES_AT_A_TIME):
+        stop = min(row + _ENTRIES_AT_A_TIME, end)
         ids, counts = step_id.read(row, stop), count.read(row, stop).astype(np.int64)
+        require_below(report, ids, n_steps, "step")
         _add_at(executions, ids, counts)
         if with_cycles:
             _add_at(cycles, ids, (ends.read(row, stop) - starts.read(row, stop)) * counts)

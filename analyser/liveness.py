@@ -13,7 +13,14 @@ from sqlalchemy import select
 from analyser.errors import BadQuestion
 from analyser.execution import steps
 from analyser.machine import Source, target, tile_range
-from analyser.memory import _by_category, categories, lowered_parts, variable_columns
+from analyser.memory import (
+    categories,
+    category_bytes,
+    lowered_parts,
+    variable_columns,
+    variable_positions,
+)
+from analyser.plausible import require_below
 from analyser.remember import remembered
 from reports import schema
 
@@ -119,6 +126,9 @@ def _liveness_steps(report: Report) -> _LivenessSteps:
     )
     values = np.array(rows, dtype=np.int64).reshape(-1, 4)
     all_steps = steps(report)
+    n_patterns = report.array("liveness.pattern").shape[0]
+    require_below(report, values[:, 0], len(all_steps), "step")
+    require_below(report, values[:, 2], n_patterns, "pattern of liveness")
     of_program = values[:, 0].tolist()
     return _LivenessSteps(
         np.arange(len(rows), dtype=np.int64),
@@ -223,7 +233,7 @@ def step_variables(report: Report, step: int, source: Source = "all") -> LiveVar
     """
     _check_step(report, step)
     tiles = tile_range(report, source)
-    position, variables = variable_columns(report)
+    variables = variable_columns(report)
     if source == "all":
         rows = _lifetimes(report)
         sizes = _sizes(variables)
@@ -231,7 +241,7 @@ def step_variables(report: Report, step: int, source: Source = "all") -> LiveVar
         rows = lowered_parts(report, tiles.start, tiles.stop)
         sizes = None
     is_live = (rows["start_step"] <= step) & (step < rows["end_step"])
-    index = np.array([position[i] for i in rows["variable_id"][is_live].tolist()], dtype=np.intp)
+    index = variable_positions(report, rows["variable_id"][is_live])
     always = np.array(variables["is_always_live"], dtype=np.bool_)
     is_asked = ~always[index] if len(index) else np.zeros(0, np.bool_)
     index = index[is_asked]
@@ -251,20 +261,20 @@ def always_live_variables(report: Report, source: Source = "all") -> LiveVariabl
         When the machine has no such IPU or tile.
     """
     tiles = tile_range(report, source)
-    position, variables = variable_columns(report)
+    variables = variable_columns(report)
     always = np.array(variables["is_always_live"], dtype=np.bool_)
     if source == "all":
         index = np.flatnonzero(always)
         held = _sizes(variables)[index]
     else:
         parts = lowered_parts(report, tiles.start, tiles.stop)
-        index = np.array([position[i] for i in parts["variable_id"].tolist()], dtype=np.intp)
+        index = variable_positions(report, parts["variable_id"])
         is_asked = always[index] if len(index) else np.zeros(0, np.bool_)
         index, held = index[is_asked], parts["bytes"][is_asked]
     n_steps = len(_liveness_steps(report).step_id)
     starts, ends = np.zeros(len(index), np.int64), np.full(len(index), n_steps, np.int64)
     found = _live_variables(variables, _merged(index, held, starts, ends))
-    by_category = _by_category(report)[:, tiles.start : tiles.stop].sum(axis=1)
+    by_category = category_bytes(report)[:, tiles.start : tiles.stop].sum(axis=1)
     code = [
         (each.name, int(by_category[row]))
         for row, each in enumerate(categories(report))

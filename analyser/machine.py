@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sqlalchemy import select
 
 from analyser.errors import BadQuestion
+from analyser.plausible import require
 from analyser.remember import remembered
 from reports import schema
 
@@ -18,6 +20,10 @@ __all__ = ["Source", "Target", "format_source", "parse_source", "target", "tile_
 
 #: Which tiles: all of them, those of one IPU, or one.
 Source: TypeAlias = Literal["all"] | tuple[Literal["ipu", "tile"], int]
+
+
+#: Sixteen times the largest pod that was built.
+_MOST_TILES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ def target(report: Report) -> Target:
     ------
     BadQuestion
         When the run ended before it wrote the machine.
+    DamagedReport
+        When it is no machine that can be.
     """
     columns = [schema.target.c[name] for name in Target.__dataclass_fields__]
     rows = report.fetch(select(*columns))
@@ -62,7 +70,14 @@ def target(report: Report) -> Target:
             f"{report.path} ends before its machine was written, so there is nothing to show;"
             " run the model again"
         )
-    return Target(*rows[0])
+    machine = Target(*rows[0])
+    is_plausible = (
+        min(machine.n_ipus, machine.n_replicas, machine.tiles_per_ipu, machine.bytes_per_tile) > 0
+        and machine.n_tiles <= _MOST_TILES
+        and 0 < machine.clock_hz < math.inf
+    )
+    require(report, is_plausible, "its machine is none that can be")
+    return machine
 
 
 def parse_source(text: str) -> Source:

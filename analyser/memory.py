@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from analyser.errors import BadQuestion
 from analyser.machine import target, tile_range
+from analyser.plausible import require
 from analyser.remember import remembered
 from reports import schema
 
@@ -28,12 +29,16 @@ __all__ = [
     "TileRanking",
     "TileVariables",
     "categories",
+    "category_bytes",
     "largest_tiles",
+    "lowered_parts",
     "memory_table",
     "region_memory",
     "tile_memory",
     "tile_variables",
+    "variable_columns",
     "variable_memory",
+    "variable_positions",
 ]
 
 Breakdown: TypeAlias = Literal["none", "region", "category", "liveness"]
@@ -184,7 +189,7 @@ def region_memory(report: Report) -> dict[str, NDArray[np.int64]]:
     return {name.rpartition(".")[2]: _rows(report, name) for name in _REGIONS.values()}
 
 
-def _by_category(report: Report) -> NDArray[np.int64]:
+def category_bytes(report: Report) -> NDArray[np.int64]:
     """Return bytes by category over all regions, shape (n_categories, n_tiles)."""
     plain, interleaved, overflowed = (_rows(report, name) for name in _REGIONS.values())
     total: NDArray[np.int64] = plain + interleaved + overflowed
@@ -218,7 +223,7 @@ def tile_memory(
     elif breakdown == "region":
         series = {label: _rows(report, name).sum(axis=0) for label, name in _REGIONS.items()}
     elif breakdown == "category":
-        by_category = _by_category(report)
+        by_category = category_bytes(report)
         series = {
             each.label: by_category[row]
             for row, each in enumerate(categories(report))
@@ -259,7 +264,7 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
 
     tile = _rows(report, "memory.tile")
     regions = {label: _rows(report, name) for label, name in _REGIONS.items()}
-    by_category = _by_category(report)
+    by_category = category_bytes(report)
     add("including_gaps", "Memory including gaps", tile[_INCLUDING_GAPS])
     add("excluding_gaps", "Memory excluding gaps", tile[_EXCLUDING_GAPS])
     root = "excluding_gaps/by_region"
@@ -291,10 +296,8 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
 
 
 @remembered
-def variable_columns(
-    report: Report,
-) -> tuple[dict[int, int], dict[str, tuple[object, ...]]]:
-    """Return the position of every variable by id, and the columns of all variables."""
+def variable_columns(report: Report) -> dict[str, tuple[object, ...]]:
+    """Return the columns of all variables in order of their id."""
     names = (
         "variable_id",
         "name",
@@ -308,8 +311,31 @@ def variable_columns(
     table = schema.variable
     rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.variable_id))
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    position = {variable_id: index for index, variable_id in enumerate(columns[0])}
-    return position, dict(zip(names, columns, strict=True))
+    return dict(zip(names, columns, strict=True))
+
+
+@remembered
+def _position_of_variable(report: Report) -> dict[int, int]:
+    """Return the position of every variable in the columns by its id."""
+    ids = report.fetch(
+        select(schema.variable.c.variable_id).order_by(schema.variable.c.variable_id)
+    )
+    return {row[0]: index for index, row in enumerate(ids)}
+
+
+def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return where variables stand in the columns of all variables.
+
+    Raises
+    ------
+    DamagedReport
+        When one of them is not there.
+    """
+    position = _position_of_variable(report)
+    ids = variable_id.tolist()
+    missing = next((each for each in ids if each not in position), None)
+    require(report, missing is None, f"variable {missing} is not there")
+    return np.array([position[each] for each in ids], dtype=np.intp)
 
 
 def tile_variables(report: Report, tile: int) -> TileVariables:
@@ -324,8 +350,8 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
     columns = lowered_parts(report, tile, tile + 1)
     order = np.lexsort((columns["start_step"], columns["offset"]))
     columns = {name: values[order] for name, values in columns.items()}
-    position, variables = variable_columns(report)
-    index = [position[each] for each in columns["variable_id"].tolist()]
+    variables = variable_columns(report)
+    index = variable_positions(report, columns["variable_id"]).tolist()
     return TileVariables(
         tile,
         columns["variable_id"],
@@ -363,7 +389,7 @@ def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
     BadQuestion
         When the report has no such variable.
     """
-    position, _ = variable_columns(report)
+    position = _position_of_variable(report)
     if variable_id not in position:
         raise BadQuestion(f"variable {variable_id} is not there; this report has {len(position)}")
     starts = report.array("lowered.tile_start").read().astype(np.int64)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from analyser.errors import BadQuestion
+from analyser.execution import steps
 from analyser.machine import target
+from analyser.plausible import require, require_below
 from analyser.remember import remembered
 from reports import schema
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from reports import Report
 
 __all__ = ["Executed", "Run", "executed", "runs", "tile_cycles"]
+
+
+#: Executions of one run on one IPU that are listed one by one; some gigabytes of memory.
+_MOST_EXECUTIONS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ def runs(report: Report) -> tuple[Run, ...]:
     for run_id, ipu_id, start, end in report.fetch(
         select(trace.c.run_id, trace.c.ipu_id, trace.c.start_cycle, trace.c.end_cycle)
     ):
+        require(report, 0 <= ipu_id < n_ipus, f"IPU {ipu_id} is not there")
         by_ipu = times.setdefault(run_id, [0] * n_ipus)
         by_ipu[ipu_id] = max(by_ipu[ipu_id], end - start)
     rows = report.fetch(
@@ -98,7 +105,7 @@ def executed(report: Report, run_id: int) -> Executed:
     Raises
     ------
     BadQuestion
-        When there is no such run.
+        When there is no such run, or its executions are too many to list.
     """
     if run_id not in {run.run_id for run in runs(report)}:
         raise BadQuestion(f"run {run_id} is not there; this report has {len(runs(report))} runs")
@@ -133,6 +140,12 @@ def _written_out(report: Report, ipu_id: int, first: int, n_entries: int) -> NDA
         for name in names
     )
     total = int(count.sum())
+    require_below(report, step_id, len(steps(report)), "step")
+    if count.min(initial=0) < 0 or total > _MOST_EXECUTIONS:
+        raise BadQuestion(
+            f"this run has {total:,} executions of steps, too many to list one by one;"
+            " ask for a range of the trace instead"
+        )
     entry = np.repeat(np.arange(len(count)), count)
     turn = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
     shift = turn * period[entry]

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from analyser.diff.context import ContextChange, context_changes
 from analyser.diff.identity import unequal_data
 from analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
-from analyser.diff.steps import StepChanges, step_changes
+from analyser.diff.steps import StepChanges, no_step_changes, step_changes
 from analyser.diff.variables import VariableChanges, variable_changes
 from analyser.errors import BadQuestion
 from reports import schema
@@ -93,7 +93,7 @@ def compare(base: Report, new: Report) -> Difference:
         metric_changes(base, new),
         tile_changes(base, new),
         variable_changes(base, new),
-        step_changes(base, new),
+        step_changes(base, new) if unequal else no_step_changes(base),
     )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from reports import Report
 
-__all__ = ["StepChange", "StepChanges", "step_changes"]
+__all__ = ["StepChange", "StepChanges", "no_step_changes", "step_changes"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,12 @@ def step_changes(base: Report, new: Report) -> StepChanges:
         len(pairs) - len(changed),
         sum(each.delta_cycles for each in (*come, *gone, *changed)),
     )
+
+
+def no_step_changes(report: Report) -> StepChanges:
+    """Return what is said of two reports with the same steps."""
+    basis: Literal["runs", "estimate"] = "runs" if execution(report).n_runs else "estimate"
+    return StepChanges(basis, (), (), (), len(steps(report)), 0)
 
 
 def _names(all_steps: Steps) -> list[Hashable]:
