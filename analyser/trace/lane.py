@@ -125,7 +125,8 @@ class SliceLane:
         """Return the first slice that begins at or after each entry, int64."""
         if self.first is None:
             return entries
-        return np.searchsorted(self.first, entries, side="left")
+        # Needles of the same type: numpy would else convert the whole array at every call.
+        return np.searchsorted(self.first, entries.astype(self.first.dtype), side="left")
 
     def at(self, cycle: int, first_entry: int, stop_entry: int) -> int | None:
         """Return the slice that covers a cycle among entries of a range, or None."""
@@ -161,7 +162,7 @@ class SliceLane:
             In order of time, not cut to the window.
         """
         pixel_cycles = (end - start) / n_pixels
-        edges = start + pixel_cycles * np.arange(n_pixels + 1)
+        edges = np.ceil(start + pixel_cycles * np.arange(n_pixels + 1)).astype(np.int64)
         entries = first_entry + np.searchsorted(self.start[first_entry:stop_entry], edges, "left")
         index = self.slices_of(entries)
         lowest = int(self.slices_of(np.asarray([first_entry]))[0])

@@ -1,0 +1,168 @@
+"""The execution trace for its viewer: bars of a window as packed columns, the rest as JSON.
+
+A window is answered in one binary block: the length of the header (uint32), the header (JSON,
+padded with spaces to a multiple of eight bytes from the block's start), then the columns one
+after the other, each little-endian and as long as the header's ``n_bars`` says:
+``start`` and ``duration`` (float64, cycles, start counted from the header's ``start_cycle``),
+``name`` (int32, -1 for merged bars), ``count`` (int32), ``lane`` (uint16), ``kind`` (uint8).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+
+from analyser import trace
+from analyser.errors import BadQuestion
+from analyser.machine import target
+from webapp.library import Library
+
+__all__ = ["pack_window", "routes"]
+
+_MAX_COUNT = 2**31 - 1
+_Cycle = Annotated[int, Query(ge=-(2**53), le=2**53)]
+_MaybeCycle = Annotated[int | None, Query(ge=-(2**53), le=2**53)]
+_Text = Annotated[str, Query(max_length=200)]
+
+
+def routes(library: Library) -> APIRouter:
+    """Return the routes below ``/api/trace``."""
+    router = APIRouter(prefix="/trace/{report_id}")
+
+    @router.get("/extent")
+    def show_extent(report_id: str) -> dict[str, Any]:
+        """Return where the trace begins and ends, its runs, groups and kinds."""
+        with library.opened(report_id) as report:
+            found = trace.extent(report)
+            clock_hz = target(report).clock_hz if found.runs else 0.0
+        kinds = [asdict(kind) for kind in trace.KINDS]
+        return {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
+
+    @router.get("/names")
+    def list_names(report_id: str) -> dict[str, Any]:
+        """Return the names that bars refer to by number."""
+        with library.opened(report_id) as report:
+            return {"ok": True, **asdict(trace.names(report))}
+
+    @router.get("/window")
+    def show_window(
+        report_id: str,
+        start: _Cycle,
+        end: _Cycle,
+        width: Annotated[int, Query(ge=1, le=20_000)],
+        ipus: _Text = "",
+        collapsed: _Text = "",
+        view: Annotated[str, Query(max_length=10)] = "flame",
+    ) -> Response:
+        """Return the bars of a range at the level of detail of its width."""
+        with library.opened(report_id) as report:
+            shown = _numbers(ipus) if ipus else None
+            found = trace.window(
+                report, start, end, width, shown, view, collapsed=_numbers(collapsed)
+            )
+        return Response(pack_window(found), media_type="application/octet-stream")
+
+    @router.get("/summary")
+    def summarise(
+        report_id: str,
+        start: _MaybeCycle = None,
+        end: _MaybeCycle = None,
+        ipus: _Text = "",
+        top: Annotated[int, Query(ge=0, le=1000)] = 20,
+    ) -> dict[str, Any]:
+        """Return the figures of a range."""
+        with library.opened(report_id) as report:
+            shown = _numbers(ipus) if ipus else None
+            return {"ok": True, **asdict(trace.range_summary(report, start, end, shown, top=top))}
+
+    @router.get("/slice")
+    def find_slice(
+        report_id: str,
+        ipu: int,
+        track: int,
+        level: int,
+        cycle: _Cycle,
+        view: Annotated[str, Query(max_length=10)] = "flame",
+    ) -> dict[str, Any]:
+        """Return the slice of a lane at a cycle, or null."""
+        with library.opened(report_id) as report:
+            found = trace.slice_at(report, ipu, track, level, cycle, view)
+        return {"ok": True, "slice": None if found is None else asdict(found)}
+
+    @router.get("/search")
+    def find_text(
+        report_id: str,
+        text: _Text,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+        ipus: _Text = "",
+    ) -> dict[str, Any]:
+        """Return the steps whose name holds a text."""
+        with library.opened(report_id) as report:
+            shown = _numbers(ipus) if ipus else None
+            return {"ok": True, **asdict(trace.search(report, text, limit, shown))}
+
+    @router.get("/occurrence")
+    def find_next(
+        report_id: str,
+        text: _Text,
+        cycle: _Cycle,
+        direction: Annotated[str, Query(max_length=10)] = "next",
+        ipus: _Text = "",
+    ) -> dict[str, Any]:
+        """Return the nearest execution after or before a cycle, or null."""
+        with library.opened(report_id) as report:
+            shown = _numbers(ipus) if ipus else None
+            found = trace.occurrence(report, text, cycle, direction, shown)
+        return {"ok": True, "occurrence": None if found is None else asdict(found)}
+
+    @router.get("/step/{step_id}")
+    def show_step(report_id: str, step_id: int) -> dict[str, Any]:
+        """Return what one step costs and runs."""
+        with library.opened(report_id) as report:
+            found = asdict(trace.step_details(report, step_id))
+        for cost in found["costs"]:
+            histogram = cost["histogram"]
+            for name in ("edges_cycles", "n_tiles"):
+                histogram[name] = histogram[name].tolist()
+        return {"ok": True, **found}
+
+    return router
+
+
+def pack_window(found: trace.Window) -> bytes:
+    """Return a window as one binary block, laid out as this module's first lines say."""
+    header = {
+        "start_cycle": found.start_cycle,
+        "end_cycle": found.end_cycle,
+        "n_pixels": found.n_pixels,
+        "n_bars": len(found.lane),
+        "n_slices": found.n_slices,
+        "lanes": [[lane.ipu_id, lane.track, lane.level] for lane in found.lanes],
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 4) % 8)
+    bars = found.bars
+    return b"".join(
+        (
+            np.asarray([len(text)], "<u4").tobytes(),
+            text,
+            (bars.start_cycle - found.start_cycle).astype("<f8").tobytes(),
+            (bars.end_cycle - bars.start_cycle).astype("<f8").tobytes(),
+            bars.name.astype("<i4").tobytes(),
+            np.minimum(bars.count, _MAX_COUNT).astype("<i4").tobytes(),
+            found.lane.astype("<u2").tobytes(),
+            bars.kind.astype("u1").tobytes(),
+        )
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of a list such as ``0,1,5``."""
+    try:
+        return [int(part) for part in text.split(",") if part]
+    except ValueError:
+        raise BadQuestion(f"'{text[:40]}' is not a list of IPUs; write 0,1,5.") from None

@@ -1,0 +1,172 @@
+// Drawing: bars of lanes on one canvas, the ruler above, the overview strip. Never waits for data.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const LANE = 19;
+  const RUN_LANE = 20;
+  const GAP = 10;
+  const RULER = 24;
+  const LABEL_FROM = 40;
+  const LETTER_FROM = 13;
+  Object.assign(space, {LANE, RUN_LANE, GAP, RULER});
+
+  const VARIABLES = [
+    'compute', 'exchange', 'global-exchange', 'sync', 'external-sync',
+    'stream-begin', 'stream-copy', 'stream-end', 'other', 'group', 'run',
+  ];
+
+  // Colours from the page's variables, so that both schemes come from one place.
+  space.readColours = (element) => {
+    const style = getComputedStyle(element);
+    const value = (name) => style.getPropertyValue('--trace-' + name).trim() || '#888';
+    return {
+      kinds: VARIABLES.map((name) => value(name)),
+      onKinds: VARIABLES.map((name) => value('on-' + name)),
+      groups: ['group', 'group-2', 'group-3'].map(value),
+      ink: value('ink'), soft: value('soft'), line: value('line'), surface: value('surface'),
+      accent: value('accent'), shade: value('shade'), match: value('match'),
+      font: '11px ' + (style.getPropertyValue('--font').trim() || 'sans-serif'),
+    };
+  };
+
+  // First bar that ends after a cycle; bars of a lane do not overlap.
+  function firstEndingAfter(lane, cycle) {
+    let low = 0;
+    let high = lane.n;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (lane.start[middle] + lane.duration[middle] > cycle) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  space.barAt = (lane, cycle, reach) => {
+    const i = firstEndingAfter(lane, cycle);
+    if (i < lane.n && lane.start[i] <= cycle) return i;
+    // Next to a bar that is drawn wider than it is.
+    if (i > 0 && cycle - lane.start[i - 1] - lane.duration[i - 1] < reach) return i - 1;
+    if (i < lane.n && lane.start[i] - cycle < reach) return i;
+    return -1;
+  };
+
+  const widths = new Map();
+  function textWidth(context, text) {
+    let width = widths.get(text);
+    if (width === undefined) {
+      if (widths.size > 20000) widths.clear();
+      width = context.measureText(text).width;
+      widths.set(text, width);
+    }
+    return width;
+  }
+
+  function fitted(context, text, room) {
+    if (textWidth(context, text) <= room) return text;
+    let keep = Math.max(1, Math.floor(text.length * room / textWidth(context, text)) - 1);
+    while (keep > 1 && textWidth(context, text.slice(0, keep) + '…') > room) keep -= 1;
+    return text.slice(0, keep) + '…';
+  }
+
+  // Draws a lane; `data.start` is the cycle its offsets count from.
+  // Returns [slices, bars] that are seen, for the note about merging.
+  space.paintLane = (context, data, lane, box, scene) => {
+    const {start, end, colours, source, matches, kinds} = scene;
+    const scale = box.width / (end - start);
+    const shift = data.start - start;
+    const thin = 1 / scene.ratio;
+    const from = firstEndingAfter(lane, start - data.start);
+    let stop = from;
+    let slices = 0;
+    let bars = 0;
+    while (stop < lane.n && lane.start[stop] < end - data.start) {
+      slices += lane.count[stop];
+      bars += 1;
+      stop += 1;
+    }
+    const height = box.height - 2;
+    const isGroup = (kind) => kind === 9;
+    for (let kind = 0; kind < colours.kinds.length; kind += 1) {
+      if (!(lane.kinds & (1 << kind))) continue;
+      context.fillStyle = colours.kinds[kind];
+      for (let i = from; i < stop; i += 1) {
+        if (lane.kind[i] !== kind) continue;
+        const x0 = Math.max(-2, (lane.start[i] + shift) * scale);
+        const x1 = Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale);
+        const width = x1 - x0;
+        if (isGroup(kind)) {
+          context.fillStyle = colours.groups[lane.name[i] < 0 ? 0 : lane.name[i] % colours.groups.length];
+        }
+        if (matches) {
+          const id = lane.name[i];
+          context.globalAlpha = id < 0 ? 0.35 : matches[id] ? 1 : 0.22;
+        }
+        context.fillRect(box.x + x0, box.y, width > 3 ? width - 1 : Math.max(width, thin), height);
+      }
+    }
+    context.globalAlpha = 1;
+    context.textBaseline = 'middle';
+    for (let i = from; i < stop; i += 1) {
+      const x0 = Math.max(0, (lane.start[i] + shift) * scale);
+      const width = Math.min(box.width, (lane.start[i] + lane.duration[i] + shift) * scale) - x0;
+      if (width < LETTER_FROM) continue;
+      const kind = lane.kind[i];
+      const id = lane.name[i];
+      if (matches && id >= 0 && matches[id]) {
+        context.strokeStyle = colours.match;
+        context.lineWidth = 2;
+        context.strokeRect(box.x + x0 + 1, box.y + 1, width - 3, height - 2);
+      }
+      context.fillStyle = colours.onKinds[kind];
+      if (matches && id >= 0 && !matches[id]) context.fillStyle = colours.soft;
+      const middle = box.y + height / 2 + 0.5;
+      if (width > LABEL_FROM && id >= 0) {
+        context.fillText(fitted(context, source.label(id), width - 9), box.x + x0 + 4, middle);
+      } else if (kind < 9 && width < LABEL_FROM) {
+        context.fillText(kinds[kind].letter, box.x + x0 + width / 2 - 4, middle);
+      }
+    }
+    return [slices, bars];
+  };
+
+  space.paintRuler = (context, box, scene) => {
+    const {start, end, colours} = scene;
+    context.fillStyle = colours.surface;
+    context.fillRect(box.x - 1, 0, box.width + 1, RULER);
+    const {step, ticks} = space.ticks(start, end, box.width, 110);
+    context.textBaseline = 'middle';
+    context.fillStyle = colours.soft;
+    for (const tick of ticks) {
+      const x = Math.round(box.x + (tick - start) / (end - start) * box.width) + 0.5;
+      context.fillRect(x, RULER - 6, 1, 6);
+      context.fillText(space.tickLabel(tick, step), x + 4, RULER / 2);
+    }
+    context.fillStyle = colours.line;
+    context.fillRect(box.x, RULER - 1, box.width, 1);
+  };
+
+  space.paintGrid = (context, box, scene) => {
+    const {ticks} = space.ticks(scene.start, scene.end, box.width, 110);
+    context.fillStyle = scene.colours.line;
+    for (const tick of ticks) {
+      const x = Math.round(box.x + (tick - scene.start) / (scene.end - scene.start) * box.width);
+      context.fillRect(x, box.y, 1, box.height);
+    }
+  };
+
+  // Sizes a canvas for the screen's pixels and returns its context in page pixels.
+  space.prepare = (canvas, width, height, ratio) => {
+    const w = Math.max(1, Math.round(width * ratio));
+    const h = Math.max(1, Math.round(height * ratio));
+    if (canvas.width !== w || canvas.height !== h) {
+      canvas.width = w;
+      canvas.height = h;
+      canvas.style.width = width + 'px';
+      canvas.style.height = height + 'px';
+    }
+    const context = canvas.getContext('2d');
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    return context;
+  };
+})();

@@ -1,0 +1,100 @@
+// The trace's questions to the server, and its binary answers unpacked.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+
+  async function ask(url, signal) {
+    const response = await fetch(url, {signal, headers: {Accept: '*/*'}, credentials: 'same-origin'});
+    if (response.ok) return response;
+    let message = 'The server did not answer (' + response.status + '); reload the page.';
+    try { message = (await response.json()).message || message; } catch (error) { /* not JSON */ }
+    throw new Error(message);
+  }
+
+  // Splits one answer into groups (a track of an IPU) of lanes; arrays are views, not copies.
+  function unpack(buffer) {
+    const length = new DataView(buffer).getUint32(0, true);
+    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    const n = header.n_bars;
+    let at = 4 + length;
+    const take = (kind, size) => { const part = new kind(buffer, at, n); at += n * size; return part; };
+    const start = take(Float64Array, 8);
+    const duration = take(Float64Array, 8);
+    const name = take(Int32Array, 4);
+    const count = take(Int32Array, 4);
+    const lane = take(Uint16Array, 2);
+    const kind = take(Uint8Array, 1);
+    const groups = new Map();
+    let low = 0;
+    header.lanes.forEach(([ipu, track, level], index) => {
+      let high = low;
+      while (high < n && lane[high] === index) high += 1;
+      const key = ipu + '.' + track;
+      if (!groups.has(key)) groups.set(key, {key, ipu, track, lanes: []});
+      let kinds = 0;
+      for (let i = low; i < high; i += 1) kinds |= 1 << kind[i];
+      groups.get(key).lanes.push({
+        level, kinds, n: high - low,
+        start: start.subarray(low, high), duration: duration.subarray(low, high),
+        name: name.subarray(low, high), count: count.subarray(low, high),
+        kind: kind.subarray(low, high),
+      });
+      low = high;
+    });
+    return {start: header.start_cycle, end: header.end_cycle, pixels: header.n_pixels, groups};
+  }
+
+  space.Source = class {
+    constructor(report) {
+      this.root = 'api/trace/' + encodeURIComponent(report) + '/';
+      this.labels = [];
+      this.paths = null;
+    }
+
+    url(what, query) {
+      const text = new URLSearchParams(query || {}).toString();
+      return '/' + this.root + what + (text ? '?' + text : '');
+    }
+
+    async json(what, query) {
+      return (await ask(this.url(what, query))).json();
+    }
+
+    async window(query) {
+      return unpack(await (await ask(this.url('window', query))).arrayBuffer());
+    }
+
+    async loadNames() {
+      const {labels, parents} = await this.json('names');
+      this.labels = labels;
+      this.parents = parents;
+    }
+
+    label(id) {
+      return this.labels[id] || '';
+    }
+
+    path(id) {
+      if (!this.labels.length) return '';
+      const levels = [];
+      for (let at = id; at >= 0; at = this.parents[at]) levels.push(this.labels[at]);
+      return levels.reverse().join('/');
+    }
+
+    // Which names hold a text anywhere in their path: 1 for each that does.
+    matches(text) {
+      const wanted = text.trim().toLowerCase();
+      const found = new Uint8Array(this.labels.length);
+      if (!wanted) return found;
+      if (!this.paths) {
+        this.paths = [];
+        this.labels.forEach((label, id) => {
+          const parent = this.parents[id];
+          this.paths.push(parent < 0 ? label.toLowerCase() : this.paths[parent] + '/' + label.toLowerCase());
+        });
+      }
+      this.paths.forEach((path, id) => { if (path.includes(wanted)) found[id] = 1; });
+      return found;
+    }
+  };
+})();

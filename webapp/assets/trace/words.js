@@ -1,0 +1,42 @@
+// Numbers and names as people read them.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const whole = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0});
+
+  space.count = (value) => whole.format(Math.round(value));
+
+  space.plural = (value, one, many) => space.count(value) + ' ' + (value === 1 ? one : many);
+
+  // A time on the machine's clock, three digits.
+  space.seconds = (cycles, hertz) => {
+    if (!hertz) return '';
+    const seconds = cycles / hertz;
+    for (const [unit, size] of [['s', 1], ['ms', 1e-3], ['µs', 1e-6], ['ns', 1e-9]]) {
+      if (seconds >= size || unit === 'ns') return Number((seconds / size).toPrecision(3)) + ' ' + unit;
+    }
+    return '';
+  };
+
+  // Ticks at 1, 2 or 5 times a power of ten, at most one in `spacing` pixels.
+  space.ticks = (start, end, pixels, spacing) => {
+    const rough = Math.max(1, (end - start) / Math.max(1, pixels / spacing));
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
+    const ticks = [];
+    for (let at = Math.ceil(start / step) * step; at <= end; at += step) ticks.push(at);
+    return {step, ticks};
+  };
+
+  space.tickLabel = (cycle, step) => {
+    for (const [unit, size] of [[' G', 1e9], [' M', 1e6], [' k', 1e3]]) {
+      if (step >= size / 100 && Math.abs(cycle) >= size) {
+        const digits = Math.max(0, Math.ceil(Math.log10(size / step)));
+        return whole.format(0) && (cycle / size).toLocaleString('en-US', {
+          minimumFractionDigits: Math.min(digits, 3), maximumFractionDigits: Math.min(digits, 3),
+        }) + unit;
+      }
+    }
+    return whole.format(cycle);
+  };
+})();
