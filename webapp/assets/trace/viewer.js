@@ -50,7 +50,8 @@
 
     reset(report) {
       this.report = report;
-      this.source = report === null ? null : new space.Source(report);
+      this.source = report === null ? null
+        : space.early && space.early.report === report ? space.early.source : new space.Source(report);
       this.extent = null;
       this.groups = [];
       this.data = new Map();
@@ -91,11 +92,16 @@
     }
 
     apply(view) {
-      const list = (text) => (text || '').split(',').map((part) => part.trim()).filter((part) => /^\d+$/.test(part)).map(Number);
+      const list = (text) => (text || '').split(',').flatMap((part) => {
+        const [, low, high] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) || [];
+        if (low === undefined) return [];
+        const last = Math.min(Number(high ?? low), Number(low) + 5000);
+        return Array.from({length: Math.max(0, last - low + 1)}, (_, i) => Number(low) + i);
+      });
       const state = this.state;
       if (state.view !== view.view) { this.data.clear(); this.whole.clear(); }
       state.view = view.view === 'flat' ? 'flat' : 'flame';
-      state.ipus = view.ipus ? new Set(list(view.ipus)) : null;
+      state.ipus = (view.ipus || '').trim() ? new Set(list(view.ipus)) : null;
       state.closed = new Set(list(view.closed));
       if (state.find !== (view.find || '')) {
         state.find = view.find || '';
@@ -113,8 +119,10 @@
     async open(view) {
       const source = this.source;
       try {
-        const names = source.loadNames();
-        const extent = await source.json('extent');
+        const early = space.early && space.early.source === source ? space.early : null;
+        space.early = null;
+        const names = early ? early.names : source.loadNames();
+        const extent = await (early ? early.extent : source.json('extent'));
         if (source !== this.source) return;
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
@@ -675,6 +683,29 @@
     if (!root.viewer) root.viewer = new Viewer(root);
     return root.viewer;
   }
+
+  // The page's own start takes long: begin to read as soon as this script runs, and draw as soon
+  // as the place is there. The callback that follows finds the same view and leaves it alone.
+  (function early() {
+    const query = new URLSearchParams(location.search);
+    if (location.pathname !== '/trace' || !query.get('report')) return;
+    const view = Object.fromEntries(
+      ['report', 'ipus', 'find', 'range', 'mark', 'closed', 'at'].map((name) => [name, query.get(name) || '']),
+    );
+    view.view = query.get('view') || 'flame';
+    space.early = {report: view.report, source: new space.Source(view.report)};
+    space.early.names = space.early.source.loadNames();
+    space.early.extent = space.early.source.json('extent');
+    space.early.names.catch(() => {});
+    space.early.extent.catch(() => {});
+    const watch = new MutationObserver(() => {
+      const root = document.getElementById('trace-viewer');
+      if (!root || root.offsetParent === null) return;
+      watch.disconnect();
+      viewerOf('trace-viewer').show(view);
+    });
+    watch.observe(document.documentElement, {childList: true, subtree: true, attributes: true, attributeFilter: ['style']});
+  })();
 
   const later = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
 

@@ -1,0 +1,333 @@
+"""What stands below the trace: figures of a range, top contributors, one slice in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+
+from analyser import trace
+from analyser.quantities import format_bytes, format_percent
+from webapp.browser import marked
+from webapp.components.panels import empty_state, headline
+
+__all__ = ["contributor_table", "slice_panel", "summary_panel"]
+
+_KINDS = {kind.name: kind for kind in trace.KINDS}
+_IDLE = "idle"
+#: Kinds that always have a column.
+_SHOWN = ("compute", "exchange", "sync")
+
+
+def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
+    """Return cycles, efficiency and balance, proportions by kind, and bytes, per IPU."""
+    what = "selected range" if is_marked else "visible range"
+    heads = [
+        headline(f"{found.cycles:,}", f"cycles executed in the {what}"),
+        headline(_ratio(found.parallel_efficiency), "parallel efficiency: tiles that compute"),
+        headline(_ratio(found.tile_balance), "tile balance: mean over busiest tile"),
+    ]
+    kinds = [
+        name for name in (*_KINDS, _IDLE) if any(ipu.cycles_by_kind.get(name) for ipu in found.ipus)
+    ]
+    return html.Div(
+        [
+            html.Div(heads, className="trace-heads"),
+            _proportions(found, kinds),
+            html.Div(style={"height": "10px"}),
+            _traffic(found),
+        ]
+    )
+
+
+def contributor_table(found: trace.RangeSummary) -> html.Div:
+    """Return the names with most cycles in the range, as a table anyone can read."""
+    if not found.contributors:
+        return empty_state("Nothing ran in this range; zoom out or press 0.")
+    left_out = found.n_contributors - len(found.contributors)
+    note = (
+        f"{found.n_contributors:,} names by cycles in {found.start_cycle:,} to"
+        f" {found.end_cycle:,}, over the IPUs shown"
+    )
+    if left_out > 0:
+        note += f"; the first {len(found.contributors):,} are listed"
+    return html.Div([html.Div(note, className="grid-note"), _contributors(found.contributors)])
+
+
+def slice_panel(
+    found: trace.Slice, inside: trace.RangeSummary, step: trace.StepDetails | None
+) -> html.Div:
+    """Return one slice: where it is, what it holds, and what its step costs."""
+    kind = _KINDS[found.kind]
+    facts = [
+        ("Kind", f"{kind.label} [{kind.letter}]"),
+        ("Cycles", f"{found.end_cycle - found.start_cycle:,}"),
+        ("From", f"{found.start_cycle:,}"),
+        ("To", f"{found.end_cycle:,}"),
+        ("IPU", f"{found.ipu_id}" + (", input and output" if found.track else "")),
+        ("Run", found.run_name),
+    ]
+    if found.n_iterations > 1:
+        facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
+    if step is None:
+        facts.append(("Steps inside", f"{found.n_steps:,}"))
+        rest: Any = html.Div(
+            [html.H3("Top contributors inside"), _contributors(inside.contributors)]
+        )
+    else:
+        facts += [
+            ("Step", f"{step.step_id:,}"),
+            ("Program", f"{step.program_kind}, number {step.program_id:,} of the tree"),
+        ]
+        if step.compute_set:
+            facts.append(("Compute set", step.compute_set))
+        if step.is_data_dependent:
+            facts.append(("Note", "Its cycles depend on the data"))
+        rest = _step(step)
+    return html.Div(
+        [html.H2(found.name or kind.label), html.Div([_facts(facts), rest], className="stack")],
+        className="details",
+    )
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()
+) -> html.Div:
+    """Return a table of texts and parts; the columns in ``numbers`` are right-aligned."""
+    heads = [
+        html.Th(name, scope="col", className="number" if place in numbers else "")
+        for place, name in enumerate(columns)
+    ]
+    body = [
+        html.Tr(
+            [
+                html.Td(cell, className="number" if place in numbers else "")
+                for place, cell in enumerate(row)
+            ]
+        )
+        for row in rows
+    ]
+    table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
+    return html.Div(table, className="table-wrap trace-table")
+
+
+def _ratio(value: float | None) -> str:
+    """Return a ratio as a percentage, or a dash."""
+    return "–" if value is None else format_percent(100 * value)
+
+
+def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
+    """Return a bar and a row of percentages for each IPU."""
+    rows = []
+    for ipu in found.ipus:
+        shares = {
+            name: ipu.cycles_by_kind.get(name, 0) / ipu.cycles if ipu.cycles else 0.0
+            for name in kinds
+        }
+        bar = marked(
+            html.Div(
+                [_segment(name, share) for name, share in shares.items()],
+                className="trace-bar",
+                role="img",
+            ),
+            aria_label="Proportions, given in the columns beside",
+        )
+        rows.append(
+            [
+                f"IPU {ipu.ipu_id}",
+                bar,
+                *(
+                    html.Span(
+                        format_percent(100 * share),
+                        title=f"{ipu.cycles_by_kind.get(name, 0):,} cycles",
+                    )
+                    for name, share in shares.items()
+                ),
+            ]
+        )
+    heads = ["", "Cycle proportions", *(_kind_label(name) for name in kinds)]
+    return _table(heads, rows, numbers=range(2, len(heads)))
+
+
+def _segment(name: str, share: float) -> html.Span:
+    """Return one part of a bar of proportions, with its letter where it fits."""
+    style: dict[str, Any] = {"width": f"{100 * share:.3f}%"}
+    letter = ""
+    if name != _IDLE:
+        variable = name.replace("_", "-")
+        style["background"] = f"var(--trace-{variable})"
+        style["color"] = f"var(--trace-on-{variable})"
+        letter = _KINDS[name].letter
+    return html.Span(
+        letter if share > 0.04 else "",
+        style=style,
+        title=f"{_kind_label(name)}: {format_percent(100 * share)}",
+    )
+
+
+def _kind_label(name: str) -> str:
+    """Return what a kind is called."""
+    return "Idle" if name == _IDLE else _KINDS[name].label
+
+
+def _traffic(found: trace.RangeSummary) -> html.Div:
+    """Return cycles, balance and bytes of each IPU."""
+    heads = (
+        "",
+        "Cycles",
+        "Executions",
+        "Parallel efficiency",
+        "Tile balance",
+        "Exchanged",
+        "StreamCopy in",
+        "StreamCopy out",
+        "GlobalExchange in",
+        "GlobalExchange out",
+    )
+    rows = [
+        [
+            f"IPU {ipu.ipu_id}",
+            f"{ipu.cycles:,}",
+            f"{ipu.n_executions:,}",
+            _ratio(ipu.parallel_efficiency),
+            _ratio(ipu.tile_balance),
+            *(
+                html.Span(format_bytes(size), title=f"{size:,} B")
+                for size in (
+                    ipu.exchange_bytes,
+                    ipu.stream_in_bytes,
+                    ipu.stream_out_bytes,
+                    ipu.global_in_bytes,
+                    ipu.global_out_bytes,
+                )
+            ),
+        ]
+        for ipu in found.ipus
+    ]
+    return _table(heads, rows, numbers=range(1, len(heads)))
+
+
+def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
+    """Return a table of names, counts, cycles and shares."""
+    largest = max((row.share for row in rows), default=1.0) or 1.0
+    body = [
+        [
+            html.Span([_swatch(row.kind), row.name or "(no name)"]),
+            _KINDS[row.kind].label,
+            f"{row.count:,}",
+            f"{row.cycles:,}",
+            html.Div(
+                [
+                    html.Span(style={"width": f"{90 * row.share / largest:.1f}px"}),
+                    format_percent(100 * row.share),
+                ],
+                className="trace-share",
+            ),
+        ]
+        for row in rows
+    ]
+    heads = ("Name", "Kind", "Count", "Cycles", "Share")
+    return _table(heads, body, numbers=(2, 3, 4))
+
+
+def _swatch(kind: str) -> html.Span:
+    """Return the colour and letter of a kind."""
+    variable = kind.replace("_", "-")
+    style = {
+        "background": f"var(--trace-{variable})",
+        "color": f"var(--trace-on-{variable})",
+    }
+    return html.Span(_KINDS[kind].letter, className="trace-swatch trace-swatch-letter", style=style)
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> html.Table:
+    """Return labels and texts."""
+    cells = [html.Tr([html.Th(label, scope="row"), html.Td(text)]) for label, text in rows]
+    return html.Table(html.Tbody(cells), className="facts")
+
+
+def _step(step: trace.StepDetails) -> html.Div:
+    """Return the cost of a step on each IPU by cause, its tiles and its vertices."""
+    rows = [
+        ("Cycles", [f"{cost.cycles:,}" for cost in step.costs]),
+        ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in step.costs]),
+        ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in step.costs]),
+        ("Mean over all tiles, cycles", [f"{cost.mean_tile_cycles:,.1f}" for cost in step.costs]),
+        ("Tile balance", [_ratio(cost.tile_balance) for cost in step.costs]),
+        ("Most sent by a tile", [format_bytes(cost.max_sent_bytes) for cost in step.costs]),
+        ("Most received by a tile", [format_bytes(cost.max_received_bytes) for cost in step.costs]),
+        ("Sent by all tiles", [format_bytes(cost.total_sent_bytes) for cost in step.costs]),
+        ("Fragments on the busiest tile", [f"{cost.n_fragments:,}" for cost in step.costs]),
+        (
+            "From and to the host",
+            [
+                f"{format_bytes(cost.host_in_bytes)}, {format_bytes(cost.host_out_bytes)}"
+                for cost in step.costs
+            ],
+        ),
+        (
+            "From and to other IPUs",
+            [
+                f"{format_bytes(cost.link_in_bytes)}, {format_bytes(cost.link_out_bytes)}"
+                for cost in step.costs
+            ],
+        ),
+        ("Sync", [cost.sync_zone for cost in step.costs]),
+    ]
+    heads = ["One execution", *(f"IPU {cost.ipu_id}" for cost in step.costs)]
+    table = _table(heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads)))
+    parts: list[Any] = [html.Div([html.H3("Cost"), table])]
+    busy = [cost for cost in step.costs if cost.histogram.n_tiles.size]
+    parts += [_histogram(cost) for cost in busy[:4]]
+    columns = [html.Div(parts, className="trace-columns")]
+    if step.vertices:
+        columns.append(html.H3("Vertices"))
+        columns.append(
+            _table(
+                ("Codelet", "Vertices", "Tiles", "Slowest, cycles", "Sum, cycles", "State"),
+                [
+                    [
+                        row.name,
+                        f"{row.n_vertices:,}",
+                        f"{row.n_tiles:,}",
+                        f"{row.max_cycles:,}",
+                        f"{row.total_cycles:,}",
+                        format_bytes(row.state_bytes),
+                    ]
+                    for row in step.vertices
+                ],
+                numbers=(1, 2, 3, 4, 5),
+            )
+        )
+    return html.Div(columns)
+
+
+def _histogram(cost: trace.StepCost) -> html.Div:
+    """Return how many tiles need how many cycles, as bars with their figures on hover."""
+    edges, counts = cost.histogram.edges_cycles.tolist(), cost.histogram.n_tiles.tolist()
+    most = max(counts)
+    bars = [
+        html.Span(
+            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
+            title=f"{count:,} tiles with {low:,} to {high:,} cycles",
+        )
+        for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
+    ]
+    return html.Div(
+        [
+            html.H3(f"Cycles of the tiles of IPU {cost.ipu_id}"),
+            marked(
+                html.Div(bars, className="trace-histogram", role="img"),
+                aria_label=f"{sum(counts):,} busy tiles, {edges[0]:,} to {edges[-1]:,} cycles",
+            ),
+            html.Div(
+                [html.Span(f"{edges[0]:,} cycles"), html.Span(f"{edges[-1]:,} cycles")],
+                className="trace-axis",
+            ),
+            html.Div(
+                f"at most {most:,} tiles in a bar; {cost.histogram.n_idle_tiles:,} tiles are idle",
+                className="grid-note",
+            ),
+        ]
+    )
