@@ -112,6 +112,11 @@ def _table(
     return html.Div(table, className="table-wrap trace-table")
 
 
+def _share(value: float) -> str:
+    """Return a share as a percentage; one too small to write says so."""
+    return "< 0.01 %" if 0 < value < 1e-4 else format_percent(100 * value)
+
+
 def _ratio(value: float | None) -> str:
     """Return a ratio as a percentage, or a dash."""
     return "–" if value is None else format_percent(100 * value)
@@ -139,7 +144,7 @@ def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
                 bar,
                 *(
                     html.Span(
-                        format_percent(100 * share),
+                        _share(share),
                         title=f"{ipu.cycles_by_kind.get(name, 0):,} cycles",
                     )
                     for name, share in shares.items()
@@ -162,7 +167,7 @@ def _segment(name: str, share: float) -> html.Span:
     return html.Span(
         letter if share > 0.04 else "",
         style=style,
-        title=f"{_kind_label(name)}: {format_percent(100 * share)}",
+        title=f"{_kind_label(name)}: {_share(share)}",
     )
 
 
@@ -220,7 +225,7 @@ def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
             html.Div(
                 [
                     html.Span(style={"width": f"{90 * row.share / largest:.1f}px"}),
-                    format_percent(100 * row.share),
+                    _share(row.share),
                 ],
                 className="trace-share",
             ),
@@ -280,7 +285,7 @@ def _step(step: trace.StepDetails) -> html.Div:
     parts: list[Any] = [html.Div([html.H3("Cost"), table])]
     busy = [cost for cost in step.costs if cost.histogram.n_tiles.size]
     parts += [_histogram(cost) for cost in busy[:4]]
-    columns = [html.Div(parts, className="trace-columns")]
+    columns: list[Any] = [html.Div(parts, className="trace-columns")]
     if step.vertices:
         columns.append(html.H3("Vertices"))
         columns.append(

@@ -120,7 +120,6 @@
       const source = this.source;
       try {
         const early = space.early && space.early.source === source ? space.early : null;
-        space.early = null;
         const names = early ? early.names : source.loadNames();
         const extent = await (early ? early.extent : source.json('extent'));
         if (source !== this.source) return;
@@ -138,7 +137,10 @@
         this.range = {...this.extent};
         this.follow(view);
         this.say('');
+        if (early && early.answer) this.take(early.answer, [], view.view);
+        space.early = null;
         this.arrange();
+        if (this.data.size) this.paint();
         this.request();
         this.loadOverview();
         this.loadSelected();
@@ -404,17 +406,7 @@
         });
         if (source !== this.source || id !== this.asked || view !== state.view) return;
         this.failed = '';
-        for (const group of answer.groups.values()) {
-          const data = {
-            ...group, start: answer.start, end: answer.end,
-            perPixel: (answer.end - answer.start) / answer.pixels,
-            how: collapsed.includes(group.ipu) ? 'flat' : view,
-          };
-          this.data.set(group.key, data);
-          if (start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width) {
-            this.whole.set(group.key, data);
-          }
-        }
+        this.take(answer, collapsed, view);
         this.arrange();
         this.draw();
       } catch (error) {
@@ -424,6 +416,18 @@
           this.inFlight = false;
           if (!this.failed) this.request();
         }
+      }
+    }
+
+    // Keeps an answer; one of the whole trace stays, to be drawn until a finer one comes.
+    take(answer, collapsed, view) {
+      const {start, end, pixels} = answer;
+      const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
+      for (const group of answer.groups.values()) {
+        const how = collapsed.includes(group.ipu) ? 'flat' : view;
+        const data = {...group, start, end, perPixel: (end - start) / pixels, how};
+        this.data.set(group.key, data);
+        if (isWhole) this.whole.set(group.key, data);
       }
     }
 
@@ -600,7 +604,7 @@
 
     writeNote() {
       if (!this.extent) { this.note.textContent = ''; return; }
-      const {start, end} = this.range;
+      const [start, end] = [Math.round(this.range.start), Math.round(this.range.end)];
       const parts = [
         space.plural(end - start, 'cycle', 'cycles') + ' from ' + space.count(start) + ' to ' + space.count(end),
       ];
@@ -696,6 +700,17 @@
     space.early = {report: view.report, source: new space.Source(view.report)};
     space.early.names = space.early.source.loadNames();
     space.early.extent = space.early.source.json('extent');
+    // A first answer too, for about the right width: painting it needs no further question.
+    space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
+      const range = /^(\d+):(\d+)$/.exec(view.range);
+      if (!tracks.length || view.ipus || view.closed) return;
+      const start = range ? Math.max(low, Number(range[1])) : low;
+      const end = range ? Math.min(high, Number(range[2])) : high;
+      const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
+      const width = Math.max(200, window.innerWidth - 300);
+      const answer = await space.early.source.window({start, end, width, view: view.view, ipus});
+      if (space.early) space.early.answer = answer;
+    }).catch(() => {});
     space.early.names.catch(() => {});
     space.early.extent.catch(() => {});
     const watch = new MutationObserver(() => {

@@ -30,9 +30,9 @@
 
   space.tickLabel = (cycle, step) => {
     for (const [unit, size] of [[' G', 1e9], [' M', 1e6], [' k', 1e3]]) {
-      if (step >= size / 100 && Math.abs(cycle) >= size) {
+      if (step >= size / 1000 && Math.abs(cycle) >= size) {
         const digits = Math.max(0, Math.ceil(Math.log10(size / step)));
-        return whole.format(0) && (cycle / size).toLocaleString('en-US', {
+        return (cycle / size).toLocaleString('en-US', {
           minimumFractionDigits: Math.min(digits, 3), maximumFractionDigits: Math.min(digits, 3),
         }) + unit;
       }
