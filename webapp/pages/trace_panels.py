@@ -60,6 +60,8 @@ def slice_panel(
 ) -> html.Div:
     """Return one slice: where it is, what it holds, and what its step costs."""
     kind = _KINDS[found.kind]
+    parts: list[Any]
+    below: list[Any]
     facts = [
         ("Kind", f"{kind.label} [{kind.letter}]"),
         ("Cycles", f"{found.end_cycle - found.start_cycle:,}"),
@@ -72,9 +74,7 @@ def slice_panel(
         facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
     if step is None:
         facts.append(("Steps inside", f"{found.n_steps:,}"))
-        rest: Any = html.Div(
-            [html.H3("Top contributors inside"), _contributors(inside.contributors)]
-        )
+        parts, below = [], [html.H3("Top contributors inside"), _contributors(inside.contributors)]
     else:
         facts += [
             ("Step", f"{step.step_id:,}"),
@@ -84,9 +84,13 @@ def slice_panel(
             facts.append(("Compute set", step.compute_set))
         if step.is_data_dependent:
             facts.append(("Note", "Its cycles depend on the data"))
-        rest = _step(step)
+        parts, below = _step(step)
     return html.Div(
-        [html.H2(found.name or kind.label), html.Div([_facts(facts), rest], className="stack")],
+        [
+            html.H2(found.name or kind.label),
+            html.Div([_facts(facts), *parts], className="trace-columns"),
+            *below,
+        ],
         className="details",
     )
 
@@ -252,8 +256,8 @@ def _facts(rows: Sequence[tuple[str, str]]) -> html.Table:
     return html.Table(html.Tbody(cells), className="facts")
 
 
-def _step(step: trace.StepDetails) -> html.Div:
-    """Return the cost of a step on each IPU by cause, its tiles and its vertices."""
+def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
+    """Return the cost of a step by cause and its tiles; and, to stand below, its vertices."""
     rows = [
         ("Cycles", [f"{cost.cycles:,}" for cost in step.costs]),
         ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in step.costs]),
@@ -285,27 +289,21 @@ def _step(step: trace.StepDetails) -> html.Div:
     parts: list[Any] = [html.Div([html.H3("Cost"), table])]
     busy = [cost for cost in step.costs if cost.histogram.n_tiles.size]
     parts += [_histogram(cost) for cost in busy[:4]]
-    columns: list[Any] = [html.Div(parts, className="trace-columns")]
-    if step.vertices:
-        columns.append(html.H3("Vertices"))
-        columns.append(
-            _table(
-                ("Codelet", "Vertices", "Tiles", "Slowest, cycles", "Sum, cycles", "State"),
-                [
-                    [
-                        row.name,
-                        f"{row.n_vertices:,}",
-                        f"{row.n_tiles:,}",
-                        f"{row.max_cycles:,}",
-                        f"{row.total_cycles:,}",
-                        format_bytes(row.state_bytes),
-                    ]
-                    for row in step.vertices
-                ],
-                numbers=(1, 2, 3, 4, 5),
-            )
-        )
-    return html.Div(columns)
+    if not step.vertices:
+        return parts, []
+    vertices = [
+        [
+            row.name,
+            f"{row.n_vertices:,}",
+            f"{row.n_tiles:,}",
+            f"{row.max_cycles:,}",
+            f"{row.total_cycles:,}",
+            format_bytes(row.state_bytes),
+        ]
+        for row in step.vertices
+    ]
+    heads = ["Codelet", "Vertices", "Tiles", "Slowest, cycles", "Sum, cycles", "State"]
+    return parts, [html.H3("Vertices"), _table(heads, vertices, numbers=range(1, len(heads)))]
 
 
 def _histogram(cost: trace.StepCost) -> html.Div:

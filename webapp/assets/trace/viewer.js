@@ -171,13 +171,17 @@
     }
 
     // Writes the address after a short quiet time.
-    changed() {
+    changed(tab) {
       clearTimeout(this.quiet);
+      this.tab = tab || this.tab;
       const report = this.report;
       this.quiet = setTimeout(() => {
         if (!this.extent || this.report !== report || !this.isShown()) return;
         const {mark, closed, at} = this.state;
+        const {tab: wanted} = this;
+        this.tab = '';
         window.tilescope.changeView({
+          ...(wanted ? {tab: wanted} : {}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
           closed: [...closed].sort((a, b) => a - b).join(','),
@@ -459,7 +463,7 @@
       this.state.mark = null;
       this.scroller.focus({preventScroll: true});
       this.loadSelected();
-      this.changed();
+      this.changed('details');
     }
 
     async loadSelected() {
