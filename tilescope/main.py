@@ -70,15 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run one command; usage errors of Typer come out as exceptions."""
+    """Run one command; what Typer raises about arguments comes out as it is."""
     command = typer.main.get_command(_app())
     try:
-        answer = command.main(args=arguments, prog_name="tilescope", standalone_mode=False)
+        # Not command.main(), which ends the process itself when a pipe breaks.
+        with command.make_context("tilescope", arguments) as context:
+            command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     except typer.Abort:
         return EXIT_INTERRUPTED
-    return answer if isinstance(answer, int) else 0
+    return 0
 
 
 def _app() -> typer.Typer:
@@ -132,7 +134,7 @@ def _report_error(error: Exception) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(text, file=sys.stderr)  # noqa: T201
         else:
-            _say(f"{text}{_usage_hint(error)}")
+            _say(f"{text.rstrip('.')}.{_usage_hint(error)}")
         return EXIT_USAGE
     code = getattr(error, "exit_code", None)
     if isinstance(code, int) and isinstance(getattr(error, "code", None), str):

@@ -91,6 +91,7 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
     live, peak = curve(report, source), peak_step(report, source)
     style = units.style
     shown = peak if step is None else step
+    found = None if shown is None else step_variables(report, shown, source)
     print_line(f"Liveness of {report.path}, tiles: {format_source(source)}")
     print_line(f"{len(live):,} steps; always live {format_bytes(live.always_live_bytes, style)}")
     if peak is not None:
@@ -100,8 +101,7 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
             f" {format_bytes(most, style)} besides what always is,"
             f" {format_bytes(most + live.always_live_bytes, style)} in all"
         )
-    if shown is not None:
-        found = step_variables(report, shown, source)
+    if found is not None:
         print_line()
         _print_variables(f"Live at step {shown:,}, not always", found, units, top)
     print_line()

@@ -1,0 +1,224 @@
+"""Bad input, from the outside: one sentence, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilescope import main as front_door
+
+Run = Callable[..., Any]
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("summary", "memory", "liveness", "programs")
+
+
+@pytest.fixture
+def bad_inputs(tmp_path: Path, reports_directory: Path) -> dict[str, Path]:
+    """Return paths at which there is no readable report."""
+    (tmp_path / "empty.pop").write_bytes(b"")
+    (tmp_path / "text.pop").write_text("just text\n" * 100)
+    (tmp_path / "directory").mkdir()
+    whole = (reports_directory / "base" / "profile.pop").read_bytes()
+    (tmp_path / "half.pop").write_bytes(whole[: len(whole) // 2])
+    damaged = bytearray(whole)
+    for offset in range(5000, len(damaged), 97):
+        damaged[offset] ^= 0x5A
+    (tmp_path / "damaged.pop").write_bytes(damaged)
+    names = ("empty.pop", "text.pop", "directory", "half.pop", "damaged.pop", "nothing.pop")
+    return {name: tmp_path / name for name in names}
+
+
+def is_one_sentence(text: str) -> bool:
+    lines = text.splitlines()
+    return (
+        len(lines) == 1
+        and lines[0].startswith("tilescope: ")
+        and "Traceback" not in text
+        and "Error" not in text
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "name", ["empty.pop", "text.pop", "directory", "half.pop", "damaged.pop", "nothing.pop"]
+)
+def test_what_is_no_report_is_refused(
+    tilescope: Run, bad_inputs: dict[str, Path], command: str, name: str
+) -> None:
+    done = tilescope(command, bad_inputs[name])
+    assert (done.code, done.out) == (2, "")
+    assert is_one_sentence(done.err), done.err
+
+
+def test_either_side_of_a_diff_is_checked(
+    tilescope: Run, bad_inputs: dict[str, Path], reports_directory: Path
+) -> None:
+    good = reports_directory / "base"
+    for sides in ((good, bad_inputs["text.pop"]), (bad_inputs["text.pop"], good)):
+        done = tilescope("diff", *sides)
+        assert done.code == 2
+        assert "text.pop" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sumary", "x"], "summary"),
+        (["summary"], "REPORT"),
+        (["summary", "x", "--jason"], "--json"),
+        (["memory", "BASE", "--breakdown", "size"], "region"),
+        (["memory", "BASE", "--tile", "8"], "tiles 0 to 7"),
+        (["memory", "BASE", "--tile", "one"], "valid integer"),
+        (["memory", "BASE", "--variables"], "--tile"),
+        (["liveness", "BASE", "--step", "7"], "steps 0 to 6"),
+        (["liveness", "BASE", "--source", "core:1"], "ipu:N"),
+        (["liveness", "BASE", "--source", "ipu:2"], "ipus 0 to 1"),
+        (["programs", "BASE", "--node", "10"], "10 programs"),
+        (["programs", "BASE", "--node", "1", "--search", "x"], "cannot be used together"),
+        (["liveness", "BASE", "--top", "0"], "greater than or equal to 1"),
+        (["--nothing"], "No such option"),
+    ],
+)
+def test_usage_is_explained_in_a_sentence(
+    tilescope: Run, reports_directory: Path, arguments: list[str], said: str
+) -> None:
+    path = str(reports_directory / "base")
+    done = tilescope(*(path if each == "BASE" else each for each in arguments))
+    assert (done.code, done.out) == (2, "")
+    assert is_one_sentence(done.err), done.err
+    assert said in done.err
+
+
+def test_a_name_with_control_characters_is_cleaned(tilescope: Run, tmp_path: Path) -> None:
+    done = tilescope("summary", tmp_path / "no\x1b[31m\nthing")
+    assert done.code == 2
+    assert "\x1b" not in done.err
+
+
+def test_an_internal_error_leaves_a_log_and_no_traceback(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("analyser.summary.summarise", fail)
+    done = tilescope("summary", reports_directory / "base")
+    assert done.code == 70
+    assert len(done.err.splitlines()) == 1
+    log = Path(done.err.rpartition(" in ")[2].strip())
+    assert log.is_relative_to(tmp_path)
+    assert "ZeroDivisionError: a fault of ours" in log.read_text()
+
+
+def test_an_interruption_exits_130(
+    tilescope: Run, reports_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("analyser.summary.summarise", interrupt)
+    done = tilescope("summary", reports_directory / "base")
+    assert (done.code, done.err) == (130, "")
+
+
+@pytest.mark.parametrize(("package", "extra"), [("numba", "engine"), ("dash", "web")])
+def test_a_missing_extra_is_named(
+    tilescope: Run,
+    reports_directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    package: str,
+    extra: str,
+) -> None:
+    def miss(*_: object) -> None:
+        raise ModuleNotFoundError(f"No module named '{package}'", name=f"{package}.part")
+
+    monkeypatch.setattr("analyser.summary.summarise", miss)
+    done = tilescope("summary", reports_directory / "base")
+    assert done.code == 2
+    assert f"pip install 'tilescope[{extra}]'" in done.err
+
+
+def test_help_of_every_command(tilescope: Run) -> None:
+    done = tilescope("--help")
+    assert done.code == 0
+    for name in ("summary", "memory", "liveness", "programs", "diff", "models"):
+        assert f"\n  {name} " in done.out
+        assert tilescope(name, "--help").code == 0
+
+
+def test_every_listed_command_is_there() -> None:
+    modules = {path.stem for path in (ROOT / "tilescope" / "commands").glob("*.py")}
+    assert modules - {"__init__"} <= set(front_door.COMMANDS)
+
+
+def test_without_a_command_the_help_is_shown(tilescope: Run) -> None:
+    done = tilescope()
+    assert done.code == 2
+    assert done.err.startswith("Usage: tilescope")
+
+
+def test_version(tilescope: Run) -> None:
+    done = tilescope("--version")
+    assert done.code == 0
+    assert done.out.startswith("tilescope ")
+
+
+def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)} | options.pop("env", {})
+    return subprocess.run(
+        [sys.executable, "-m", "tilescope", *map(str, arguments)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,
+    )
+
+
+def test_a_reader_that_leaves_is_no_error(reports_directory: Path) -> None:
+    command = f"'{sys.executable}' -m tilescope programs '{reports_directory / 'base'}' --json"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_a_stream_without_the_letters_is_no_error(reports_directory: Path) -> None:
+    done = run_process("diff", reports_directory / "base", reports_directory / "slower",
+                       env={"PYTHONIOENCODING": "ascii"})  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bias" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["summary", "nothing.pop"]])
+def test_the_command_starts_light(arguments: list[str]) -> None:
+    code = (
+        "import sys; from tilescope.main import main; main(sys.argv[1:]);"
+        "print('LOADED', *sorted({'numba', 'dash', 'plotly', 'fastapi', 'onnx', 'scipy'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines()[-1] == "LOADED"

@@ -1,0 +1,208 @@
+"""The query commands: what they print, their JSON, and their exit codes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyser.metrics import METRICS
+
+Run = Callable[..., Any]
+
+
+def test_summary(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("summary", reports_directory / "base")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["Cycles", "970", "cycles"] in lines
+    assert ["Fullest", "tile,", "including", "gaps", "288", "B"] in lines
+    assert ["autoReport.all", "true", "environment", "yes"] in lines
+    assert "\x1b" not in done.out
+    assert all(line == line.rstrip() for line in done.out.splitlines())
+
+
+def test_summary_in_other_units(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("summary", reports_directory / "base", "--units", "bytes")
+    assert "1,788 B" in done.out
+    assert "KiB" not in done.out
+
+
+def test_summary_json(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope("summary", reports_directory / "base", "--json").json()
+    assert found["is_complete"] is True
+    assert found["target"]["tile_memory_bytes"] == 1000
+    assert found["memory"]["max_tile_bytes"] == 288
+    assert found["execution"]["total_cycles"] == 970
+    assert found["provenance"]["seed"] == "1"
+    assert found["options"][0]["origin"] == "environment"
+    assert found["notices"][0]["code"] == "no_effect"
+    assert list(found["metrics"]) == list(METRICS)
+    assert found["metrics"]["cycles.total"] == 970
+
+
+def test_memory(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("memory", reports_directory / "base", "--tile", 0, "--tile", 5, "--variables")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["Memory", "including", "gaps", "288", "B", "232", "B"] in lines
+    assert ["weights", "float32", "0x190", "40", "B", "always"] in lines
+
+
+def test_memory_json(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope(
+        "memory", reports_directory / "base", "--json", "--breakdown", "category", "--tile", 4,
+        "--variables", "--include-gaps",
+    )  # fmt: skip
+    found = done.json()
+    rows = {row["key"]: row for row in found["rows"]}
+    assert found["columns"] == ["Tile 4"]
+    assert rows["excluding_gaps"]["bytes"] == [248]
+    assert found["tiles"]["total_bytes"] == [288, 264, 264, 264, 252, 232, 112, 112]
+    assert found["tiles"]["series_bytes"]["Gaps"][4] == 4
+    assert found["largest_tiles"]["tile_id"][0] == 0
+    assert found["variables"][0]["name"] == ["layer1/conv/exchange", "weights"]
+    assert found["capacity_bytes"] == 1000
+
+
+def test_liveness(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("liveness", reports_directory / "base", "--top", 1)
+    assert "Most is live at step 3, OnTileExecute (layer1/conv): 128 B" in done.out
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["in", "16", "float32", "64", "B", "0", "to", "4"] in lines
+    assert ["1", "more", "64", "B"] in lines
+
+
+def test_liveness_json(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope(
+        "liveness", reports_directory / "base", "--json", "--source", "tile:0", "--step", 2
+    )
+    found = done.json()
+    assert found["source"] == "tile:0"
+    assert found["steps"]["not_always_live_bytes"] == [16, 16, 32, 32, 16, 16, 16]
+    assert found["steps"]["kind"][1] == "Sync"
+    assert found["step_variables"]["bytes"] == [16, 16]
+    assert sum(found["always_live_variables"]["bytes"]) == found["always_live_bytes"] == 232
+
+
+def test_programs(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("programs", reports_directory / "base", "--depth", 1, "--limit", 5)
+    assert "    Repeat (loop) 3× (Id: 5)" not in done.out
+    assert "    … 6 inside" in done.out
+    deeper = tilescope("programs", reports_directory / "base", "--depth", 2, "--limit", 5)
+    assert "    Repeat (loop) 3× (Id: 5)" in deeper.out
+    assert "    … 1 more" in deeper.out
+
+
+def test_programs_json(tilescope: Run, reports_directory: Path) -> None:
+    (root, function) = tilescope("programs", reports_directory / "base", "--json").json()["roots"]
+    assert root["label"] == "Sequence (main)"
+    assert root["children"][4]["children"][1]["phase"] == "compute"
+    assert function["root_kind"] == "function"
+    found = tilescope("programs", reports_directory / "base", "--json", "--search", "relu").json()
+    assert found["n_matches"] == 2
+    assert found["matches"][0]["ancestors"] == [0, 5]
+    node = tilescope("programs", reports_directory / "base", "--json", "--node", 7).json()
+    assert [cost["n_executions"] for cost in node["costs"]] == [6, 6]
+    assert node["vertices"][0]["vertex_type"] == "relu<half>"
+
+
+def test_programs_node(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("programs", reports_directory / "base", "--node", 7)
+    assert "    OnTileExecute (layer1/relu) (Id: 7)" in done.out
+    assert "made by library poplin.convolution layer1/conv" in done.out
+
+
+@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs"])
+def test_names_of_a_report_cannot_drive_a_terminal(
+    tilescope: Run, reports_directory: Path, command: str
+) -> None:
+    done = tilescope(command, reports_directory / "hostile")
+    assert done.code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+    as_json = tilescope(command, reports_directory / "hostile", "--json")
+    assert as_json.out.isascii()
+
+
+@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs"])
+def test_a_report_is_not_touched(tilescope: Run, reports_directory: Path, command: str) -> None:
+    path = reports_directory / "base" / "profile.pop"
+    before = (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
+    assert tilescope(command, path).code == 0
+    assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
+    assert [each.name for each in path.parent.iterdir()] == ["profile.pop"]
+
+
+def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("summary", reports_directory / "incomplete")
+    assert done.code == 0
+    assert "This report is incomplete" in done.out
+    assert "It came as far as: run." in done.out
+    assert (
+        tilescope("summary", reports_directory / "incomplete", "--json").json()["is_complete"]
+        is False
+    )
+
+
+def test_diff_of_the_same_data(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("diff", reports_directory / "base", reports_directory / "same")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "The two reports hold identical data."
+
+
+def test_diff(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("diff", reports_directory / "base", reports_directory / "slower")
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
+    assert ["bias", "–", "16", "B", "+16", "B", "added"] in lines
+    assert "Cycles change by +120 cycles (+12.37 %)" in done.out
+
+
+def test_diff_json(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope(
+        "diff", reports_directory / "base", reports_directory / "slower", "--json",
+        "--fail-on", "cycles.total:+0%",
+    ).json()  # fmt: skip
+    assert found["is_identical"] is False
+    assert found["metrics"]["cycles.total"]["delta"] == 120
+    assert found["metrics"]["cycles.total"]["verdict"] == "worse"
+    assert found["steps"]["changed"][0]["delta_cycles"] == 120
+    assert found["variables"]["added"][0]["new"]["bytes"] == 16
+    assert found["tiles"]["delta_bytes"] == [16, 0, 0, 0, 0, 0, 0, 0]
+    assert found["gates"][0]["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("new", "gates", "code"),
+    [
+        ("same", ["cycles.total:+0%", "memory.max_tile:+0B"], 0),
+        ("slower", ["cycles.total:+13%"], 0),
+        ("slower", ["cycles.total:+0%"], 1),
+        ("slower", ["cycles.total:+13%", "memory.max_tile:+0B"], 1),
+        ("no_runs", ["cycles.total:+0%"], 3),
+        ("no_runs", ["memory.max_tile:+0B"], 0),
+        ("slower", ["cycles.totl:+0%"], 2),
+        ("slower", ["cycles.total"], 2),
+    ],
+)
+def test_gates_decide_the_exit_code(
+    tilescope: Run, reports_directory: Path, new: str, gates: list[str], code: int
+) -> None:
+    options = [part for gate in gates for part in ("--fail-on", gate)]
+    done = tilescope("diff", reports_directory / "base", reports_directory / new, *options)
+    assert done.code == code
+    if code == 2:
+        assert len(done.err.splitlines()) == 1
+        assert "cycles.total" in done.err
+
+
+def test_a_gate_says_that_cycles_depend_on_data(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope(
+        "diff", reports_directory / "base", reports_directory / "depends",
+        "--fail-on", "cycles.total:+0%",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "These cycles depend on the data." in done.out
