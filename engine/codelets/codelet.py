@@ -1,0 +1,271 @@
+"""A codelet: what a vertex does, what it costs, and how a batch of them is launched.
+
+A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of
+a whole batch. The launcher, a loop over the vertices on flat memory, is written per codelet, so
+that a user's codelet runs exactly as a built-in one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.codelets._jit import cache_folder, cached_jit, jit, source_digest
+from engine.errors import BadGraph
+
+if TYPE_CHECKING:
+    from engine.graph.regions import Regions
+    from engine.machine import Machine
+
+__all__ = ["Batch", "Codelet", "Field", "Scalar", "worker_share"]
+
+Law = Callable[["Batch", "Machine"], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a vertex connects to.
+
+    A field of one dimension that must be contiguous reaches the kernel as a 1-D array. Any other
+    reaches it as four arguments: memory, start, sizes and strides.
+    """
+
+    name: str
+    direction: str
+    n_dims: int = 1
+    is_vector: bool = True
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the vertex reads it."""
+        return self.direction in ("in", "inout")
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the vertex writes it."""
+        return self.direction in ("out", "inout")
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number of the vertex's state: ``int`` or ``float``."""
+
+    name: str
+    kind: str = "int"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The shapes a cycle law sees: arrays over the vertices of a batch.
+
+    Parameters
+    ----------
+    n_vertices
+        Number of vertices.
+    size, stride
+        By field: ndarray of int64, shape (n_vertices, n_dims), elements.
+    item_bytes
+        By field: bytes of one element on the device.
+    scalars
+        By name: ndarray, shape (n_vertices,).
+    """
+
+    n_vertices: int
+    size: Mapping[str, NDArray[np.int64]]
+    stride: Mapping[str, NDArray[np.int64]]
+    item_bytes: Mapping[str, int]
+    scalars: Mapping[str, NDArray[Any]]
+
+    def n_elements(self, field: str) -> NDArray[np.int64]:
+        """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""
+        product: NDArray[np.int64] = np.prod(self.size[field], axis=1, dtype=np.int64)
+        return product
+
+    def n_vectors(self, count: NDArray[np.int64], field: str, machine: Machine) -> Any:
+        """Return how many data-path vectors `count` elements of a field make, rounded up."""
+        per_vector = machine.data_path_bytes // self.item_bytes[field]
+        return -(-count // per_vector)
+
+
+def worker_share(count: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
+    """Return what the slowest of the worker contexts gets of `count` units: ndarray of int64."""
+    share: NDArray[np.int64] = -(-count // machine.n_worker_contexts)
+    return share
+
+
+@dataclass(frozen=True, eq=False)
+class Codelet:
+    """A vertex type.
+
+    Parameters
+    ----------
+    name
+        Name as users see it.
+    kernel
+        Compiled function of one vertex; its arguments are the fields and then the scalars, in
+        order.
+    law
+        Cycles of each vertex: of its worker context, or of the whole tile for a supervisor
+        vertex. Takes a `Batch` and the machine, gives ndarray of int64, shape (n_vertices,).
+    code_bytes
+        Code, once per tile that runs it.
+    source
+        Where the law comes from.
+    flops
+        Useful floating-point operations of each vertex; none when None.
+    is_supervisor
+        Whether one vertex uses all worker contexts of its tile.
+    is_data_dependent
+        Whether its cycles depend on the data.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    kernel: Any
+    law: Law
+    code_bytes: int
+    source: str
+    scalars: tuple[Scalar, ...] = ()
+    flops: Callable[[Batch], NDArray[np.int64]] | None = None
+    is_supervisor: bool = True
+    is_data_dependent: bool = False
+
+    @property
+    def state_bytes(self) -> int:
+        """Instance state of a vertex: a pointer and a size per dimension and field, scalars."""
+        return sum(4 + 4 * field.n_dims for field in self.fields) + 4 * len(self.scalars)
+
+    def field(self, name: str) -> Field:
+        """Return the field of that name."""
+        return next(field for field in self.fields if field.name == name)
+
+    def check_fields(self, where: str, fields: Mapping[str, Regions], n_vertices: int) -> None:
+        """Raise BadGraph unless `fields` are this codelet's.
+
+        Raises
+        ------
+        BadGraph
+            When a field is missing, unknown, or has the wrong number of vertices or dimensions.
+        """
+        expected = [field.name for field in self.fields]
+        if set(fields) != set(expected):
+            raise BadGraph(f"{where}: the fields are {', '.join(expected)}, not {', '.join(fields)}")
+        for field in self.fields:
+            regions = fields[field.name]
+            if regions.size.shape != (n_vertices, field.n_dims):
+                raise BadGraph(
+                    f"{where}: field {field.name!r} takes {n_vertices} regions of {field.n_dims}"
+                    f" dimensions, not {regions.size.shape}"
+                )
+            if field.is_vector and (regions.stride[regions.size > 1] != 1).any():
+                raise BadGraph(f"{where}: field {field.name!r} must be contiguous")
+
+    def scalar_columns(
+        self, where: str, scalars: Mapping[str, ArrayLike], n_vertices: int
+    ) -> dict[str, NDArray[Any]]:
+        """Return each scalar as an array over the vertices.
+
+        Raises
+        ------
+        BadGraph
+            When a scalar is missing or unknown, or has the wrong length.
+        """
+        expected = [scalar.name for scalar in self.scalars]
+        if set(scalars) != set(expected):
+            raise BadGraph(
+                f"{where}: the scalars are {', '.join(expected) or 'none'}, not {', '.join(scalars)}"
+            )
+        columns = {}
+        for scalar in self.scalars:
+            kind = np.int64 if scalar.kind == "int" else np.float32
+            values = np.asarray(scalars[scalar.name], dtype=kind)
+            if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):
+                raise BadGraph(f"{where}: scalar {scalar.name!r} needs one number a vertex")
+            columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))
+        return columns
+
+    @functools.cached_property
+    def launcher(self) -> Any:
+        """The compiled loop over vertices `first` to `last` on flat memory."""
+        source = _launcher_source(self)
+        kernel_file = Path(inspect.getsourcefile(_python_of(self.kernel)) or __file__)
+        key = hashlib.blake2b(
+            f"{source}{self.name}{source_digest([kernel_file])}".encode(), digest_size=8
+        ).hexdigest()
+        path = cache_folder() / "launchers" / f"launch_{key}.py"
+        is_kept = _write_once(path, source)
+        namespace: dict[str, Any] = {"kernel": self.kernel, "__name__": __name__}
+        exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
+        return (cached_jit if is_kept else jit)(namespace["launch"])
+
+
+def _python_of(kernel: Any) -> Any:
+    return getattr(kernel, "py_func", kernel)
+
+
+def _launcher_source(codelet: Codelet) -> str:
+    """Return the text of the loop; names come from the codelet's fields and are identifiers."""
+    parameters: list[str] = []
+    arguments: list[str] = []
+    for field in codelet.fields:
+        name = field.name
+        parameters += [f"{name}_memory", f"{name}_start", f"{name}_size"]
+        if field.is_vector:
+            arguments.append(
+                f"{name}_memory[{name}_start[v] : {name}_start[v] + {name}_size[v, 0]]"
+            )
+        else:
+            parameters.append(f"{name}_stride")
+            arguments += [
+                f"{name}_memory",
+                f"{name}_start[v]",
+                f"{name}_size[v]",
+                f"{name}_stride[v]",
+            ]
+    for scalar in codelet.scalars:
+        parameters.append(scalar.name)
+        arguments.append(f"{scalar.name}[v]")
+    return (
+        f"def launch(first, last, {', '.join(parameters)}):\n"
+        "    for v in range(first, last):\n"
+        f"        kernel({', '.join(arguments)})\n"
+    )
+
+
+def _write_once(path: Path, text: str) -> bool:
+    """Write a launcher's file, which numba needs for its cache; False when that cannot be."""
+    if path.exists():
+        return True
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{id(path):x}.tmp")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        return False
+    return True
+
+
+def launch_arguments(
+    codelet: Codelet,
+    memories: Sequence[NDArray[Any]],
+    starts: Sequence[NDArray[np.int64]],
+    regions: Sequence[Regions],
+    scalars: Mapping[str, NDArray[Any]],
+) -> tuple[Any, ...]:
+    """Return the launcher's arguments after `first` and `last`, fields in the codelet's order."""
+    arguments: list[Any] = []
+    for field, memory, start, region in zip(codelet.fields, memories, starts, regions, strict=True):
+        arguments += [memory, start, region.size]
+        if not field.is_vector:
+            arguments.append(region.stride)
+    arguments += [scalars[scalar.name] for scalar in codelet.scalars]
+    return tuple(arguments)

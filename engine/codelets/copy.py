@@ -1,0 +1,73 @@
+"""Copies within a tile: contiguous, in rows, or element by element.
+
+Law: 8 bytes a cycle where both sides are contiguous (graphcore/poplibs sdk-release-3.4, planner's
+copy rate); 4 worker instructions an element where one side is strided, from 126,283 cycles for
+5,888 halves a tile (osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS, one worker a tile).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["COPY", "COPY_ROWS"]
+
+
+@jit
+def _copy(x, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = x[i]
+
+
+@jit
+def _copy_rows(  # type: ignore[no-untyped-def]
+    x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
+):
+    for r in range(out_size[0]):
+        source = x_start + r * x_stride[0]
+        target = out_start + r * out_stride[0]
+        for c in range(out_size[1]):
+            out[target + c * out_stride[1]] = x[source + c * x_stride[1]]
+
+
+def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    n_bytes = batch.n_elements("out") * batch.item_bytes["out"]
+    share = worker_share(-(-n_bytes // machine.data_path_bytes), machine)
+    return np.asarray(11 + machine.n_worker_contexts * (20 + share))
+
+
+def _copy_rows_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    n_rows, n_columns = batch.size["out"].T
+    is_plain = ((batch.stride["x"][:, 1] == 1) & (batch.stride["out"][:, 1] == 1)) | (n_columns == 1)
+    row_vectors = -(-n_columns * batch.item_bytes["out"] // machine.data_path_bytes)
+    plain = worker_share(n_rows, machine) * (9 + row_vectors)
+    strided = 4 * worker_share(n_rows * n_columns, machine)
+    work = np.where(is_plain & (n_columns > 1), plain, strided)
+    return np.asarray(11 + machine.n_worker_contexts * (20 + work))
+
+
+COPY = Codelet(
+    "poplar::Memcpy",
+    (Field("x", "in"), Field("out", "out")),
+    _copy,
+    _copy_law,
+    code_bytes=120,
+    source="graphcore/poplibs sdk-release-3.4, copy rate of the planner",
+)
+
+COPY_ROWS = Codelet(
+    "poplar::StridedCopy",
+    (Field("x", "in", 2, is_vector=False), Field("out", "out", 2, is_vector=False)),
+    _copy_rows,
+    _copy_rows_law,
+    code_bytes=200,
+    source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
+)

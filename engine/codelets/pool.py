@@ -1,0 +1,112 @@
+"""Pooling over windows of rows and columns, channels innermost.
+
+Law: graphcore/poplibs sdk-release-3.4, lib/popnn pooling estimators: 13 + workers x (40 + rows x
+13 + items x (20 + channel vectors x (4 or 5 + 3 n))).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["AVERAGE_POOL", "MAX_POOL"]
+
+_SCALARS = tuple(
+    Scalar(name)
+    for name in (
+        "kernel_height",
+        "kernel_width",
+        "stride_y",
+        "stride_x",
+        "dilation_y",
+        "dilation_x",
+        "shift_y",
+        "shift_x",
+        "counts_padding",
+    )
+)
+
+
+def _pool_kernel(is_max: bool) -> Any:
+    @jit
+    def kernel(  # type: ignore[no-untyped-def]
+        x, x_start, x_size, x_stride, out, out_start, out_size, out_stride,
+        kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,
+        shift_y, shift_x, counts_padding,
+    ):  # fmt: skip
+        n_channels = out_size[2]
+        for oy in range(out_size[0]):
+            for ox in range(out_size[1]):
+                target = out_start + oy * out_stride[0] + ox * out_stride[1]
+                n_used = 0
+                for ky in range(kernel_height):
+                    iy = oy * stride_y + ky * dilation_y + shift_y
+                    if iy < 0 or iy >= x_size[0]:
+                        continue
+                    for kx in range(kernel_width):
+                        ix = ox * stride_x + kx * dilation_x + shift_x
+                        if ix < 0 or ix >= x_size[1]:
+                            continue
+                        source = x_start + iy * x_stride[0] + ix * x_stride[1]
+                        for c in range(n_channels):
+                            value = x[source + c * x_stride[2]]
+                            place = target + c * out_stride[2]
+                            if n_used == 0:
+                                out[place] = value
+                            elif is_max:
+                                if value > out[place] or value != value:
+                                    out[place] = value
+                            else:
+                                out[place] += value
+                        n_used += 1
+                if not is_max:
+                    count = kernel_height * kernel_width if counts_padding else n_used
+                    for c in range(n_channels):
+                        out[target + c * out_stride[2]] /= count
+
+    return kernel
+
+
+def _pool_law(per_vector: int) -> Any:
+    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        height, width, channels = batch.size["out"].T
+        window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
+        vectors = batch.n_vectors(channels, "out", machine)
+        rows = worker_share(height, machine)
+        is_split_by_row = height >= machine.n_worker_contexts
+        items = np.where(is_split_by_row, rows * width, worker_share(height * width, machine))
+        rows = np.where(is_split_by_row, rows, 1)
+        work = 40 + rows * 13 + items * (20 + vectors * (per_vector + 3 * window))
+        return np.asarray(13 + machine.n_worker_contexts * work)
+
+    return law
+
+
+def _pool_flops(batch: Batch) -> NDArray[np.int64]:
+    window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
+    return np.asarray(batch.n_elements("out") * window)
+
+
+def _pool(name: str, is_max: bool, per_vector: int) -> Codelet:
+    return Codelet(
+        name,
+        (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+        _pool_kernel(is_max),
+        _pool_law(per_vector),
+        code_bytes=420,
+        source="graphcore/poplibs sdk-release-3.4, lib/popnn pooling cycle estimators",
+        scalars=_SCALARS,
+        flops=_pool_flops,
+    )
+
+
+MAX_POOL = _pool("popnn::MaxPooling", True, 4)
+AVERAGE_POOL = _pool("popnn::SumPooling", False, 5)

@@ -1,0 +1,122 @@
+"""Reductions: of partial sums, and over any dimensions of a tensor.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/poplin and lib/popops cycle estimators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["REDUCE", "REDUCE_PARTIALS"]
+
+
+@jit
+def _sum_partials(partials, start, size, stride, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = partials[start + i * stride[1]]
+    for p in range(1, size[0]):
+        source = start + p * stride[0]
+        for i in range(out.size):
+            out[i] += partials[source + i * stride[1]]
+
+
+def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    """Groups of 16 bytes, shared out; 2 cycles a partial and group where not interleaved."""
+    n_partials, n_outputs = batch.size["partials"].T
+    groups = -(-n_outputs * batch.item_bytes["out"] // (2 * machine.data_path_bytes))
+    share = worker_share(groups, machine)
+    return np.asarray(33 + machine.n_worker_contexts * (20 + (2 * n_partials + 8) * share))
+
+
+def _partials_flops(batch: Batch) -> NDArray[np.int64]:
+    return np.asarray((batch.size["partials"][:, 0] - 1) * batch.size["partials"][:, 1])
+
+
+REDUCE_PARTIALS = Codelet(
+    "poplin::ReducePartials",
+    (Field("partials", "in", 2, is_vector=False), Field("out", "out")),
+    _sum_partials,
+    _partials_law,
+    code_bytes=200,
+    source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate, one region",
+    flops=_partials_flops,
+)
+
+
+@jit
+def _sum(a: float, b: float) -> float:
+    return a + b
+
+
+@jit
+def _maximum(a: float, b: float) -> float:
+    return a if a > b or a != a else b
+
+
+@jit
+def _minimum(a: float, b: float) -> float:
+    return a if a < b or a != a else b
+
+
+@jit
+def _product(a: float, b: float) -> float:
+    return a * b
+
+
+def _reduce_kernel(combine: Any) -> Any:
+    @jit
+    def kernel(x, start, size, stride, out, scale):  # type: ignore[no-untyped-def]
+        for i in range(out.size):
+            first = start + i * stride[0]
+            total = x[first]
+            for j in range(size[1]):
+                row = first + j * stride[1]
+                for k in range(size[2]):
+                    if j + k > 0:
+                        total = combine(total, x[row + k * stride[2]])
+            out[i] = total * scale
+
+    return kernel
+
+
+def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    """Outputs are shared out; contiguous partials go by vectors, strided ones one by one."""
+    n_outputs, outer, inner = batch.size["x"].T
+    is_plain = (batch.stride["x"][:, 2] == 1) | (inner == 1)
+    vectors = batch.n_vectors(inner, "x", machine)
+    per_output = 12 + outer * (3 + np.where(is_plain, vectors, inner))
+    share = worker_share(n_outputs, machine)
+    return np.asarray(10 + machine.n_worker_contexts * (7 + share * per_output))
+
+
+def _reduce_flops(batch: Batch) -> NDArray[np.int64]:
+    return batch.n_elements("x")
+
+
+REDUCE = {
+    name: Codelet(
+        f"popops::Reduce<{name}>",
+        (Field("x", "in", 3, is_vector=False), Field("out", "out")),
+        _reduce_kernel(combine),
+        _reduce_law,
+        code_bytes=280,
+        source="graphcore/poplibs sdk-release-3.4, lib/popops reduction estimators",
+        scalars=(Scalar("scale", "float"),),
+        flops=_reduce_flops,
+    )
+    for name, combine in {
+        "sum": _sum,
+        "maximum": _maximum,
+        "minimum": _minimum,
+        "product": _product,
+    }.items()
+}

@@ -1,0 +1,94 @@
+"""What a compute phase costs: each tile's vertices by their cycle laws and the scheduling rule."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Batch
+from engine.compiler.executable import StepCost, VertexUse
+from engine.compiler.kernels.schedule import list_schedule
+from engine.errors import BadGraph
+from engine.graph import ComputeSet, VertexBatch
+from engine.machine import Machine
+
+__all__ = ["compute_cost"]
+
+
+def _shapes(batch: VertexBatch) -> Batch:
+    return Batch(
+        n_vertices=batch.n_vertices,
+        size={name: regions.size for name, regions in batch.fields.items()},
+        stride={name: regions.stride for name, regions in batch.fields.items()},
+        item_bytes={
+            name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()
+        },
+        scalars=batch.scalars,
+    )
+
+
+def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArray[np.int64]:
+    """Return the law's answer for each vertex, checked."""
+    codelet = batch.codelet
+    cycles = np.asarray(codelet.law(shapes, machine))
+    if cycles.shape != (batch.n_vertices,) or not np.issubdtype(cycles.dtype, np.integer):
+        raise BadGraph(
+            f"The cycle law of {codelet.name} must give {batch.n_vertices} integers, not"
+            f" {cycles.dtype} of shape {cycles.shape}"
+        )
+    if (cycles < 0).any():
+        raise BadGraph(f"The cycle law of {codelet.name} gives {int(cycles.min())} cycles")
+    return cycles.astype(np.int64)
+
+
+def compute_cost(
+    compute_set: ComputeSet, machine: Machine
+) -> tuple[StepCost, list[VertexUse]]:
+    """Return what a compute set costs and how it uses its codelets.
+
+    Supervisor vertices of a tile run one after the other; worker vertices share its contexts.
+
+    Raises
+    ------
+    BadGraph
+        When a cycle law gives something that is no count of cycles.
+    """
+    n_tiles = machine.n_tiles
+    cost = StepCost.nothing(machine)
+    worker_tiles: list[NDArray[np.int32]] = []
+    worker_cycles: list[NDArray[np.int64]] = []
+    uses = []
+    flops_by_tile = np.zeros(n_tiles, np.int64)
+    for batch in compute_set.batches:
+        shapes = _shapes(batch)
+        cycles = _vertex_cycles(batch, shapes, machine)
+        if batch.codelet.is_supervisor:
+            cost.tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
+        else:
+            worker_tiles.append(batch.tile)
+            worker_cycles.append(cycles)
+        flops = batch.codelet.flops(shapes) if batch.codelet.flops else np.zeros_like(cycles)
+        flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
+        uses.append(
+            VertexUse(
+                compute_set_id=compute_set.compute_set_id,
+                codelet_name=batch.codelet.name,
+                n_vertices=batch.n_vertices,
+                n_edges=batch.n_vertices * len(batch.fields),
+                n_tiles=int(np.unique(batch.tile).size),
+                max_cycles=int(cycles.max(initial=0)),
+                total_cycles=int(cycles.sum()),
+                flops=int(flops.sum()),
+                state_bytes=batch.n_vertices * batch.codelet.state_bytes,
+            )
+        )
+    if worker_tiles:
+        cost.tile_cycles += list_schedule(
+            np.concatenate(worker_tiles),
+            np.concatenate(worker_cycles),
+            n_tiles,
+            machine.n_worker_contexts,
+        )
+    cost.cycles = cost.tile_cycles.reshape(machine.n_ipus, -1).max(axis=1)
+    cost.flops = flops_by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
+    return cost, uses

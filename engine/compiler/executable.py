@@ -1,0 +1,195 @@
+"""What the compiler makes: steps, the lowered program tree, costs, memory. Never changed after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.graph import ComputeSet, DebugContext, Graph, Tensor
+from engine.machine import Machine
+from engine.planner.plan import Plan
+
+__all__ = [
+    "Executable",
+    "LiveParts",
+    "Memory",
+    "Node",
+    "Step",
+    "StepCost",
+    "StreamAccess",
+    "VertexUse",
+]
+
+
+@dataclass
+class StepCost:
+    """What one execution of a step costs.
+
+    Parameters
+    ----------
+    cycles : ndarray of int64, shape (n_ipus,)
+        Time on each IPU.
+    tile_cycles : ndarray of int64, shape (n_tiles,)
+        Busy cycles of every tile.
+    sent_bytes, received_bytes : ndarray of int64, shape (n_tiles,)
+        Exchanged by every tile; a multicast counts once for its sender.
+    fragments : ndarray of int64, shape (n_tiles,)
+        Separate pieces each tile receives.
+    host_in_bytes, host_out_bytes, link_in_bytes, link_out_bytes : ndarray of int64, (n_ipus,)
+        Over the links of each IPU.
+    flops : ndarray of int64, shape (n_ipus,)
+        Useful floating-point operations.
+    """
+
+    cycles: NDArray[np.int64]
+    tile_cycles: NDArray[np.int64]
+    sent_bytes: NDArray[np.int64]
+    received_bytes: NDArray[np.int64]
+    fragments: NDArray[np.int64]
+    host_in_bytes: NDArray[np.int64]
+    host_out_bytes: NDArray[np.int64]
+    link_in_bytes: NDArray[np.int64]
+    link_out_bytes: NDArray[np.int64]
+    flops: NDArray[np.int64]
+    sync_zone: str = "none"
+
+    @classmethod
+    def nothing(cls, machine: Machine) -> StepCost:
+        """Return the cost of a step that costs nothing."""
+        tiles, ipus = machine.n_tiles, machine.n_ipus
+
+        def zeros(n: int) -> NDArray[np.int64]:
+            return np.zeros(n, np.int64)
+
+        return cls(
+            zeros(ipus), *(zeros(tiles) for _ in range(4)), *(zeros(ipus) for _ in range(5))
+        )
+
+
+@dataclass(frozen=True)
+class StreamAccess:
+    """A host stream's copy: name, tensor, and whether it goes to the device."""
+
+    stream: str
+    tensor: Tensor
+    is_input: bool
+
+
+@dataclass
+class Step:
+    """A leaf of the program: something every tile does once each time it is reached."""
+
+    step_id: int
+    kind: str
+    name: str
+    debug: DebugContext
+    cost: StepCost
+    compute_set: ComputeSet | None = None
+    access: StreamAccess | None = None
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    message_bytes: NDArray[np.int64] | None = None
+    code_bytes: NDArray[np.int64] | None = None
+    program_id: int = -1
+
+
+@dataclass
+class Node:
+    """A node of the lowered program tree; children point to their parent."""
+
+    program_id: int
+    parent_id: int | None
+    position: int
+    root_index: int
+    kind: str
+    name: str
+    debug: DebugContext
+    repeat_count: int = 1
+    step: Step | None = None
+    children: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LiveParts:
+    """Parts of variables on tiles, sorted by tile and first step.
+
+    Parameters
+    ----------
+    tile_start : ndarray of int64, shape (n_tiles + 1,)
+        First part of each tile.
+    variable_id : ndarray of int64
+        Variable; message buffers are numbered after the graph's variables.
+    n_bytes, offset : ndarray of int64
+        Size and address.
+    start_step, end_step : ndarray of int64
+        Half-open range of steps; always-live parts span all.
+    """
+
+    tile_start: NDArray[np.int64]
+    variable_id: NDArray[np.int64]
+    n_bytes: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    start_step: NDArray[np.int64]
+    end_step: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of every tile.
+
+    Parameters
+    ----------
+    categories
+        By name: ndarray of int64, shape (3, n_tiles), bytes in the non-interleaved and the
+        interleaved region and past the end.
+    including_gaps, excluding_gaps, always_live, not_always_live_peak : ndarray of int64, (n_tiles,)
+        Totals of every tile, bytes.
+    live : ndarray of int64, shape (n_steps, n_tiles)
+        Not-always-live bytes at every step.
+    """
+
+    categories: dict[str, NDArray[np.int64]]
+    including_gaps: NDArray[np.int64]
+    excluding_gaps: NDArray[np.int64]
+    always_live: NDArray[np.int64]
+    not_always_live_peak: NDArray[np.int64]
+    live: NDArray[np.int64]
+    parts: LiveParts
+    lifetimes: dict[int, tuple[int, int]]
+    message_names: dict[int, str]
+
+
+@dataclass(frozen=True)
+class VertexUse:
+    """How a compute set uses a codelet: totals for the report."""
+
+    compute_set_id: int
+    codelet_name: str
+    n_vertices: int
+    n_edges: int
+    n_tiles: int
+    max_cycles: int
+    total_cycles: int
+    flops: int
+    state_bytes: int
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A compiled program with everything a report says about it."""
+
+    graph: Graph
+    machine: Machine
+    steps: tuple[Step, ...]
+    nodes: tuple[Node, ...]
+    roots: tuple[Node, ...]
+    memory: Memory
+    vertex_uses: tuple[VertexUse, ...]
+    plans: tuple[Plan, ...] = ()
+
+    @property
+    def overfull_tiles(self) -> NDArray[np.int64]:
+        """Tiles whose memory does not fit: ndarray of int64."""
+        return np.flatnonzero(self.memory.including_gaps > self.machine.bytes_per_tile)

@@ -1,0 +1,48 @@
+"""Worker vertices on the contexts of their tile."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import cached_jit
+
+__all__ = ["list_schedule"]
+
+
+@cached_jit
+def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def]
+    busy = np.zeros((n_tiles, n_contexts), np.int64)
+    for v in range(tile.size):
+        row = busy[tile[v]]
+        least = 0
+        for c in range(1, n_contexts):
+            if row[c] < row[least]:
+                least = c
+        row[least] += cycles[v]
+    longest = np.zeros(n_tiles, np.int64)
+    for t in range(n_tiles):
+        for c in range(n_contexts):
+            longest[t] = max(longest[t], busy[t, c])
+    return longest * n_contexts
+
+
+def list_schedule(
+    tile: NDArray[np.int32], cycles: NDArray[np.int64], n_tiles: int, n_contexts: int
+) -> NDArray[np.int64]:
+    """Return the cycles of each tile when its worker vertices go to the least busy context.
+
+    Parameters
+    ----------
+    tile : ndarray of int32, shape (n_vertices,)
+        Where each vertex runs.
+    cycles : ndarray of int64, shape (n_vertices,)
+        Instructions of each; a context issues every `n_contexts` cycles.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,)
+        Six times the longest context, for six contexts.
+    """
+    longest: NDArray[np.int64] = _schedule(tile, cycles, n_tiles, n_contexts)
+    return longest

@@ -1,0 +1,248 @@
+"""Memory of every tile: code, state, variables by liveness, addresses, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.executable import LiveParts, Memory, Step
+from engine.compiler.kernels.placement import first_fit
+from engine.graph import Graph, Variable
+from engine.machine import Machine
+
+__all__ = ["ALIGNMENT_BYTES", "lay_out"]
+
+#: Parts of variables begin at multiples of this many bytes.
+ALIGNMENT_BYTES = 8
+
+_CODE = (
+    "stack",
+    "controlCode",
+    "controlId",
+    "vertexCode",
+    "internalExchangeCode",
+    "hostExchangeCode",
+    "globalExchangeCode",
+    "vertexInstanceState",
+    "vertexFieldData",
+    "copyDescriptor",
+    "hostExchangePacketHeader",
+    "globalExchangePacketHeader",
+    "instrumentationResults",
+    "vectorListDescriptor",
+    "controlTable",
+)
+
+
+def _bytes_by_tile(variable: Variable, n_tiles: int) -> NDArray[np.int64]:
+    lengths = variable.map_end - variable.map_start
+    elements = np.bincount(variable.map_tile, lengths, n_tiles).astype(np.int64)
+    return elements * variable.dtype.n_bytes
+
+
+def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -(-n_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
+def _parts(
+    graph: Graph,
+    steps: Sequence[Step],
+    lifetimes: Mapping[int, tuple[int, int]],
+    n_tiles: int,
+) -> tuple[list[NDArray[np.int64]], dict[int, tuple[int, int]], dict[int, str]]:
+    """Return the columns variable, tile, bytes, start and end of all parts, and message buffers."""
+    ranges = dict(lifetimes)
+    n_steps = len(steps)
+    columns: list[list[NDArray[np.int64]]] = [[], [], [], [], []]
+
+    def add(variable_id: int, by_tile: NDArray[np.int64], start: int, end: int) -> None:
+        tiles = np.flatnonzero(by_tile)
+        for column, values in zip(
+            columns,
+            (variable_id, tiles, by_tile[tiles], start, end),
+            strict=True,
+        ):
+            column.append(np.broadcast_to(np.asarray(values, dtype=np.int64), tiles.shape))
+
+    for variable in graph.variables:
+        if variable.is_always_live:
+            add(variable.variable_id, _bytes_by_tile(variable, n_tiles), 0, n_steps)
+        elif variable.variable_id in ranges:
+            start, end = ranges[variable.variable_id]
+            add(variable.variable_id, _bytes_by_tile(variable, n_tiles), start, end)
+    names: dict[int, str] = {}
+    for step in steps:
+        if step.message_bytes is None or not step.message_bytes.any():
+            continue
+        message = len(graph.variables) + len(names)
+        names[message] = f"{step.name}/message"
+        # The buffer is written by this step and read by the next, the compute phase it serves.
+        ranges[message] = (step.step_id, min(step.step_id + 2, n_steps))
+        add(message, step.message_bytes, *ranges[message])
+    empty = [np.zeros(0, np.int64)]
+    return [np.concatenate(column or empty) for column in columns], ranges, names
+
+
+def _always_live_code(
+    graph: Graph, steps: Sequence[Step], machine: Machine, is_instrumented: bool
+) -> dict[str, NDArray[np.int64]]:
+    """Return the bytes per tile of everything that is not a variable."""
+    n_tiles = machine.n_tiles
+    code = {name: np.zeros(n_tiles, np.int64) for name in _CODE}
+    code["stack"] += machine.stack_bytes
+    code["controlCode"] += machine.control_code_bytes
+    code["controlCode"] += machine.control_code_bytes_per_step * len(steps)
+    code["controlId"] += 4
+    uses: dict[str, tuple[int, NDArray[np.bool_]]] = {}
+    for compute_set in graph.compute_sets:
+        for batch in compute_set.batches:
+            codelet = batch.codelet
+            _, on_tile = uses.setdefault(
+                codelet.name, (codelet.code_bytes, np.zeros(n_tiles, dtype=np.bool_))
+            )
+            on_tile[batch.tile] = True
+            per_tile = np.bincount(batch.tile, minlength=n_tiles)
+            code["vertexInstanceState"] += per_tile * codelet.state_bytes
+    for code_bytes, on_tile in uses.values():
+        code["vertexCode"] += np.where(on_tile, code_bytes, 0)
+    for step in steps:
+        if step.code_bytes is not None:
+            name = "globalExchangeCode" if step.kind == "GlobalExchange" else "internalExchangeCode"
+            code[name] += step.code_bytes
+        if step.kind == "StreamCopyMid" and step.access is not None:
+            on_tile = _bytes_by_tile(step.access.tensor.variable, n_tiles) > 0
+            code["hostExchangeCode"] += np.where(on_tile, machine.host_exchange_code_bytes, 0)
+            code["hostExchangePacketHeader"] += np.where(on_tile, machine.packet_header_bytes, 0)
+        if is_instrumented and step.kind == "OnTileExecute":
+            active = step.cost.tile_cycles > 0
+            code["instrumentationResults"] += np.where(
+                active, machine.instrumentation_bytes_per_step, 0
+            )
+    return code
+
+
+def _by_region(
+    offset: NDArray[np.int64], n_bytes: NDArray[np.int64], machine: Machine
+) -> NDArray[np.int64]:
+    """Split address ranges by region: ndarray of int64, shape (3, n)."""
+    end = offset + n_bytes
+    edges = (0, machine.non_interleaved_bytes, machine.bytes_per_tile, np.iinfo(np.int64).max)
+    return np.stack(
+        [
+            np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0)
+            for low, high in zip(edges, edges[1:], strict=False)
+        ]
+    )
+
+
+def _live_bytes(
+    tile: NDArray[np.int64],
+    n_bytes: NDArray[np.int64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> NDArray[np.int64]:
+    """Return the bytes of parts live at each step on each tile: ndarray of int64, `shape`."""
+    change = np.zeros((shape[0] + 1, shape[1]), np.int64)
+    np.add.at(change, (start, tile), n_bytes)
+    np.add.at(change, (end, tile), -n_bytes)
+    return np.cumsum(change, axis=0)[:-1]
+
+
+def lay_out(
+    graph: Graph,
+    steps: Sequence[Step],
+    lifetimes: Mapping[int, tuple[int, int]],
+    machine: Machine,
+    *,
+    is_instrumented: bool,
+) -> Memory:
+    """Place everything on the tiles and count it.
+
+    Parameters
+    ----------
+    graph
+        Variables and compute sets.
+    steps
+        In program order, with costs and message buffers.
+    lifetimes
+        Of the not-always-live variables.
+    machine
+        Regions and sizes.
+    is_instrumented
+        Whether cycle counters take memory.
+    """
+    n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
+    code = _always_live_code(graph, steps, machine, is_instrumented)
+    columns, ranges, names = _parts(graph, steps, lifetimes, n_tiles)
+    variable, tile, n_bytes, start, end = columns
+    always = np.zeros(variable.size, dtype=np.bool_)
+    in_graph = variable < len(graph.variables)
+    fixed = np.array([v.is_always_live for v in graph.variables], dtype=np.bool_)
+    always[in_graph] = fixed[variable[in_graph]]
+    # Always-live parts first, so that they stay together below what comes and goes.
+    order = np.lexsort((variable, start, ~always, tile))
+    variable, tile, n_bytes, start, end, always = (
+        column[order] for column in (variable, tile, n_bytes, start, end, always)
+    )
+    tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
+    base = _align(sum(code.values(), np.zeros(n_tiles, np.int64)))
+    offset, highest = first_fit(tile_start, _align(n_bytes), start, end, base)
+    comes = ~always
+    live = _live_bytes(tile[comes], n_bytes[comes], start[comes], end[comes], (n_steps, n_tiles))
+    categories = _categories(
+        graph, code, machine, live, (variable, tile, n_bytes, start, end, always, offset)
+    )
+    always_live = sum(code.values(), np.zeros(n_tiles, np.int64)) + np.bincount(
+        tile[always], n_bytes[always], n_tiles
+    ).astype(np.int64)
+    peak = live.max(axis=0)
+    parts = LiveParts(tile_start, variable, n_bytes, offset, start, end)
+    return Memory(
+        categories=categories,
+        including_gaps=np.maximum(highest, base),
+        excluding_gaps=always_live + peak,
+        always_live=always_live,
+        not_always_live_peak=peak,
+        live=live,
+        parts=parts,
+        lifetimes=ranges,
+        message_names=names,
+    )
+
+
+def _categories(
+    graph: Graph,
+    code: Mapping[str, NDArray[np.int64]],
+    machine: Machine,
+    live: NDArray[np.int64],
+    columns: tuple[NDArray[np.int64], ...],
+) -> dict[str, NDArray[np.int64]]:
+    """Return bytes by category, region and tile; what comes and goes counts at the tile's peak."""
+    n_tiles = machine.n_tiles
+    variable, tile, n_bytes, start, end, always, offset = columns
+    result: dict[str, NDArray[np.int64]] = {}
+    address = np.zeros(n_tiles, np.int64)
+    for name, by_tile in code.items():
+        result[name] = _by_region(address, by_tile, machine)
+        address = address + by_tile
+    is_constant = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
+    in_graph = variable < len(graph.variables)
+    constant = np.zeros(variable.size, dtype=np.bool_)
+    constant[in_graph] = is_constant[variable[in_graph]]
+    worst = live.argmax(axis=0)
+    at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always.astype(np.bool_)
+    chosen = {
+        "constant": constant,
+        "variable": always.astype(np.bool_) & ~constant,
+        "overlappedVariable": at_peak & in_graph,
+        "message": at_peak & ~in_graph,
+    }
+    for name, mask in chosen.items():
+        split = _by_region(offset[mask], n_bytes[mask], machine)
+        result[name] = np.stack(
+            [np.bincount(tile[mask], row, n_tiles).astype(np.int64) for row in split]
+        )
+    return result

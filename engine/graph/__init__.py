@@ -1,0 +1,26 @@
+"""Graph, variables, tensors as views, tile mapping, compute sets, batches of vertices."""
+
+from engine.graph.debug import ROOT, DebugContext
+from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtype_of
+from engine.graph.graph import ComputeSet, Graph, Variable, VertexBatch
+from engine.graph.regions import Regions, blocks
+from engine.graph.tensor import Tensor
+
+__all__ = [
+    "BOOL",
+    "FLOAT16",
+    "FLOAT32",
+    "INT32",
+    "ROOT",
+    "UINT8",
+    "ComputeSet",
+    "DType",
+    "DebugContext",
+    "Graph",
+    "Regions",
+    "Tensor",
+    "Variable",
+    "VertexBatch",
+    "blocks",
+    "dtype_of",
+]

@@ -1,0 +1,299 @@
+"""The graph: variables with their tile mapping, compute sets with their batches of vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.codelets.codelet import Codelet
+from engine.errors import BadGraph
+from engine.graph.debug import ROOT, DebugContext
+from engine.graph.dtype import DType, dtype_of
+from engine.graph.regions import Regions
+from engine.graph.tensor import Tensor, row_major
+from engine.machine import Machine
+
+__all__ = ["ComputeSet", "Graph", "Variable", "VertexBatch"]
+
+
+@dataclass(eq=False)
+class Variable:
+    """Elements of one type, spread over tiles.
+
+    Parameters
+    ----------
+    map_start : ndarray of int64
+        First element of each mapped interval, ascending from 0; an interval ends where the next
+        begins. Empty until the variable is mapped.
+    map_tile : ndarray of int32
+        Tile of each interval.
+    """
+
+    variable_id: int
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    debug: DebugContext
+    category: str = "variable"
+    is_always_live: bool = False
+    values: NDArray[Any] | None = None
+    map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @property
+    def n_elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size on the device, bytes."""
+        return self.n_elements * self.dtype.n_bytes
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether every element has a tile."""
+        return self.map_start.size > 0
+
+    @property
+    def map_end(self) -> NDArray[np.int64]:
+        """One past the last element of each interval: ndarray of int64."""
+        return np.append(self.map_start[1:], self.n_elements)
+
+    def tile_of(self, elements: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tile of each element: ndarray of int32 of the same shape."""
+        where = np.searchsorted(self.map_start, elements, side="right") - 1
+        tiles: NDArray[np.int32] = self.map_tile[where]
+        return tiles
+
+
+@dataclass(eq=False)
+class VertexBatch:
+    """Vertices of one codelet: the tile of each and, per field, its regions.
+
+    Parameters
+    ----------
+    tile : ndarray of int32, shape (n_vertices,)
+        Where each vertex runs.
+    fields
+        Regions by the codelet's field names.
+    scalars
+        Per-vertex numbers by the codelet's scalar names: ndarray, shape (n_vertices,).
+    """
+
+    codelet: Codelet
+    tile: NDArray[np.int32]
+    fields: dict[str, Regions]
+    scalars: dict[str, NDArray[Any]]
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return int(self.tile.size)
+
+
+@dataclass(eq=False)
+class ComputeSet:
+    """Vertices that run in one compute phase; none may read or write what another writes."""
+
+    compute_set_id: int
+    name: str
+    debug: DebugContext
+    batches: list[VertexBatch] = field(default_factory=list)
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return sum(batch.n_vertices for batch in self.batches)
+
+
+class Graph:
+    """Variables and compute sets for one machine.
+
+    Parameters
+    ----------
+    machine
+        The target.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.variables: list[Variable] = []
+        self.compute_sets: list[ComputeSet] = []
+        #: Where the next operation begins, so that not every one begins on tile 0.
+        self.next_tile = 0
+
+    def add_variable(
+        self, dtype: Any, shape: Sequence[int], name: str, debug: DebugContext = ROOT
+    ) -> Tensor:
+        """Add a variable and return the tensor that covers it; it still has to be mapped."""
+        return self._add(dtype_of(dtype), shape, name, debug)
+
+    def add_constant(
+        self,
+        values: ArrayLike,
+        name: str,
+        *,
+        dtype: Any = None,
+        debug: DebugContext = ROOT,
+    ) -> Tensor:
+        """Add an always-live variable that holds `values`; it still has to be mapped.
+
+        Raises
+        ------
+        BadGraph
+            When the device has no such type, or an integer does not fit its 32 bits.
+        """
+        array = np.asarray(values)
+        kind = dtype_of(array.dtype if dtype is None else dtype)
+        tensor = self._add(kind, array.shape, name, debug)
+        variable = tensor.variable
+        variable.category = "constant"
+        variable.is_always_live = True
+        variable.values = to_host(array, kind, name).reshape(-1)
+        return tensor
+
+    def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
+        sizes = tuple(int(s) for s in shape)
+        if any(s < 1 for s in sizes):
+            raise BadGraph(f"Variable {name!r} has shape {sizes}: every dimension must be at least 1")
+        variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
+        self.variables.append(variable)
+        return Tensor(variable, 0, row_major(sizes))
+
+    def set_tile_mapping(self, tensor: Tensor, starts: ArrayLike, tiles: ArrayLike) -> None:
+        """Map a whole variable by intervals.
+
+        Parameters
+        ----------
+        tensor
+            A tensor that covers its variable.
+        starts : array of int, shape (n,)
+            First element of each interval, ascending from 0.
+        tiles : array of int, shape (n,)
+            Tile of each interval.
+
+        Raises
+        ------
+        BadGraph
+            When elements are left out, the order is wrong, or a tile is not there.
+        """
+        variable = tensor.variable
+        start = np.atleast_1d(np.asarray(starts, dtype=np.int64))
+        tile = np.atleast_1d(np.asarray(tiles, dtype=np.int32))
+        if start.size != tile.size or start.size == 0 or start[0] != 0:
+            raise BadGraph(f"The mapping of {variable.name!r} leaves out element 0")
+        if (np.diff(start) <= 0).any() or start[-1] >= variable.n_elements:
+            raise BadGraph(
+                f"The mapping of {variable.name!r} must ascend within its"
+                f" {variable.n_elements} elements"
+            )
+        n_tiles = self.machine.n_tiles
+        if tile.min() < 0 or tile.max() >= n_tiles:
+            bad = int(tile[(tile < 0) | (tile >= n_tiles)][0])
+            raise BadGraph(
+                f"{variable.name!r} is mapped to tile {bad}, but the machine has tiles 0 to"
+                f" {n_tiles - 1}"
+            )
+        keep = np.append(True, tile[1:] != tile[:-1])
+        variable.map_start, variable.map_tile = start[keep], tile[keep]
+
+    def map_linearly(
+        self, tensor: Tensor, *, grain: int = 1, tiles: Sequence[int] | None = None, first: int = 0
+    ) -> None:
+        """Spread a variable evenly over tiles in pieces of whole grains.
+
+        Parameters
+        ----------
+        tensor
+            A tensor that covers its variable.
+        grain
+            Elements that stay together.
+        tiles
+            The tiles to use, in order; all of the machine when None.
+        first
+            Where in that order to begin, so that small variables do not all meet on tile 0.
+        """
+        variable = tensor.variable
+        pool = np.arange(self.machine.n_tiles, dtype=np.int32)
+        if tiles is not None:
+            pool = np.asarray(tiles, dtype=np.int32)
+        n_grains = -(-variable.n_elements // grain)
+        n_parts = min(n_grains, pool.size)
+        edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
+        self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
+
+    def add_compute_set(self, name: str, debug: DebugContext = ROOT) -> ComputeSet:
+        """Add an empty compute set."""
+        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug)
+        self.compute_sets.append(compute_set)
+        return compute_set
+
+    def add_vertices(
+        self,
+        compute_set: ComputeSet,
+        codelet: Codelet,
+        tile: ArrayLike,
+        fields: Mapping[str, Regions],
+        scalars: Mapping[str, ArrayLike] | None = None,
+    ) -> VertexBatch:
+        """Add one vertex of `codelet` per entry of `tile`.
+
+        Parameters
+        ----------
+        compute_set
+            Where they run.
+        codelet
+            What they run.
+        tile : array of int, shape (n_vertices,)
+            Where each runs.
+        fields
+            Regions by field name.
+        scalars
+            Numbers by scalar name: one for all vertices, or one each.
+
+        Raises
+        ------
+        BadGraph
+            When a field is missing, unknown, of the wrong type or number of dimensions, reaches
+            outside its variable, belongs to another graph, or a tile is not there.
+        """
+        where = f"{codelet.name} in {compute_set.name!r}"
+        tiles = np.ascontiguousarray(np.atleast_1d(np.asarray(tile, dtype=np.int32)))
+        if tiles.size and (tiles.min() < 0 or tiles.max() >= self.machine.n_tiles):
+            raise BadGraph(f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}")
+        codelet.check_fields(where, fields, tiles.size)
+        for name, regions in fields.items():
+            variable = regions.variable
+            owner = self.variables
+            if variable.variable_id >= len(owner) or owner[variable.variable_id] is not variable:
+                raise BadGraph(f"{where}: field {name!r} is a tensor of another graph")
+            regions.check(f"{where}, field {name!r}")
+        numbers = codelet.scalar_columns(where, scalars or {}, tiles.size)
+        batch = VertexBatch(codelet, tiles, dict(fields), numbers)
+        compute_set.batches.append(batch)
+        return batch
+
+
+def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
+    """Return values as the arena holds them: half rounded to its grid, integers range-checked.
+
+    Raises
+    ------
+    BadGraph
+        When an integer does not fit the device's type.
+    """
+    if dtype.name == "float16":
+        return array.astype(np.float16).astype(np.float32)
+    if dtype.name == "int32" and array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -(2**31) or high >= 2**31:
+            raise BadGraph(
+                f"{name!r} holds integers from {low} to {high}: the device has 32 bits for them"
+            )
+    return np.ascontiguousarray(array.astype(dtype.host))

@@ -1,0 +1,101 @@
+"""Regions: which elements each vertex of a batch connects to, as flat arrays.
+
+A region is a block of up to a few dimensions: a start element and, per dimension, a size and a
+stride. A field of a batch holds one region per vertex, all on one variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadGraph
+
+if TYPE_CHECKING:
+    from engine.graph.graph import Variable
+
+__all__ = ["Regions", "blocks"]
+
+
+@dataclass(frozen=True)
+class Regions:
+    """One region per vertex.
+
+    Parameters
+    ----------
+    variable
+        The variable all regions are on.
+    start : ndarray of int64, shape (n_vertices,)
+        First element.
+    size : ndarray of int64, shape (n_vertices, n_dims)
+        Elements along each dimension.
+    stride : ndarray of int64, shape (n_vertices, n_dims)
+        Distance between neighbours along each dimension, elements.
+    """
+
+    variable: Variable
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stride: NDArray[np.int64]
+
+    @property
+    def n_elements(self) -> NDArray[np.int64]:
+        """Elements of each region: ndarray of int64, shape (n_vertices,)."""
+        product: NDArray[np.int64] = np.prod(self.size, axis=1, dtype=np.int64)
+        return product
+
+    def check(self, where: str) -> None:
+        """Raise BadGraph when a region leaves its variable.
+
+        Raises
+        ------
+        BadGraph
+            When the first or last element of a region is outside.
+        """
+        last = self.start + ((self.size - 1) * self.stride).sum(axis=1)
+        low = np.minimum(self.start, last)
+        high = np.maximum(self.start, last)
+        bad = (low < 0) | (high >= self.variable.n_elements) | (self.size < 1).any(axis=1)
+        if bad.any():
+            vertex = int(np.flatnonzero(bad)[0])
+            raise BadGraph(
+                f"{where}: vertex {vertex} reaches elements {int(low[vertex])} to"
+                f" {int(high[vertex])} of variable {self.variable.name!r}, which has"
+                f" {self.variable.n_elements}"
+            )
+
+
+def blocks(
+    variable: Variable,
+    start: NDArray[np.int64] | int,
+    sizes: Sequence[NDArray[np.int64] | int],
+    strides: Sequence[NDArray[np.int64] | int],
+    n_vertices: int,
+) -> Regions:
+    """Return the regions whose per-dimension sizes and strides are given as scalars or columns.
+
+    Parameters
+    ----------
+    variable
+        The variable they are on.
+    start : ndarray of int64, shape (n_vertices,), or int
+        First elements.
+    sizes, strides
+        One entry per dimension: a scalar, or an ndarray of int64 of shape (n_vertices,).
+    n_vertices
+        Number of regions.
+    """
+
+    def column(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        return np.broadcast_to(np.asarray(values, dtype=np.int64), (n_vertices,))
+
+    return Regions(
+        variable,
+        np.ascontiguousarray(column(start)),
+        np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
+        np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
+    )

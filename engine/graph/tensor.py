@@ -1,0 +1,231 @@
+"""A tensor: a strided view on one variable. No operation on a tensor moves data.
+
+Each logical dimension is a tuple of atoms ``(size, stride)``, outermost first, so that a reshape
+of a permuted tensor is still a view: its dimension just has several atoms. Strides are in
+elements of the variable; a broadcast dimension has stride 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from engine.errors import BadGraph
+
+if TYPE_CHECKING:
+    from engine.graph.dtype import DType
+    from engine.graph.graph import Variable
+
+__all__ = ["Atom", "Tensor", "row_major"]
+
+Atom = tuple[int, int]
+Dim = tuple[Atom, ...]
+
+
+def row_major(shape: Sequence[int]) -> tuple[Dim, ...]:
+    """Return the dimensions of a contiguous tensor of that shape."""
+    dims: list[Dim] = []
+    stride = 1
+    for size in reversed(shape):
+        dims.append(((int(size), stride),))
+        stride *= int(size)
+    return tuple(reversed(dims))
+
+
+def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+    """Join neighbouring atoms that one stride describes; drop those of size 1."""
+    merged: list[Atom] = []
+    for size, stride in atoms:
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == size * stride:
+            outer = merged.pop()
+            merged.append((outer[0] * size, stride))
+        else:
+            merged.append((size, stride))
+    return tuple(merged)
+
+
+def _split_off(atoms: list[Atom], size: int) -> list[Atom] | None:
+    """Take atoms worth `size` elements off the inner end; None when an atom does not divide."""
+    taken: list[Atom] = []
+    while size > 1:
+        if not atoms:
+            return None
+        inner_size, stride = atoms.pop()
+        if inner_size <= size:
+            if size % inner_size:
+                return None
+            taken.append((inner_size, stride))
+            size //= inner_size
+        else:
+            if inner_size % size:
+                return None
+            taken.append((size, stride))
+            atoms.append((inner_size // size, stride * size))
+            size = 1
+    return taken[::-1]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A view on `variable` starting at element `offset`."""
+
+    variable: Variable
+    offset: int
+    dims: tuple[Dim, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical shape."""
+        return tuple(prod(size for size, _ in dim) for dim in self.dims)
+
+    @property
+    def n_elements(self) -> int:
+        """Number of logical elements."""
+        return prod(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Type of the variable."""
+        return self.variable.dtype
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """All atoms in logical order, merged where one stride describes both."""
+        return _merge([atom for dim in self.dims for atom in dim])
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in logical order."""
+        atoms = self.atoms
+        return not atoms or (len(atoms) == 1 and atoms[0][1] == 1)
+
+    def reshape(self, *shape: int) -> Tensor:
+        """Return the same elements in the same logical order under another shape.
+
+        Raises
+        ------
+        BadGraph
+            When the number of elements differs, or an atom would have to be cut unevenly.
+        """
+        sizes = [int(s) for s in shape]
+        if sizes.count(-1) == 1:
+            rest = prod(s for s in sizes if s != -1)
+            sizes[sizes.index(-1)] = self.n_elements // rest if rest else 0
+        if prod(sizes) != self.n_elements:
+            raise BadGraph(f"A tensor of shape {self.shape} cannot be reshaped to {tuple(shape)}")
+        atoms = list(self.atoms)
+        dims: list[Dim] = []
+        for size in reversed(sizes):
+            taken = _split_off(atoms, size)
+            if taken is None:
+                raise BadGraph(
+                    f"Shape {tuple(shape)} is no view of a tensor of shape {self.shape} that lies"
+                    f" in memory as {self.atoms}: copy it first"
+                )
+            dims.append(tuple(taken) if taken else ((1, 0),))
+        return replace(self, dims=tuple(reversed(dims)))
+
+    def can_reshape(self, *shape: int) -> bool:
+        """Return whether `reshape` to that shape is a view."""
+        try:
+            self.reshape(*shape)
+        except BadGraph:
+            return False
+        return True
+
+    def dim_shuffle(self, *order: int) -> Tensor:
+        """Return the tensor with its dimensions in another order.
+
+        Raises
+        ------
+        BadGraph
+            When `order` is no permutation of the dimensions.
+        """
+        if sorted(order) != list(range(len(self.dims))):
+            raise BadGraph(f"{order} does not order the {len(self.dims)} dimensions of a tensor")
+        return replace(self, dims=tuple(self.dims[d] for d in order))
+
+    def slice(self, dim: int, start: int, stop: int) -> Tensor:
+        """Return elements `start` to `stop` (half-open) along one dimension.
+
+        Raises
+        ------
+        BadGraph
+            When the range is outside, or cuts a dimension of several atoms unevenly.
+        """
+        size = self.shape[dim]
+        if not 0 <= start < stop <= size:
+            raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
+        if (start, stop) == (0, size):
+            return self
+        offset = self.offset
+        kept: list[Atom] = []
+        atoms = list(self.dims[dim])
+        length = stop - start
+        while atoms:
+            atom_size, stride = atoms.pop(0)
+            inner = prod(s for s, _ in atoms)
+            if start % inner == 0 and length % inner == 0:
+                offset += start // inner * stride
+                kept.append((length // inner, stride))
+                kept.extend(atoms)
+                break
+            if start // inner != (stop - 1) // inner:
+                raise BadGraph(f"Slice {start}:{stop} of dimension {dim} is no view: copy it first")
+            offset += start // inner * stride
+            start %= inner
+        dims = list(self.dims)
+        dims[dim] = tuple(kept) or ((1, 0),)
+        return replace(self, offset=offset, dims=tuple(dims))
+
+    def broadcast_to(self, shape: Sequence[int]) -> Tensor:
+        """Return the tensor stretched to `shape` by numpy's rules, without copying.
+
+        Raises
+        ------
+        BadGraph
+            When the shapes do not broadcast.
+        """
+        missing = len(shape) - len(self.dims)
+        if missing < 0:
+            raise BadGraph(f"Shape {self.shape} does not broadcast to {tuple(shape)}")
+        dims: list[Dim] = []
+        own = (((1, 0),),) * missing + self.dims
+        for dim, have, want in zip(own, (1,) * missing + self.shape, shape, strict=True):
+            if have == want:
+                dims.append(dim)
+            elif have == 1:
+                dims.append(((int(want), 0),))
+            else:
+                raise BadGraph(f"Shape {self.shape} does not broadcast to {tuple(shape)}")
+        return replace(self, dims=tuple(dims))
+
+    def flatten(self) -> Tensor:
+        """Return the elements in logical order as one dimension."""
+        atoms = self.atoms
+        return replace(self, dims=(atoms or ((1, 0),),))
+
+    def refine(self, factors: Sequence[Sequence[int]]) -> list[list[Atom]] | None:
+        """Cut every dimension into atoms of the given sizes; None when that is not possible.
+
+        Parameters
+        ----------
+        factors
+            For each dimension the sizes of its parts, outermost first.
+        """
+        result: list[list[Atom]] = []
+        for dim, sizes in zip(self.dims, factors, strict=True):
+            atoms = list(dim)
+            parts: list[Atom] = []
+            for size in reversed(sizes):
+                taken = _split_off(atoms, size)
+                joined = _merge(taken) if taken is not None else None
+                if joined is None or len(joined) > 1:
+                    return None
+                parts.append(joined[0] if joined else (1, 0))
+            result.append(parts[::-1])
+        return result

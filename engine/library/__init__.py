@@ -1,0 +1,1 @@
+"""What turns an operation into compute sets and copies; each function returns its output."""

@@ -1,0 +1,60 @@
+"""What library functions write into: the graph, the sequence, and where the next tile is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from engine.codelets.codelet import Codelet
+from engine.graph import ComputeSet, DebugContext, Graph, Regions
+from engine.planner.plan import Plan
+from engine.program import Execute, Sequence
+
+__all__ = ["Builder"]
+
+
+@dataclass
+class Builder:
+    """The state of building a program.
+
+    Parameters
+    ----------
+    graph
+        Where variables and compute sets go.
+    sequence
+        Where programs go.
+    debug
+        Context of what is built now.
+    plans
+        The plans chosen so far.
+    """
+
+    graph: Graph
+    sequence: Sequence
+    debug: DebugContext
+    plans: list[Plan] = field(default_factory=list)
+
+    def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
+        """Return a builder for a library call inside this one, with a sequence of its own."""
+        debug = self.debug.child(name, "library", operation, detail)
+        sequence = Sequence(debug.name, debug=debug)
+        self.sequence.add(sequence)
+        return replace(self, sequence=sequence, debug=debug)
+
+    def compute_set(self, name: str) -> ComputeSet:
+        """Add a compute set and a program that runs it."""
+        compute_set = self.graph.add_compute_set(name, self.debug)
+        self.sequence.add(Execute(compute_set, debug=self.debug))
+        return compute_set
+
+    def vertices(
+        self,
+        compute_set: ComputeSet,
+        codelet: Codelet,
+        tile: Any,
+        fields: Mapping[str, Regions],
+        scalars: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add vertices to a compute set."""
+        self.graph.add_vertices(compute_set, codelet, tile, fields, scalars)

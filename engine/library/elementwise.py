@@ -1,0 +1,107 @@
+"""Elementwise operations and copies: one operand or two, any layouts, numpy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.codelets.codelet import Codelet
+from engine.codelets.copy import COPY, COPY_ROWS
+from engine.codelets.elementwise import BINARY, BINARY_ROWS, UNARY, UNARY_ROWS
+from engine.errors import BadGraph
+from engine.graph import DType, Tensor
+from engine.library.builder import Builder
+from engine.library.spread import joint_walk
+
+__all__ = ["binary", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
+
+
+def similar(
+    builder: Builder, name: str, operands: Sequence[Tensor], shape: Sequence[int], dtype: DType
+) -> Tensor:
+    """Return a new tensor that lies and is mapped as the first operand that fills its variable.
+
+    When none does, it is row-major and spread evenly.
+    """
+    graph = builder.graph
+    for operand in operands:
+        variable = operand.variable
+        covers = operand.offset == 0 and operand.n_elements == variable.n_elements
+        if covers and operand.shape == tuple(shape) and variable.is_mapped:
+            made = graph.add_variable(dtype, variable.shape, name, builder.debug)
+            graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
+            return Tensor(made.variable, 0, operand.dims)
+    made = graph.add_variable(dtype, shape, name, builder.debug)
+    graph.map_linearly(made, grain=max(1, 8 // dtype.n_bytes))
+    return made
+
+
+def _apply(
+    builder: Builder,
+    name: str,
+    plain: Codelet,
+    in_rows: Codelet,
+    operands: Sequence[Tensor],
+    out: Tensor,
+) -> bool:
+    """Add the compute set; False when the layouts cannot be walked together."""
+    walk = joint_walk(operands, out)
+    if walk is None:
+        return False
+    codelet = plain if walk.is_plain else in_rows
+    tiles, regions = walk.vectors() if walk.is_plain else walk.rows()
+    names = [field.name for field in codelet.fields]
+    compute_set = builder.compute_set(name)
+    builder.vertices(compute_set, codelet, tiles, dict(zip(names, regions, strict=True)))
+    return True
+
+
+def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:
+    """Copy elements in logical order into a tensor that covers its variable."""
+    if _apply(builder, name, COPY, COPY_ROWS, [source], target):
+        return
+    middle = row_major_copy(builder, source, f"{name}/rowMajor")
+    _apply(builder, name, COPY, COPY_ROWS, [middle], target)
+
+
+def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:
+    """Return a copy of a tensor that lies in logical order, spread evenly."""
+    graph = builder.graph
+    made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
+    graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
+    if not _apply(builder, name, COPY, COPY_ROWS, [source], made):
+        raise BadGraph(f"{source.variable.name!r} cannot be copied to shape {source.shape}")
+    return made
+
+
+def rearranged(builder: Builder, source: Tensor, shape: Sequence[int], name: str) -> Tensor:
+    """Return a tensor reshaped, copied first where its layout makes that necessary."""
+    if source.can_reshape(*shape):
+        return source.reshape(*shape)
+    return row_major_copy(builder, source, name).reshape(*shape)
+
+
+def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
+    """Apply a function of one operand: see `engine.codelets.elementwise`."""
+    build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
+    out = similar(build, "out", [x], x.shape, x.dtype)
+    operand = x
+    if not _apply(build, function, UNARY[function], UNARY_ROWS[function], [operand], out):
+        operand = row_major_copy(build, x, "rearrange")
+        _apply(build, function, UNARY[function], UNARY_ROWS[function], [operand], out)
+    return out
+
+
+def binary(
+    builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequence[int]
+) -> Tensor:
+    """Apply a function of two operands that broadcast to `shape`."""
+    detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
+    build = builder.inside(function, "popops.map", detail)
+    out = similar(build, "out", [a, b], shape, a.dtype)
+    plain, in_rows = BINARY[function], BINARY_ROWS[function]
+    if not _apply(build, function, plain, in_rows, [a, b], out):
+        a = row_major_copy(build, a, "rearrangeLeft")
+        b = row_major_copy(build, b, "rearrangeRight")
+        out = similar(build, "out", [], shape, a.dtype)
+        _apply(build, function, plain, in_rows, [a, b], out)
+    return out

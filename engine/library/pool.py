@@ -1,0 +1,86 @@
+"""Pooling: largest or mean of windows."""
+
+from __future__ import annotations
+
+from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
+from engine.graph import Tensor, blocks
+from engine.library.builder import Builder
+from engine.library.convolution import Window, clipped, group_size, output_size
+from engine.library.elementwise import row_major_copy
+from engine.library.spread import cut_rows
+
+__all__ = ["pool"]
+
+
+def pool(
+    builder: Builder, x: Tensor, window: Window, *, is_max: bool, counts_padding: bool = False
+) -> Tensor:
+    """Pool over rows and columns.
+
+    Parameters
+    ----------
+    x
+        Shape (images, channels, rows, columns), any layout.
+    window
+        Geometry.
+    is_max
+        Largest instead of mean.
+    counts_padding
+        Whether the mean divides by the whole window at the edges.
+    """
+    n_images, n_channels, height, width = x.shape
+    detail = {"input": list(x.shape), "kernel": list(window.kernel), "stride": list(window.stride)}
+    build = builder.inside("pool", "popnn.pooling", detail)
+    rows, columns = output_size(height, 0, window), output_size(width, 1, window)
+    size = group_size(n_channels, 16)
+    grouped = (n_images, n_channels // size, size, height, width)
+    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
+        x = row_major_copy(build, x, "rearrange")
+    view = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
+    graph = build.graph
+    out = graph.add_variable(
+        x.dtype, (n_images, n_channels // size, rows, columns, size), "out", build.debug
+    )
+    graph.map_linearly(out, grain=size, first=graph.next_tile)
+    row = columns * size
+    pieces = cut_rows(out.variable, row, rows)
+    place = pieces.start
+    first_column, place = place % row // size, place // row
+    first_row, place = place % rows, place // rows
+    n_group, n_image = place % grouped[1], place // grouped[1]
+    y0, n_y, shift_y = clipped(first_row, pieces.n_rows, 0, height, window)
+    x0, n_x, shift_x = clipped(first_column, pieces.n_columns // size, 1, width, window)
+    strides = [dim[0][1] for dim in view.dims]
+    start = (
+        view.offset
+        + n_image * strides[0]
+        + n_group * strides[1]
+        + y0 * strides[2]
+        + x0 * strides[3]
+    )
+    n = pieces.n_pieces
+    fields = {
+        "x": blocks(x.variable, start, [n_y, n_x, size], strides[2:], n),
+        "out": blocks(
+            out.variable,
+            pieces.start,
+            [pieces.n_rows, pieces.n_columns // size, size],
+            [row, size, 1],
+            n,
+        ),
+    }
+    scalars = {
+        "kernel_height": window.kernel[0],
+        "kernel_width": window.kernel[1],
+        "stride_y": window.stride[0],
+        "stride_x": window.stride[1],
+        "dilation_y": window.dilation[0],
+        "dilation_x": window.dilation[1],
+        "shift_y": shift_y,
+        "shift_x": shift_x,
+        "counts_padding": int(counts_padding),
+    }
+    codelet = MAX_POOL if is_max else AVERAGE_POOL
+    build.vertices(build.compute_set("pool"), codelet, pieces.tile, fields, scalars)
+    out = out.dim_shuffle(0, 1, 4, 2, 3)
+    return out.reshape(n_images, n_channels, rows, columns)

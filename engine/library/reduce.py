@@ -1,0 +1,109 @@
+"""Reductions over dimensions, in one stage or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from engine.codelets.reduce import REDUCE
+from engine.graph import Tensor, blocks
+from engine.graph.tensor import _merge
+from engine.library.builder import Builder
+from engine.library.elementwise import row_major_copy
+from engine.library.spread import cut_rows, joint_walk
+
+__all__ = ["reduce"]
+
+#: A vertex that would reduce more than this many elements is split over several tiles first.
+_SPLIT_ABOVE = 256
+
+
+def reduce(
+    builder: Builder, operation: str, x: Tensor, dims: Sequence[int], scale: float = 1.0
+) -> Tensor:
+    """Reduce over `dims` and multiply by `scale`; the reduced dimensions stay with size 1.
+
+    Parameters
+    ----------
+    operation
+        ``sum``, ``maximum``, ``minimum`` or ``product``.
+    x
+        Any layout.
+    dims
+        Dimensions to reduce.
+    scale
+        Factor of the result, for means.
+    """
+    detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
+    build = builder.inside("reduce", "popops.reduce", detail)
+    reduced = sorted(dims)
+    kept = [d for d in range(len(x.dims)) if d not in reduced]
+    shape = [1 if d in reduced else size for d, size in enumerate(x.shape)]
+    flat = x.dim_shuffle(*kept, *reduced)
+    n_reduced = prod(x.shape[d] for d in reduced)
+    n_kept = prod(x.shape[d] for d in kept)
+    view = flat.reshape(n_kept, n_reduced)
+    out = _stages(build, operation, view, scale)
+    return out.reshape(*shape)
+
+
+def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor:
+    """Reduce the second dimension of [kept, reduced]; a sum over many goes over partials."""
+    n_kept, n_reduced = x.shape
+    n_tiles = builder.graph.machine.n_tiles
+    parts = _split(x, n_tiles)
+    if parts > 1:
+        partial_view = x.reshape(n_kept * parts, n_reduced // parts)
+        partials = _one_stage(builder, "reduceStage1", operation, partial_view, 1.0)
+        x = partials.reshape(n_kept, parts)
+        return _one_stage(builder, "reduceStage2", operation, x, scale)
+    return _one_stage(builder, "reduce", operation, x, scale)
+
+
+def _split(x: Tensor, n_tiles: int) -> int:
+    """Return into how many parts a reduction is split so that tiles are not left idle."""
+    n_kept, n_reduced = x.shape
+    if n_reduced <= _SPLIT_ABOVE or n_kept * 2 > n_tiles:
+        return 1
+    wanted = min(n_tiles // n_kept, int(np.sqrt(n_reduced)))
+    return max(
+        part
+        for part in range(1, wanted + 1)
+        if n_reduced % part == 0 and x.can_reshape(n_kept * part, n_reduced // part)
+    )
+
+
+def _one_stage(
+    builder: Builder, name: str, operation: str, x: Tensor, scale: float
+) -> Tensor:
+    graph = builder.graph
+    n_kept = x.shape[0]
+    reduced_atoms = _merge(x.dims[1])
+    if len(reduced_atoms) > 2:
+        x = row_major_copy(builder, x, f"{name}/rearrange")
+        reduced_atoms = _merge(x.dims[1])
+    outer, inner = ([(1, 0)] * 2 + list(reduced_atoms))[-2:]
+    out = graph.add_variable(x.dtype, (n_kept,), name, builder.debug)
+    graph.map_linearly(out)
+    first = Tensor(x.variable, x.offset, (x.dims[0],))
+    walk = joint_walk([first], out)
+    if walk is None:  # one dimension against a contiguous one always divides
+        raise AssertionError(x.dims)
+    pieces = cut_rows(out.variable, walk.sizes[-1], 1)
+    source, target = walk.starts(pieces.start)
+    n = pieces.n_pieces
+    fields = {
+        "x": blocks(
+            x.variable,
+            source,
+            [pieces.n_columns, outer[0], inner[0]],
+            [walk.strides[0][-1], outer[1], inner[1]],
+            n,
+        ),
+        "out": blocks(out.variable, target, [pieces.n_columns], [1], n),
+    }
+    compute_set = builder.compute_set(name)
+    builder.vertices(compute_set, REDUCE[operation], pieces.tile, fields, {"scale": scale})
+    return out

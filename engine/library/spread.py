@@ -1,0 +1,206 @@
+"""How work over an output is cut: by the output's tile mapping, into vectors or rows.
+
+Several operands are walked together in the order in which the output lies in memory. Dimensions
+that one stride describes for all of them are joined; what remains is rows of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadGraph
+from engine.graph import Regions, Tensor, Variable, blocks
+
+__all__ = ["Pieces", "Walk", "cut_rows", "joint_walk"]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Rectangles of an output, each on one tile.
+
+    Parameters
+    ----------
+    tile : ndarray of int32, shape (n,)
+        Where each is.
+    start : ndarray of int64, shape (n,)
+        Its first element, in the order of memory.
+    n_rows, n_columns : ndarray of int64, shape (n,)
+        Its extent; more than one row only where rows are whole.
+    """
+
+    tile: NDArray[np.int32]
+    start: NDArray[np.int64]
+    n_rows: NDArray[np.int64]
+    n_columns: NDArray[np.int64]
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of rectangles."""
+        return int(self.tile.size)
+
+
+def cut_rows(variable: Variable, row: int, n_rows: int) -> Pieces:
+    """Cut a mapped variable into rectangles of whole rows, or parts of one row.
+
+    Parameters
+    ----------
+    variable
+        Mapped; walked from its first element.
+    row
+        Elements of a row.
+    n_rows
+        Rows of a block; no rectangle crosses a block's end.
+    """
+    total = variable.n_elements
+    edges = [variable.map_start, np.arange(0, total, row * n_rows, dtype=np.int64)]
+    starts = variable.map_start
+    # A piece that begins or ends inside a row leaves the part of that row to a piece of its own.
+    unaligned = starts[starts % row != 0]
+    edges += [unaligned // row * row, np.minimum(-(-unaligned // row) * row, total)]
+    cuts = np.unique(np.concatenate(edges))
+    cuts = cuts[cuts < total]
+    lengths = np.diff(np.append(cuts, total))
+    is_whole = lengths >= row
+    return Pieces(
+        variable.tile_of(cuts),
+        cuts,
+        np.where(is_whole, lengths // row, 1),
+        np.where(is_whole, row, lengths),
+    )
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Operands walked together in the order in which the output lies in memory.
+
+    Parameters
+    ----------
+    sizes
+        Joined dimensions, outermost first.
+    strides
+        For each operand its stride along each of them; the output comes last.
+    """
+
+    tensors: tuple[Tensor, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every operand is one contiguous run."""
+        return len(self.sizes) == 1 and all(stride == (1,) for stride in self.strides)
+
+    def starts(self, element: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return, per operand, where the given elements of the output are: ndarrays of int64."""
+        index: list[NDArray[np.int64]] = []
+        rest = element
+        for size in reversed(self.sizes):
+            index.append(rest % size)
+            rest = rest // size
+        index.reverse()
+        return [
+            tensor.offset + sum(i * s for i, s in zip(index, strides, strict=True))
+            for tensor, strides in zip(self.tensors, self.strides, strict=True)
+        ]
+
+    def vectors(self) -> tuple[NDArray[np.int32], list[Regions]]:
+        """Return tiles and contiguous regions, one vertex per mapped interval of the output."""
+        out = self.tensors[-1].variable
+        n = out.map_start.size
+        lengths = out.map_end - out.map_start
+        regions = [
+            blocks(tensor.variable, tensor.offset + out.map_start, [lengths], [1], n)
+            for tensor in self.tensors
+        ]
+        return out.map_tile, regions
+
+    def rows(self) -> tuple[NDArray[np.int32], list[Regions]]:
+        """Return tiles and regions of two dimensions, rows and columns."""
+        sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
+        pad = (0,) if len(self.sizes) == 1 else ()
+        pieces = cut_rows(self.tensors[-1].variable, sizes[-1], sizes[-2])
+        regions = []
+        for tensor, start, strides in zip(
+            self.tensors, self.starts(pieces.start), self.strides, strict=True
+        ):
+            inner = (*pad, *strides)[-2:]
+            regions.append(
+                blocks(
+                    tensor.variable,
+                    start,
+                    [pieces.n_rows, pieces.n_columns],
+                    list(inner),
+                    pieces.n_pieces,
+                )
+            )
+        return pieces.tile, regions
+
+
+def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int] | None:
+    """Return sizes, outermost first, into which the atoms of all operands can be cut."""
+    inner = {1, size}
+    for atoms in dims:
+        extent = 1
+        for atom_size, _ in reversed(atoms):
+            extent *= atom_size
+            if extent < size:
+                inner.add(extent)
+    chain = sorted(inner)
+    if any(b % a for a, b in zip(chain, chain[1:], strict=False)):
+        return None
+    return [b // a for a, b in zip(chain, chain[1:], strict=False)][::-1] or [1]
+
+
+def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
+    """Return how to walk operands and output together; None when their layouts do not divide.
+
+    Parameters
+    ----------
+    operands
+        Tensors that broadcast to the output's shape.
+    out
+        A tensor that covers its whole variable once.
+
+    Raises
+    ------
+    BadGraph
+        When the output does not cover its variable, or shapes do not broadcast.
+    """
+    if out.offset or out.n_elements != out.variable.n_elements:
+        raise BadGraph(f"Output {out.variable.name!r} must cover its whole variable")
+    tensors = [t.broadcast_to(out.shape) for t in operands] + [out]
+    factors = []
+    for d, size in enumerate(out.shape):
+        found = _common_factors([t.dims[d] for t in tensors], size)
+        if found is None:
+            return None
+        factors.append(found)
+    refined = [t.refine(factors) for t in tensors]
+    if any(r is None for r in refined):
+        return None
+    columns = [[atom for dim in r or [] for atom in dim] for r in refined]
+    order = sorted(range(len(columns[-1])), key=lambda i: -columns[-1][i][1])
+    joined: list[tuple[int, tuple[int, ...]]] = []
+    for i in order:
+        size = columns[-1][i][0]
+        if size == 1:
+            continue
+        strides = tuple(column[i][1] for column in columns)
+        if joined and all(
+            o == s * size for o, s in zip(joined[-1][1], strides, strict=True)
+        ):
+            joined[-1] = (joined[-1][0] * size, strides)
+        else:
+            joined.append((size, strides))
+    if not joined:
+        joined = [(1, (1,) * len(tensors))]
+    sizes = tuple(size for size, _ in joined)
+    if prod(sizes) != out.variable.n_elements:
+        raise BadGraph(f"Output {out.variable.name!r} must cover its whole variable")
+    strides_by_tensor = tuple(zip(*(strides for _, strides in joined), strict=True))
+    return Walk(tuple(tensors), sizes, strides_by_tensor)

@@ -1,0 +1,44 @@
+"""What a planner decided, what it expected, and what it turned down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A split of one operation, with its predicted cost.
+
+    Parameters
+    ----------
+    split
+        Number of parts by dimension.
+    predicted
+        Cycles by part of the operation.
+    temporary_bytes
+        Largest temporary memory on a tile, bytes.
+    tile_balance
+        Mean over maximum of the compute cycles of all tiles, 0 to 1.
+    bound
+        What kept a faster split from being taken.
+    runner_up
+        The next best split and its cycles.
+    """
+
+    name: str
+    operation: str
+    split: Mapping[str, int]
+    n_tiles: int
+    predicted: Mapping[str, int]
+    temporary_bytes: int
+    tile_balance: float
+    bound: str
+    runner_up: Mapping[str, int]
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Sum of the parts, cycles."""
+        return sum(self.predicted.values())
