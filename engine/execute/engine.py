@@ -1,0 +1,221 @@
+"""The engine: loads an executable, runs its programs, and writes the report if asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.compiler.executable import Executable, Node, Step
+from engine.errors import BadGraph, BadInput, OutOfTileMemory
+from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
+from engine.execute.memory import HostMemory
+from engine.execute.oom import describe_overflow
+from engine.execute.timeline import Timeline, timeline_of
+from engine.graph import Tensor
+from engine.options import EngineOptions, resolve
+from engine.recorder import Recorder
+
+__all__ = ["Engine"]
+
+Progress = Callable[[int, int, str], None]
+
+
+class Engine:
+    """Runs one executable on the simulated machine.
+
+    Parameters
+    ----------
+    executable
+        What `engine.compile_programs` made.
+    options
+        Engine options; those of the environment when None.
+    name
+        Names the engine; its report goes to a folder of that name.
+    provenance
+        Facts for the report: model name and hash, seed.
+
+    Raises
+    ------
+    BadOption
+        When the environment's options are malformed.
+    ReportInUse, ReportNotWritable
+        When a report is asked for and cannot be written.
+    OutOfTileMemory
+        When the program does not fit and ``debug.allowOutOfMemory`` is off.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        options: EngineOptions | None = None,
+        *,
+        name: str = "",
+        provenance: Mapping[str, str] | None = None,
+    ) -> None:
+        self.executable = executable
+        self.options = resolve() if options is None else options
+        self._streams: dict[str, Any] = {}
+        self._outputs: dict[str, NDArray[Any]] = {}
+        self._counters = np.zeros(executable.machine.n_ipus, np.int64)
+        self._memory: HostMemory | None = None
+        self._launches: dict[int, list[Launch]] = {}
+        self._timelines: dict[int, list[Timeline]] = {}
+        self._pool, self._n_threads = thread_pool()
+        self.recorder = Recorder.start(executable, self.options, name, provenance or {})
+        if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
+            self.close()
+            raise OutOfTileMemory(describe_overflow(executable))
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def load(self, progress: Progress | None = None) -> None:
+        """Take memory, bind the vertices and compile their kernels.
+
+        Parameters
+        ----------
+        progress
+            Called before each kernel is compiled: done, total, name.
+
+        Raises
+        ------
+        OutOfTileMemory
+            When the program does not fit.
+        """
+        if self._memory is not None:
+            return
+        if self.executable.overfull_tiles.size:
+            self.close()
+            raise OutOfTileMemory(describe_overflow(self.executable))
+        memory = HostMemory(self.executable.graph)
+        bound: dict[int, list[Launch]] = {}
+        for step in self.executable.steps:
+            compute_set = step.compute_set
+            if compute_set is not None and compute_set.compute_set_id not in bound:
+                bound[compute_set.compute_set_id] = bind(compute_set, memory)
+        compile_launchers((launch for found in bound.values() for launch in found), progress)
+        for step in self.executable.steps:
+            if step.compute_set is not None:
+                self._launches[step.step_id] = bound[step.compute_set.compute_set_id]
+        self._memory = memory
+
+    def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
+        """Connect a host stream.
+
+        Parameters
+        ----------
+        stream
+            Its name in the program.
+        source
+            For input an array, or a function without arguments that returns one; for output a
+            function that takes the array.
+        """
+        self._streams[stream] = source
+
+    def output(self, stream: str) -> NDArray[Any]:
+        """Return what the last run wrote to an output stream.
+
+        Raises
+        ------
+        BadInput
+            When nothing was written to a stream of that name.
+        """
+        if stream not in self._outputs:
+            raise BadInput(f"No run has written to a stream {stream!r}")
+        return self._outputs[stream]
+
+    def read_tensor(self, tensor: Tensor) -> NDArray[Any]:
+        """Return a tensor's values in its logical shape."""
+        self.load()
+        return self._host().read(tensor)
+
+    def write_tensor(self, tensor: Tensor, values: ArrayLike) -> None:
+        """Set a tensor's values."""
+        self.load()
+        self._host().write(tensor, values, tensor.variable.name)
+
+    def run(self, program: int = 0, name: str = "") -> None:
+        """Run a control program once.
+
+        Parameters
+        ----------
+        program
+            Its index.
+        name
+            Name of the run in the report.
+
+        Raises
+        ------
+        BadGraph
+            When there is no such program.
+        BadInput
+            When a stream is not connected or gives an array of another shape.
+        OutOfTileMemory
+            When the program does not fit.
+        """
+        roots = self.executable.roots
+        if not 0 <= program < len(roots):
+            raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
+        self.load()
+        began = time.time_ns()
+        timer = time.perf_counter_ns()
+        self._walk(roots[program])
+        elapsed_us = (time.perf_counter_ns() - timer) // 1000
+        if program not in self._timelines:
+            self._timelines[program] = list(timeline_of(roots[program], self.executable.machine))
+        timelines = self._timelines[program]
+        self.recorder.record_run(
+            name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
+        )
+        self._counters += [timeline.n_cycles for timeline in timelines]
+
+    def close(self) -> None:
+        """Finish the report and release what the engine holds; safe to call twice."""
+        self.recorder.finish()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
+    def _host(self) -> HostMemory:
+        if self._memory is None:
+            raise BadGraph("The engine is not loaded")
+        return self._memory
+
+    def _walk(self, node: Node) -> None:
+        if node.step is not None:
+            self._step(node.step)
+            return
+        for _ in range(node.repeat_count):
+            for child in node.children:
+                self._walk(child)
+
+    def _step(self, step: Step) -> None:
+        for launch in self._launches.get(step.step_id, ()):
+            launch.run(self._pool, self._n_threads)
+        if step.access is not None:
+            self._stream(step)
+
+    def _stream(self, step: Step) -> None:
+        access = step.access
+        if access is None:
+            return
+        memory = self._host()
+        source = self._streams.get(access.stream)
+        if access.is_input:
+            if source is None:
+                raise BadInput(
+                    f"Stream {access.stream!r} is not connected: call connect_stream before run"
+                )
+            memory.write(access.tensor, source() if callable(source) else source, access.stream)
+            return
+        values = memory.read(access.tensor)
+        self._outputs[access.stream] = values
+        if callable(source):
+            source(values)

@@ -1,0 +1,75 @@
+"""Host storage of the variables' values: one flat array per host type, each variable a slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.errors import BadInput
+from engine.graph import Graph, Tensor, Variable
+from engine.graph.graph import to_host
+
+__all__ = ["HostMemory"]
+
+_LINE = 16  # elements: variables begin on cache lines
+
+
+class HostMemory:
+    """Values of all variables.
+
+    Parameters
+    ----------
+    graph
+        Its variables get their place; constants are copied in.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.base: list[int] = []
+        used: dict[str, int] = {}
+        for variable in graph.variables:
+            at = used.get(variable.dtype.host, 0)
+            self.base.append(at)
+            used[variable.dtype.host] = at + -(-variable.n_elements // _LINE) * _LINE
+        self.arenas = {host: np.zeros(size, dtype=host) for host, size in used.items()}
+        for variable in graph.variables:
+            if variable.values is not None:
+                self.flat(variable)[:] = variable.values
+
+    def flat(self, variable: Variable) -> NDArray[Any]:
+        """Return a variable's elements in order: a view."""
+        base = self.base[variable.variable_id]
+        return self.arenas[variable.dtype.host][base : base + variable.n_elements]
+
+    def _view(self, tensor: Tensor) -> NDArray[Any]:
+        """Return a tensor's elements with a dimension per atom: a view."""
+        flat = self.flat(tensor.variable)[tensor.offset :]
+        atoms = [atom for dim in tensor.dims for atom in dim]
+        return np.lib.stride_tricks.as_strided(
+            flat,
+            [size for size, _ in atoms],
+            [stride * flat.itemsize for _, stride in atoms],
+        )
+
+    def read(self, tensor: Tensor) -> NDArray[Any]:
+        """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""
+        values = self._view(tensor).reshape(tensor.shape)
+        kind = {"float16": np.float16, "bool": np.bool_}.get(tensor.dtype.name)
+        return values.astype(kind) if kind else np.array(values)
+
+    def write(self, tensor: Tensor, values: ArrayLike, name: str) -> None:
+        """Set a tensor's values.
+
+        Raises
+        ------
+        BadInput
+            When the shape differs.
+        """
+        array = np.asarray(values)
+        if array.shape != tensor.shape:
+            raise BadInput(
+                f"{name!r} takes an array of shape {tensor.shape}, not {array.shape}: reshape it"
+            )
+        view = self._view(tensor)
+        view[...] = to_host(array, tensor.dtype, name).reshape(view.shape)
