@@ -219,8 +219,9 @@ class Lowering:
         by_ipu = by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
         cost = StepCost.nothing(machine)
         transfer = np.ceil(by_ipu / machine.host_bytes_per_cycle).astype(np.int64)
-        cost.cycles[:] = int(transfer.max()) + machine.host_copy_cycles
         cost.tile_cycles = np.ceil(by_tile / machine.exchange_bytes_per_cycle).astype(np.int64)
+        slowest = max(int(transfer.max()), int(cost.tile_cycles.max()))
+        cost.cycles[:] = slowest + machine.host_copy_cycles
         cost.sync_zone = "external"
         if access.is_input:
             cost.host_in_bytes, cost.received_bytes = by_ipu, by_tile

@@ -236,8 +236,7 @@ def _categories(
     at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always.astype(np.bool_)
     chosen = {
         "constant": constant,
-        "variable": always.astype(np.bool_) & ~constant,
-        "overlappedVariable": at_peak & in_graph,
+        "variable": (always.astype(np.bool_) & ~constant) | (at_peak & in_graph),
         "message": at_peak & ~in_graph,
     }
     for name, mask in chosen.items():

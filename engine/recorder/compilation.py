@@ -1,0 +1,400 @@
+"""The compilation part of a report, from an executable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.executable import Executable, Node, Step
+from engine.execute.oom import describe_overflow
+from engine.graph import DebugContext
+from engine.options import EngineOptions
+from engine.recorder.contexts import ContextTable
+from reports import ReportWriter
+from reports.schema import (
+    compute_set,
+    compute_set_vertex,
+    liveness_step,
+    memory_category,
+    notice,
+    plan,
+    program,
+    step,
+    step_cost,
+    target,
+    variable,
+    vertex_type,
+)
+
+__all__ = ["write_compilation"]
+
+_LABELS = {
+    "variable": ("Variables", True),
+    "constant": ("Constants", False),
+    "message": ("Exchange messages", True),
+    "stack": ("Stack", False),
+    "controlCode": ("Control code", False),
+    "controlId": ("Control identifiers", False),
+    "controlTable": ("Control tables", False),
+    "vertexCode": ("Vertex code", False),
+    "vertexInstanceState": ("Vertex instance state", False),
+    "vertexFieldData": ("Vertex field data", False),
+    "internalExchangeCode": ("Internal exchange code", False),
+    "hostExchangeCode": ("Host exchange code", False),
+    "globalExchangeCode": ("Global exchange code", False),
+    "hostExchangePacketHeader": ("Host exchange packet headers", False),
+    "globalExchangePacketHeader": ("Global exchange packet headers", False),
+    "copyDescriptor": ("Copy descriptors", False),
+    "vectorListDescriptor": ("Vector list descriptors", False),
+    "instrumentationResults": ("Instrumentation results", False),
+}
+
+
+def write_compilation(
+    writer: ReportWriter, executable: Executable, options: EngineOptions
+) -> NDArray[np.int32]:
+    """Write everything known after compilation.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_steps * n_ipus,)
+        The row of ``cycles.pattern`` of each step on each IPU.
+    """
+    contexts = ContextTable(writer)
+    _write_target(writer, executable)
+    _write_variables(writer, executable, contexts)
+    _write_compute_sets(writer, executable, contexts)
+    _write_programs(writer, executable, contexts)
+    _write_plans(writer, executable, contexts)
+    contexts.flush()
+    patterns = _write_steps(writer, executable)
+    if options.writes_graph_profile:
+        _write_memory(writer, executable)
+        _write_parts(writer, executable)
+    _write_notices(writer, executable)
+    return patterns
+
+
+def _write_target(writer: ReportWriter, executable: Executable) -> None:
+    machine = executable.machine
+    writer.add(
+        target,
+        [
+            {
+                "target_id": 1,
+                "name": machine.name,
+                "target_type": "IPUModel",
+                "architecture": machine.architecture,
+                "parameter_set": machine.parameter_set,
+                "n_ipus": machine.n_ipus,
+                "n_replicas": 1,
+                "tiles_per_ipu": machine.tiles_per_ipu,
+                "bytes_per_tile": machine.bytes_per_tile,
+                "non_interleaved_bytes": machine.non_interleaved_bytes,
+                "interleaved_bytes": machine.interleaved_bytes,
+                "n_worker_contexts": machine.n_worker_contexts,
+                "clock_hz": machine.clock_hz,
+                "exchange_bytes_per_cycle": machine.exchange_bytes_per_cycle,
+                "host_bytes_per_cycle": machine.host_bytes_per_cycle,
+                "sync_cycles": machine.sync_cycles,
+            }
+        ],
+    )
+
+
+def _write_variables(
+    writer: ReportWriter, executable: Executable, contexts: ContextTable
+) -> None:
+    parts = executable.memory.parts
+    n_all = len(executable.graph.variables) + len(executable.memory.message_names)
+    n_tiles = np.bincount(parts.variable_id, minlength=n_all)
+    total = np.bincount(parts.variable_id, parts.n_bytes, n_all).astype(np.int64)
+    largest = np.zeros(n_all, np.int64)
+    np.maximum.at(largest, parts.variable_id, parts.n_bytes)
+    rows = []
+    for item in executable.graph.variables:
+        i = item.variable_id
+        rows.append(
+            {
+                "variable_id": i,
+                "name": item.name,
+                "dtype": item.dtype.name,
+                "shape": json.dumps(list(item.shape)),
+                "n_elements": item.n_elements,
+                "bytes": item.n_bytes,
+                "category": item.category,
+                "is_always_live": item.is_always_live,
+                "n_tiles": int(n_tiles[i]),
+                "max_tile_bytes": int(largest[i]),
+                "debug_context_id": contexts.id_of(item.debug),
+            }
+        )
+    for i, name in executable.memory.message_names.items():
+        rows.append(
+            {
+                "variable_id": i,
+                "name": name,
+                "dtype": "uint8",
+                "shape": json.dumps([int(total[i])]),
+                "n_elements": int(total[i]),
+                "bytes": int(total[i]),
+                "category": "message",
+                "is_always_live": False,
+                "n_tiles": int(n_tiles[i]),
+                "max_tile_bytes": int(largest[i]),
+                "debug_context_id": None,
+            }
+        )
+    writer.add(variable, rows)
+
+
+def _write_compute_sets(
+    writer: ReportWriter, executable: Executable, contexts: ContextTable
+) -> None:
+    edges: dict[int, int] = {}
+    for use in executable.vertex_uses:
+        edges[use.compute_set_id] = edges.get(use.compute_set_id, 0) + use.n_edges
+    writer.add(
+        compute_set,
+        [
+            {
+                "compute_set_id": item.compute_set_id,
+                "name": item.name,
+                "n_vertices": item.n_vertices,
+                "n_edges": edges.get(item.compute_set_id, 0),
+                "debug_context_id": contexts.id_of(item.debug),
+            }
+            for item in executable.graph.compute_sets
+        ],
+    )
+    codelets = {
+        batch.codelet.name: batch.codelet
+        for item in executable.graph.compute_sets
+        for batch in item.batches
+    }
+    ids = {name: i for i, name in enumerate(sorted(codelets))}
+    writer.add(
+        vertex_type,
+        [
+            {
+                "vertex_type_id": ids[name],
+                "name": name,
+                "kind": "supervisor" if codelets[name].is_supervisor else "worker",
+                "code_bytes": codelets[name].code_bytes,
+                "is_data_dependent": codelets[name].is_data_dependent,
+                "source": codelets[name].source,
+            }
+            for name in sorted(codelets)
+        ],
+    )
+    writer.add(
+        compute_set_vertex,
+        [
+            {
+                "compute_set_id": use.compute_set_id,
+                "vertex_type_id": ids[use.codelet_name],
+                "n_vertices": use.n_vertices,
+                "n_tiles": use.n_tiles,
+                "max_cycles": use.max_cycles,
+                "total_cycles": use.total_cycles,
+                "flops": use.flops,
+                "state_bytes": use.state_bytes,
+            }
+            for use in executable.vertex_uses
+        ],
+    )
+
+
+def _active_tiles(found: Step) -> int:
+    return int((found.cost.tile_cycles > 0).sum())
+
+
+def _write_programs(
+    writer: ReportWriter, executable: Executable, contexts: ContextTable
+) -> None:
+    def row(node: Node) -> dict[str, object]:
+        leaf = node.step
+        code = 0
+        if leaf is not None and leaf.code_bytes is not None:
+            code = int(leaf.code_bytes.sum())
+        computes = None if leaf is None else leaf.compute_set
+        return {
+            "program_id": node.program_id,
+            "parent_id": node.parent_id,
+            "position": node.position,
+            "root_kind": "control",
+            "root_index": node.root_index,
+            "kind": node.kind,
+            "name": node.name,
+            "n_children": len(node.children),
+            "repeat_count": node.repeat_count,
+            "n_tiles": 0 if leaf is None else _active_tiles(leaf),
+            "code_bytes": code,
+            "step_id": None if leaf is None else leaf.step_id,
+            "compute_set_id": None if computes is None else computes.compute_set_id,
+            "debug_context_id": contexts.id_of(node.debug),
+        }
+
+    writer.add(program, [row(node) for node in executable.nodes])
+
+
+def _write_plans(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
+    by_name: dict[str, DebugContext] = {
+        item.debug.name: item.debug for item in executable.graph.compute_sets
+    }
+    writer.add(
+        plan,
+        [
+            {
+                "name": item.name,
+                "operation": item.operation,
+                "split": json.dumps(dict(item.split)),
+                "n_tiles": item.n_tiles,
+                "tile_balance": item.tile_balance,
+                "predicted_cycles": item.predicted_cycles,
+                "predicted": json.dumps(dict(item.predicted)),
+                "temporary_bytes": item.temporary_bytes,
+                "bound": item.bound,
+                "runner_up": json.dumps(dict(item.runner_up)),
+                "debug_context_id": contexts.id_of(by_name[item.name])
+                if item.name in by_name
+                else None,
+            }
+            for item in executable.plans
+        ],
+    )
+
+
+def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int32]:
+    machine = executable.machine
+    shape = (machine.n_ipus, machine.tiles_per_ipu)
+    writer.pattern("cycles.pattern", np.zeros(machine.tiles_per_ipu, np.int64))
+    patterns = np.zeros(len(executable.steps) * machine.n_ipus, np.int32)
+    rows, costs = [], []
+    for item in executable.steps:
+        rows.append(
+            {
+                "step_id": item.step_id,
+                "program_id": item.program_id,
+                "kind": item.kind,
+                "name": item.name,
+                "compute_set_id": None
+                if item.compute_set is None
+                else item.compute_set.compute_set_id,
+                "is_data_dependent": item.compute_set is not None
+                and any(b.codelet.is_data_dependent for b in item.compute_set.batches),
+            }
+        )
+        cost = item.cost
+        tile_cycles = cost.tile_cycles.reshape(shape)
+        sent, received = cost.sent_bytes.reshape(shape), cost.received_bytes.reshape(shape)
+        fragments = cost.fragments.reshape(shape)
+        for ipu_id in range(machine.n_ipus):
+            pattern = writer.pattern("cycles.pattern", tile_cycles[ipu_id])
+            patterns[item.step_id * machine.n_ipus + ipu_id] = pattern
+            costs.append(
+                {
+                    "step_id": item.step_id,
+                    "ipu_id": ipu_id,
+                    "cycles": int(cost.cycles[ipu_id]),
+                    "n_active_tiles": int((tile_cycles[ipu_id] > 0).sum()),
+                    "max_tile_cycles": int(tile_cycles[ipu_id].max()),
+                    "total_tile_cycles": int(tile_cycles[ipu_id].sum()),
+                    "max_sent_bytes": int(sent[ipu_id].max()),
+                    "max_received_bytes": int(received[ipu_id].max()),
+                    "total_sent_bytes": int(sent[ipu_id].sum()),
+                    "total_received_bytes": int(received[ipu_id].sum()),
+                    "n_fragments": int(fragments[ipu_id].max()),
+                    "host_in_bytes": int(cost.host_in_bytes[ipu_id]),
+                    "host_out_bytes": int(cost.host_out_bytes[ipu_id]),
+                    "link_in_bytes": int(cost.link_in_bytes[ipu_id]),
+                    "link_out_bytes": int(cost.link_out_bytes[ipu_id]),
+                    "sync_zone": cost.sync_zone,
+                    "flops": int(cost.flops[ipu_id]),
+                    "pattern_id": pattern,
+                }
+            )
+    writer.add(step, rows)
+    writer.add(step_cost, costs)
+    return patterns
+
+
+def _write_memory(writer: ReportWriter, executable: Executable) -> None:
+    memory = executable.memory
+    names = [name for name in _LABELS if name in memory.categories]
+    rows = []
+    for i, name in enumerate(names):
+        by_tile = memory.categories[name].sum(axis=0)
+        label, is_overlapped = _LABELS[name]
+        rows.append(
+            {
+                "memory_category_id": i,
+                "name": name,
+                "label": label,
+                "is_overlapped": is_overlapped,
+                "total_bytes": int(by_tile.sum()),
+                "max_tile_bytes": int(by_tile.max()),
+            }
+        )
+    writer.add(memory_category, rows)
+    for region, array in enumerate(
+        ("memory.non_interleaved", "memory.interleaved", "memory.overflowed")
+    ):
+        writer.append(array, np.stack([memory.categories[name][region] for name in names]))
+    totals = (
+        memory.including_gaps,
+        memory.excluding_gaps,
+        memory.always_live,
+        memory.not_always_live_peak,
+    )
+    writer.append("memory.tile", np.stack(totals))
+    live_rows = []
+    for item in executable.steps:
+        live = memory.live[item.step_id]
+        fullest = int(live.argmax())
+        live_rows.append(
+            {
+                "liveness_step_id": item.step_id,
+                "step_id": item.step_id,
+                "program_id": item.program_id,
+                "not_always_live_bytes": int(live.sum()),
+                "max_tile_id": fullest,
+                "max_tile_bytes": int(live[fullest]),
+                "pattern_id": writer.pattern("liveness.pattern", live),
+            }
+        )
+    writer.add(liveness_step, live_rows)
+
+
+def _write_parts(writer: ReportWriter, executable: Executable) -> None:
+    parts = executable.memory.parts
+    writer.append("lowered.tile_start", parts.tile_start)
+    writer.append("lowered.variable_id", parts.variable_id)
+    writer.append("lowered.offset", parts.offset)
+    writer.append("lowered.bytes", parts.n_bytes)
+    writer.append("lowered.start_step", parts.start_step)
+    writer.append("lowered.end_step", parts.end_step)
+    lifetimes = sorted(
+        (start, end, variable_id)
+        for variable_id, (start, end) in executable.memory.lifetimes.items()
+    )
+    columns = np.array(lifetimes, dtype=np.int64).reshape(-1, 3)
+    writer.append("lifetime.variable_id", columns[:, 2])
+    writer.append("lifetime.start_step", columns[:, 0])
+    writer.append("lifetime.end_step", columns[:, 1])
+
+
+def _write_notices(writer: ReportWriter, executable: Executable) -> None:
+    rows: Iterable[dict[str, str]] = ()
+    if executable.overfull_tiles.size:
+        rows = [
+            {
+                "severity": "error",
+                "code": "out_of_tile_memory",
+                "message": describe_overflow(executable),
+            }
+        ]
+    writer.add(notice, rows)

@@ -1,0 +1,46 @@
+"""Debug contexts as rows: each gets a number when it is first referred to, parents first."""
+
+from __future__ import annotations
+
+import json
+
+from engine.graph import DebugContext
+from reports import ReportWriter
+from reports.schema import debug_context
+
+__all__ = ["ContextTable"]
+
+
+class ContextTable:
+    """Collects contexts and writes them once."""
+
+    def __init__(self, writer: ReportWriter) -> None:
+        self._writer = writer
+        self._ids: dict[DebugContext, int] = {}
+        self._rows: list[dict[str, object]] = []
+
+    def id_of(self, context: DebugContext) -> int | None:
+        """Return a context's number; None for the root, which says nothing."""
+        if not context.name:
+            return None
+        found = self._ids.get(context)
+        if found is not None:
+            return found
+        parent = None if context.parent is None else self.id_of(context.parent)
+        number = len(self._rows)
+        self._ids[context] = number
+        self._rows.append(
+            {
+                "debug_context_id": number,
+                "parent_id": parent,
+                "layer": context.layer,
+                "name": context.name,
+                "operation": context.operation,
+                "detail": json.dumps(dict(context.detail), sort_keys=True),
+            }
+        )
+        return number
+
+    def flush(self) -> None:
+        """Write the rows."""
+        self._writer.add(debug_context, self._rows)

@@ -1,0 +1,236 @@
+"""Writes the report of one engine: the compilation at once, each recorded run as it ends."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.options import EngineOptions, engine_directory
+from engine.recorder.compilation import write_compilation
+from reports import ReportNotWritable, ReportWriter
+from reports.schema import engine_option, provenance, run, run_trace, wall_clock
+
+if TYPE_CHECKING:
+    from engine.compiler.executable import Executable
+    from engine.execute.timeline import Timeline
+
+__all__ = ["Recorder"]
+
+_log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """One report while it is written; does nothing when no report is asked for.
+
+    Parameters
+    ----------
+    writer
+        Where to; None for no report.
+    options
+        Which parts are wanted.
+    """
+
+    def __init__(
+        self, writer: ReportWriter | None, options: EngineOptions, executable: Executable
+    ) -> None:
+        self._writer = writer
+        self._options = options
+        self._executable = executable
+        self._pattern_of_step: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._n_runs = 0
+        self._n_entries = 0
+        #: Where the finished report is; None before, or without one.
+        self.path: Path | None = None
+
+    @classmethod
+    def start(
+        cls,
+        executable: Executable,
+        options: EngineOptions,
+        name: str,
+        facts: Mapping[str, str],
+    ) -> Recorder:
+        """Begin a report if the options ask for one, and write the compilation into it.
+
+        Parameters
+        ----------
+        executable
+            What was compiled.
+        options
+            Where to, and which parts.
+        name
+            Of the engine; names a sub-folder.
+        facts
+            Provenance beyond versions and the machine.
+
+        Raises
+        ------
+        ReportInUse, ReportNotWritable
+            When the report cannot be begun.
+        """
+        if not options.writes_report:
+            return cls(None, options, executable)
+        writer = ReportWriter.create(engine_directory(options, name))
+        recorder = cls(writer, options, executable)
+        try:
+            recorder._write_header(name, facts)
+            recorder._pattern_of_step = write_compilation(writer, executable, options)
+            writer.commit("compiled")
+        except BaseException:
+            writer.abandon()
+            raise
+        return recorder
+
+    def _write_header(self, name: str, facts: Mapping[str, str]) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        values = {
+            **facts,
+            "engine_name": name,
+            "tilescope_version": _version("tilescope"),
+            "python_version": platform.python_version(),
+            "numpy_version": _version("numpy"),
+            "numba_version": _version("numba"),
+            "wall_created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
+        writer.add(
+            engine_option,
+            [
+                {
+                    "name": record.name,
+                    "value": record.value,
+                    "origin": record.origin,
+                    "has_effect": record.has_effect,
+                }
+                for record in self._options.records()
+            ],
+        )
+
+    def record_run(
+        self,
+        name: str,
+        program: int,
+        timelines: Sequence[Timeline],
+        start: NDArray[np.int64],
+        wall_start_us: int,
+        wall_duration_us: int,
+    ) -> None:
+        """Add a run, unless as many as wanted are there.
+
+        Parameters
+        ----------
+        name
+            Of the run; numbered when empty.
+        program
+            Which control program ran.
+        timelines
+            Per IPU, from cycle 0.
+        start : ndarray of int64, shape (n_ipus,)
+            The IPUs' counters when the run began.
+        wall_start_us, wall_duration_us
+            Wall-clock time of the simulator, microseconds.
+        """
+        writer = self._writer
+        is_wanted = self._options.writes_execution_profile
+        if writer is None or not is_wanted or self._n_runs >= self._options.profiled_runs:
+            return
+        run_id = self._n_runs
+        self._n_runs += 1
+        ends = start + np.array([timeline.n_cycles for timeline in timelines], dtype=np.int64)
+        writer.add(
+            run,
+            [
+                {
+                    "run_id": run_id,
+                    "name": name or f"run {run_id}",
+                    "program_index": program,
+                    "start_cycle": int(start.min()),
+                    "end_cycle": int(ends.max()),
+                    "is_data_dependent": any(
+                        step.compute_set is not None
+                        and any(b.codelet.is_data_dependent for b in step.compute_set.batches)
+                        for step in self._executable.steps
+                    ),
+                }
+            ],
+        )
+        for ipu_id, timeline in enumerate(timelines):
+            self._write_track(writer, run_id, ipu_id, timeline, int(start[ipu_id]))
+        writer.add(
+            wall_clock,
+            [
+                {
+                    "event": "run",
+                    "run_id": run_id,
+                    "wall_start_us": wall_start_us,
+                    "wall_duration_us": wall_duration_us,
+                }
+            ],
+        )
+        self._keep(writer, "run")
+
+    def _write_track(
+        self, writer: ReportWriter, run_id: int, ipu_id: int, timeline: Timeline, start: int
+    ) -> None:
+        n_ipus = self._executable.machine.n_ipus
+        n = timeline.step_id.size
+        writer.add(
+            run_trace,
+            [
+                {
+                    "run_id": run_id,
+                    "ipu_id": ipu_id,
+                    "track": 0,
+                    "start_cycle": start,
+                    "end_cycle": start + timeline.n_cycles,
+                    "first_entry": self._n_entries,
+                    "n_entries": n,
+                }
+            ],
+        )
+        self._n_entries += n
+        writer.append("trace.step_id", timeline.step_id)
+        writer.append("trace.start_cycle", timeline.start + start)
+        writer.append("trace.end_cycle", timeline.end + start)
+        writer.append("trace.period", timeline.period)
+        writer.append("trace.count", timeline.count)
+        rows = timeline.step_id.astype(np.int64) * n_ipus + ipu_id
+        writer.append("trace.pattern_id", self._pattern_of_step[rows])
+
+    def _keep(self, writer: ReportWriter, milestone: str) -> None:
+        """Commit; a full disk ends the report, never the program that is profiled."""
+        try:
+            writer.commit(milestone)
+        except ReportNotWritable as error:
+            _log.warning("warning: %s", error)
+            writer.abandon()
+            self._writer = None
+
+    def finish(self) -> None:
+        """Seal the report; safe to call twice."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        try:
+            self.path = writer.finish()
+        except ReportNotWritable as error:
+            _log.warning("warning: %s", error)
+        finally:
+            writer.abandon()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
