@@ -1,0 +1,193 @@
+"""From an ONNX file to the operator graph: read, check, fix shapes, convert node by node."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import helper, numpy_helper
+
+from engine.errors import BadInput, BadModel, UnsupportedOperators
+
+# Importing a family registers its converters.
+from engine.frontend.onnx import elementwise, layout, product, reduction, window
+from engine.frontend.onnx.node import CONVERTERS, Node
+from engine.ir import IrBuilder, Model, Value
+
+__all__ = ["load_onnx", "model_digest"]
+
+_FAMILIES = (elementwise, layout, product, reduction, window)
+_DEVICE_TYPES = {"float32", "int32", "int64", "bool", "float64", "uint8"}
+
+
+def model_digest(path: Path) -> str:
+    """Return the SHA-256 of a model file as hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _read(path: Path) -> onnx.ModelProto:
+    """Read and check a model file.
+
+    Raises
+    ------
+    BadModel
+        When it is not there, no ONNX, truncated or inconsistent.
+    """
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
+    try:
+        model = onnx.load(str(path))
+    except (DecodeError, ValueError, UnicodeDecodeError) as error:
+        raise BadModel(
+            f"Model {path} is no ONNX file, or is cut short: {_one_line(error)}"
+        ) from None
+    except OSError as error:
+        raise BadModel(f"Model {path} cannot be read: {error.strerror}") from None
+    if not model.graph.node or not model.graph.output:
+        raise BadModel(f"Model {path} is no ONNX model: it has no nodes or no outputs")
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise BadModel(f"Model {path} breaks the rules of ONNX: {_one_line(error)}") from None
+    return model
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+def _check_operators(model: onnx.ModelProto) -> None:
+    missing: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        if domain or node.op_type not in CONVERTERS:
+            name = node.name or (node.output[0] if node.output else "")
+            missing.setdefault(f"{domain}{node.op_type}", []).append(name)
+    if not missing:
+        return
+    n_nodes = sum(len(names) for names in missing.values())
+    lines = [f"{n_nodes} nodes of {len(missing)} operators cannot be compiled yet:"]
+    for operator, names in sorted(missing.items()):
+        shown = ", ".join(names[:6])
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        lines.append(f"  {operator} ({len(names)}): {shown}{more}")
+    lines.append(f"Operators that are there: {', '.join(sorted(CONVERTERS))}.")
+    raise UnsupportedOperators("\n".join(lines))
+
+
+def _input_shape(
+    info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return the static shape of an input; a first dimension without size is taken as 1.
+
+    Raises
+    ------
+    BadInput
+        When another dimension has no size and none is given, or the given one contradicts.
+    """
+    dims = info.type.tensor_type.shape.dim
+    stated = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None for d in dims]
+    labels = [d.dim_param or "?" if size is None else str(size) for d, size in zip(dims, stated, strict=True)]
+    if info.name in shapes:
+        given = shapes[info.name]
+        agrees = len(given) == len(stated) and all(
+            s is None or s == g for s, g in zip(stated, given, strict=True)
+        )
+        if not agrees:
+            raise BadInput(
+                f"Input {info.name!r} has shape ({', '.join(labels)}), which {given} does not fit"
+            )
+        return given
+    if stated and stated[0] is None:
+        stated[0] = 1
+    if any(size is None for size in stated):
+        raise BadInput(
+            f"Input {info.name!r} has shape ({', '.join(labels)}): give its sizes with"
+            f" --shape {info.name}={','.join('N' if s is None else str(s) for s in stated)}"
+        )
+    return tuple(int(size or 0) for size in stated)
+
+
+def _attribute(attribute: onnx.AttributeProto) -> Any:
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return value
+
+
+def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """Return the operator graph of an ONNX file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    shapes
+        Sizes of inputs whose dimensions the model leaves open, by name.
+
+    Raises
+    ------
+    BadModel
+        No ONNX, truncated, inconsistent, or with types the device does not have.
+    UnsupportedOperators
+        Lists every operator that is not there, with the names of its nodes.
+    BadInput
+        A dimension of an input has no size, or `shapes` names an input that is not there.
+    """
+    path = Path(path)
+    proto = _read(path)
+    _check_operators(proto)
+    graph = proto.graph
+    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    builder = IrBuilder(graph.name or path.stem)
+    values: dict[str, Value] = {
+        t.name: builder.constant(numpy_helper.to_array(t), t.name) for t in graph.initializer
+    }
+    given = shapes or {}
+    names = [info.name for info in graph.input if info.name not in values]
+    for name in given:
+        if name not in names:
+            raise BadInput(f"There is no input {name!r}: the model has {', '.join(names)}")
+    for info in graph.input:
+        if info.name not in values:
+            kind = info.type.tensor_type.elem_type
+            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
+            if dtype not in _DEVICE_TYPES:
+                raise BadModel(f"Input {info.name!r} is {dtype}, which is not there yet")
+            values[info.name] = builder.input(info.name, _input_shape(info, given), dtype)
+    for proto_node in graph.node:
+        _convert(proto_node, opset, values, builder)
+    return builder.finish([(info.name, values[info.name]) for info in graph.output])
+
+
+def _convert(
+    proto_node: onnx.NodeProto, opset: int, values: dict[str, Value], builder: IrBuilder
+) -> None:
+    name = (proto_node.name or proto_node.output[0]).strip("/")
+    for extra in list(proto_node.output)[1:]:
+        if extra and proto_node.op_type not in ("Dropout",):
+            raise BadModel(
+                f"Node {name!r} ({proto_node.op_type}) has a second output, which is not there yet"
+            )
+    node = Node(
+        op_type=proto_node.op_type,
+        name=name,
+        opset=opset,
+        inputs=[values[i] if i else None for i in proto_node.input],
+        attributes={a.name: _attribute(a) for a in proto_node.attribute},
+        output=proto_node.output[0],
+        builder=builder,
+    )
+    result = CONVERTERS[proto_node.op_type](node)
+    if result.constant is None and result.dtype not in _DEVICE_TYPES:
+        raise BadModel(f"Node {name!r} makes {result.dtype}, which is not there yet")
+    values[proto_node.output[0]] = result

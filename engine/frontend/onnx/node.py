@@ -1,0 +1,142 @@
+"""A node of an ONNX graph with its inputs resolved, and the table of converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadModel
+from engine.ir import IrBuilder, Value
+
+__all__ = ["CONVERTERS", "Node", "converter", "emit_each"]
+
+
+@dataclass
+class Node:
+    """One node.
+
+    Parameters
+    ----------
+    op_type, name
+        As in the model; unnamed nodes are called by their first output.
+    opset
+        Version of the operator set the model asks for.
+    inputs
+        Values; None for an optional one that is left out.
+    attributes
+        Python values.
+    output
+        Name of the first output.
+    """
+
+    op_type: str
+    name: str
+    opset: int
+    inputs: list[Value | None]
+    attributes: dict[str, Any]
+    output: str
+    builder: IrBuilder
+
+    def operand(self, index: int) -> Value:
+        """Return an input that must be there.
+
+        Raises
+        ------
+        BadModel
+            When it is not.
+        """
+        value = self.optional(index)
+        if value is None:
+            raise BadModel(f"Node {self.name!r} ({self.op_type}) lacks its input {index}")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """Return an input, or None when it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def known(self, index: int, what: str) -> NDArray[Any]:
+        """Return the content of an input that must be known at compile time.
+
+        Raises
+        ------
+        BadModel
+            When it is not.
+        """
+        value = self.operand(index)
+        if value.constant is None:
+            raise BadModel(
+                f"Node {self.name!r} ({self.op_type}): {what} must be known at compile time, but"
+                f" {value.name!r} is not"
+            )
+        return np.asarray(value.constant)
+
+    def axes(self, rank: int) -> tuple[int, ...] | None:
+        """Return axes from the attribute or, in newer sets, the second input; None if not given."""
+        given = self.attributes.get("axes")
+        if given is None and self.optional(1) is not None:
+            given = self.known(1, "the axes").tolist()
+        if given is None:
+            return None
+        return tuple(sorted(self.axis(a, rank) for a in given))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return an axis counted from the front.
+
+        Raises
+        ------
+        BadModel
+            When it is outside.
+        """
+        if not -rank <= axis < rank:
+            raise BadModel(f"Node {self.name!r} ({self.op_type}): axis {axis} is not in rank {rank}")
+        return int(axis) % rank
+
+    def emit(self, kind: str, *inputs: Value, **attributes: Any) -> Value:
+        """Add an operation in this node's name."""
+        return self.builder.emit(
+            kind, inputs, name=self.name, source=self.op_type, output=self.output, **attributes
+        )
+
+    def unary(self, function: str, x: Value) -> Value:
+        """Add a function of one operand."""
+        return self.emit("unary", x, function=function)
+
+    def binary(self, function: str, a: Value, b: Value) -> Value:
+        """Add a function of two operands."""
+        return self.emit("binary", a, b, function=function)
+
+    def reshape(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """Add a reshape, unless the shape is that already."""
+        return x if x.shape == shape else self.emit("reshape", x, shape=shape)
+
+    def scalar(self, value: float, like: Value) -> Value:
+        """Return a constant of an operand's type."""
+        return self.builder.constant(np.asarray(value, dtype=like.dtype), f"{self.name}/scalar")
+
+
+Converter = Callable[[Node], Value]
+
+CONVERTERS: dict[str, Converter] = {}
+
+
+def converter(*op_types: str) -> Callable[[Converter], Converter]:
+    """Register a function as the converter of ONNX operators."""
+
+    def register(function: Converter) -> Converter:
+        for op_type in op_types:
+            CONVERTERS[op_type] = function
+        return function
+
+    return register
+
+
+def emit_each(node: Node, function: str) -> Value:
+    """Join any number of operands by a function of two."""
+    result = node.operand(0)
+    for index in range(1, len(node.inputs)):
+        result = node.binary(function, result, node.operand(index))
+    return result

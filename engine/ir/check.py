@@ -1,0 +1,39 @@
+"""What a well-formed model is, as a check that runs in tests and after every transformation."""
+
+from __future__ import annotations
+
+from engine.errors import BadModel
+from engine.ir.graph import Model, Value
+from engine.ir.operators import OPERATORS
+
+__all__ = ["check_model"]
+
+
+def check_model(model: Model) -> None:
+    """Raise BadModel unless operations run in order and their results are as inferred.
+
+    Raises
+    ------
+    BadModel
+        Names the operation that breaks a rule.
+    """
+    known: set[Value] = set(model.inputs)
+    for operation in model.operations:
+        spec = OPERATORS.get(operation.kind)
+        if spec is None:
+            raise BadModel(f"{operation.name!r}: there is no operator {operation.kind!r}")
+        if len(operation.inputs) != spec.n_inputs:
+            raise BadModel(f"{operation.name!r} takes {spec.n_inputs} inputs")
+        for value in operation.inputs:
+            if value.constant is None and value not in known:
+                raise BadModel(f"{operation.name!r} uses {value.name!r} before it is made")
+        shape, dtype = spec.infer(operation.inputs, operation.attributes)
+        if (tuple(shape), dtype) != (operation.output.shape, operation.output.dtype):
+            raise BadModel(
+                f"{operation.name!r} says {operation.output.dtype} {operation.output.shape} and"
+                f" makes {dtype} {tuple(shape)}"
+            )
+        known.add(operation.output)
+    for name, value in model.outputs:
+        if value.constant is None and value not in known:
+            raise BadModel(f"Output {name!r} is made by nothing")

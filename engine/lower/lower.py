@@ -1,0 +1,283 @@
+"""Lowers a model operation by operation, by calling the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler import Executable, compile_programs
+from engine.errors import BadInput, BadModel
+from engine.execute import Engine
+from engine.graph import ROOT, Graph, Tensor
+from engine.ir import Model, Operation, Value, check_model
+from engine.library.builder import Builder
+from engine.library.convolution import Window, convolution, matmul
+from engine.library.elementwise import binary, rearranged, unary
+from engine.library.pool import pool
+from engine.library.reduce import reduce
+from engine.machine import Machine
+from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from engine.transform import prune
+
+__all__ = ["CompiledModel", "compile_model", "lower"]
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A model compiled for a machine.
+
+    Parameters
+    ----------
+    model
+        The operator graph.
+    executable
+        What runs.
+    """
+
+    model: Model
+    executable: Executable
+
+    def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
+        """Return inputs drawn from a seed: normal for floats, small counts for integers."""
+        random = np.random.default_rng(seed)
+        inputs: dict[str, NDArray[Any]] = {}
+        for value in self.model.inputs:
+            if np.issubdtype(np.dtype(value.dtype), np.floating):
+                inputs[value.name] = random.standard_normal(value.shape).astype(value.dtype)
+            else:
+                high = 2 if value.dtype == "bool" else 8
+                inputs[value.name] = random.integers(0, high, value.shape).astype(value.dtype)
+        return inputs
+
+    def run(
+        self, engine: Engine, inputs: Mapping[str, NDArray[Any]], name: str = ""
+    ) -> dict[str, NDArray[Any]]:
+        """Run once and return the outputs by name.
+
+        Parameters
+        ----------
+        engine
+            Made for `executable`.
+        inputs
+            By name, in the model's shapes and types.
+        name
+            Of the run in the report.
+
+        Raises
+        ------
+        BadInput
+            When an input is missing, unknown, or has another shape or type.
+        """
+        for value in self.model.inputs:
+            engine.connect_stream(value.name, _checked_input(value, inputs))
+        for extra in set(inputs) - {value.name for value in self.model.inputs}:
+            names = ", ".join(value.name for value in self.model.inputs)
+            raise BadInput(f"There is no input {extra!r}: the model has {names}")
+        engine.run(0, name)
+        outputs: dict[str, NDArray[Any]] = {}
+        for output, value in self.model.outputs:
+            if value.constant is not None:
+                outputs[output] = np.asarray(value.constant)
+            else:
+                outputs[output] = engine.output(output).astype(value.dtype)
+        return outputs
+
+
+def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    if value.name not in inputs:
+        raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {value.shape}")
+    array = np.asarray(inputs[value.name])
+    if array.shape != value.shape:
+        raise BadInput(
+            f"Input {value.name!r} takes an array of shape {value.shape}, not {array.shape}"
+        )
+    if array.dtype.kind not in "fiub" or not np.can_cast(array.dtype, value.dtype, "same_kind"):
+        raise BadInput(f"Input {value.name!r} takes {value.dtype}, not {array.dtype}")
+    return array
+
+
+def compile_model(model: Model, machine: Machine, *, is_instrumented: bool = True) -> CompiledModel:
+    """Compile a model for a machine; it may turn out not to fit.
+
+    Raises
+    ------
+    BadModel
+        When the model is not well-formed, or has an operation on types that is not there.
+    """
+    model = prune(model)
+    check_model(model)
+    graph, program, builder = lower(model, machine)
+    executable = compile_programs(
+        graph, [program], plans=builder.plans, is_instrumented=is_instrumented
+    )
+    return CompiledModel(model, executable)
+
+
+def lower(model: Model, machine: Machine) -> tuple[Graph, Sequence, Builder]:
+    """Return the graph, the program of one inference, and the builder with its plans."""
+    graph = Graph(machine)
+    root = Sequence(model.name)
+    builder = Builder(graph, root, ROOT)
+    tensors: dict[Value, Tensor] = {}
+    for value in model.inputs:
+        tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
+        graph.map_linearly(tensor, grain=_grain(value.shape))
+        root.add(StreamCopyIn(value.name, _shaped(tensor, value.shape)))
+        tensors[value] = _shaped(tensor, value.shape)
+    for operation in model.operations:
+        debug = ROOT.child(operation.name, "onnx", operation.source, _detail(operation))
+        sequence = Sequence(operation.name, debug=debug)
+        inside = Builder(graph, sequence, debug, builder.plans)
+        tensors[operation.output] = _OPERATIONS[operation.kind](inside, operation, tensors)
+        if sequence.children:
+            root.add(sequence)
+    for name, value in model.outputs:
+        if value.constant is None:
+            root.add(StreamCopyOut(tensors[value], name))
+    return graph, root, builder
+
+
+def _grain(shape: tuple[int, ...]) -> int:
+    """Keep a row of an input together where there are rows enough for the tiles."""
+    return 4 if prod(shape) >= 4 else 1
+
+
+def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return tensor if tensor.shape == shape else Tensor(tensor.variable, 0, ())
+
+
+def _detail(operation: Operation) -> dict[str, Any]:
+    return {
+        "inputs": [[value.name, value.dtype, list(value.shape)] for value in operation.inputs],
+        "output": [operation.output.name, operation.output.dtype, list(operation.output.shape)],
+        "attributes": {
+            key: list(item) if isinstance(item, tuple) else item
+            for key, item in operation.attributes.items()
+        },
+    }
+
+
+def _tensor(builder: Builder, value: Value, tensors: Mapping[Value, Tensor]) -> Tensor:
+    """Return the tensor of a value; a constant becomes a variable where it is used."""
+    if value in tensors:
+        return tensors[value]
+    graph = builder.graph
+    array = np.asarray(value.constant)
+    made = graph.add_constant(array.reshape(array.shape or (1,)), value.name, debug=builder.debug)
+    graph.map_linearly(made, grain=2, first=graph.next_tile)
+    graph.next_tile = (graph.next_tile + made.n_elements // 2 + 1) % graph.machine.n_tiles
+    return _shaped(made, value.shape)
+
+
+def _unary(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    return unary(builder, op.attributes["function"], _tensor(builder, op.inputs[0], tensors))
+
+
+def _binary(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    a, b = (_tensor(builder, value, tensors) for value in op.inputs)
+    if a.dtype != b.dtype:
+        raise BadModel(f"{op.name!r}: {a.dtype} and {b.dtype} cannot be combined: cast one first")
+    return binary(builder, op.attributes["function"], a, b, op.output.shape)
+
+
+def _window(op: Operation) -> Window:
+    keys = ("kernel", "stride", "dilation", "padding_before", "padding_after")
+    return Window(*(tuple(op.attributes[key]) for key in keys))
+
+
+def _convolution(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    x, weights = op.inputs
+    if weights.constant is None:
+        raise BadModel(f"{op.name!r}: weights that are not constant are not there yet")
+    return convolution(
+        builder,
+        _tensor(builder, x, tensors),
+        np.asarray(weights.constant),
+        _window(op),
+        op.attributes["groups"],
+    )
+
+
+def _matmul(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    a, b = op.inputs
+    rows, inner = a.shape[-2:]
+    columns = b.shape[-1]
+    left = _tensor(builder, a, tensors)
+    if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
+        shape = (1, prod(a.shape[:-1]), inner)
+        left = rearranged(builder, left, shape, "rearrangeLeft")
+        right = _right(builder, b, tensors, (1, inner, columns))
+    else:
+        batch = op.output.shape[:-2]
+        left = left.broadcast_to((*batch, rows, inner))
+        left = rearranged(builder, left, (prod(batch), rows, inner), "rearrangeLeft")
+        if b.constant is not None:
+            spread = np.broadcast_to(b.constant, (*batch, inner, columns))
+            right = np.ascontiguousarray(spread).reshape(prod(batch), inner, columns)
+        else:
+            stretched = tensors[b].broadcast_to((*batch, inner, columns))
+            right = rearranged(builder, stretched, (prod(batch), inner, columns), "rearrangeRight")
+    return rearranged(builder, matmul(builder, left, right), op.output.shape, "rearrange")
+
+
+def _right(
+    builder: Builder, b: Value, tensors: Mapping[Value, Tensor], shape: tuple[int, ...]
+) -> Tensor | NDArray[Any]:
+    if b.constant is not None:
+        return np.asarray(b.constant).reshape(shape)
+    return rearranged(builder, tensors[b], shape, "rearrangeRight")
+
+
+def _pool(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    return pool(
+        builder,
+        _tensor(builder, op.inputs[0], tensors),
+        _window(op),
+        is_max=op.kind == "max_pool",
+        counts_padding=op.attributes.get("counts_padding", False),
+    )
+
+
+def _reduce(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    return reduce(
+        builder,
+        op.attributes["operation"],
+        _tensor(builder, op.inputs[0], tensors),
+        op.attributes["axes"],
+        op.attributes["scale"],
+    )
+
+
+def _reshape(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    x = _tensor(builder, op.inputs[0], tensors)
+    return rearranged(builder, x, op.attributes["shape"], "rearrange")
+
+
+def _transpose(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    return _tensor(builder, op.inputs[0], tensors).dim_shuffle(*op.attributes["order"])
+
+
+def _cast(_: Builder, op: Operation, __: Mapping[Value, Tensor]) -> Tensor:
+    raise BadModel(
+        f"{op.name!r}: a cast from {op.inputs[0].dtype} to {op.output.dtype} on the device is not"
+        " there yet"
+    )
+
+
+_OPERATIONS: dict[str, Any] = {
+    "unary": _unary,
+    "binary": _binary,
+    "convolution": _convolution,
+    "matmul": _matmul,
+    "max_pool": _pool,
+    "average_pool": _pool,
+    "reduce": _reduce,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "cast": _cast,
+}
