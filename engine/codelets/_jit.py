@@ -21,6 +21,8 @@ __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 
 # NaN and infinity keep their meaning; only the order of sums and products may change.
 _FAST = {"nsz", "arcp", "contract", "reassoc"}
+#: numba fills this module when it is imported.
+_config: Any = numba.config
 _ROOT = Path(__file__).parent.parent
 
 
@@ -35,7 +37,7 @@ def source_digest(extra: Iterable[Path] = ()) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for path in (*_engine_sources(), *extra):
         digest.update(path.read_bytes())
-    digest.update(repr((numba.__version__, numba.config.BOUNDSCHECK)).encode())
+    digest.update(repr((numba.__version__, _config.BOUNDSCHECK)).encode())
     return digest.hexdigest()
 
 
@@ -54,11 +56,11 @@ def jit(function: Callable[..., Any]) -> Any:
 
 def cached_jit(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls, and keep the code for the next process."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = str(cache_folder())
     try:
         return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, cache=True)(function)
     except RuntimeError:  # the folder cannot be written: compile every time
         return jit(function)
     finally:
-        numba.config.CACHE_DIR = before
+        _config.CACHE_DIR = before

@@ -157,7 +157,9 @@ class Codelet:
         """
         expected = [field.name for field in self.fields]
         if set(fields) != set(expected):
-            raise BadGraph(f"{where}: the fields are {', '.join(expected)}, not {', '.join(fields)}")
+            raise BadGraph(
+                f"{where}: the fields are {', '.join(expected)}, not {', '.join(fields)}"
+            )
         for field in self.fields:
             regions = fields[field.name]
             if regions.size.shape != (n_vertices, field.n_dims):
@@ -181,7 +183,8 @@ class Codelet:
         expected = [scalar.name for scalar in self.scalars]
         if set(scalars) != set(expected):
             raise BadGraph(
-                f"{where}: the scalars are {', '.join(expected) or 'none'}, not {', '.join(scalars)}"
+                f"{where}: the scalars are {', '.join(expected) or 'none'}, not"
+                f" {', '.join(scalars)}"
             )
         columns = {}
         for scalar in self.scalars:

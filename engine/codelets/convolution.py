@@ -31,7 +31,7 @@ def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Fields: x [group, row, column, input], w [group, ky, kx, input, output], out [y, x, output]."""
+    """Take x [group, y, x, input], w [group, ky, kx, input, output], out [y, x, output]."""
     n_outputs = out_size[2]
     for oy in range(out_size[0]):
         for ox in range(out_size[1]):
@@ -61,7 +61,7 @@ def _depthwise(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Fields: x [row, column, channel], w [ky, kx, channel], out [y, x, channel]."""
+    """Take x [row, column, channel], w [ky, kx, channel], out [y, x, channel]."""
     n_channels = out_size[2]
     for oy in range(out_size[0]):
         for ox in range(out_size[1]):

@@ -46,7 +46,9 @@ def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 
 def _copy_rows_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     n_rows, n_columns = batch.size["out"].T
-    is_plain = ((batch.stride["x"][:, 1] == 1) & (batch.stride["out"][:, 1] == 1)) | (n_columns == 1)
+    is_plain = ((batch.stride["x"][:, 1] == 1) & (batch.stride["out"][:, 1] == 1)) | (
+        n_columns == 1
+    )
     row_vectors = -(-n_columns * batch.item_bytes["out"] // machine.data_path_bytes)
     plain = worker_share(n_rows, machine) * (9 + row_vectors)
     strided = 4 * worker_share(n_rows * n_columns, machine)

@@ -48,12 +48,12 @@ _BINARY_CYCLES = {
 
 
 @jit
-def _relu(x: float) -> float:
-    return x if x > 0 or x != x else type(x)(0)  # a NaN stays one
+def _relu(x: Any) -> Any:
+    return x if x > 0 or x != x else np.float32(0)  # a NaN stays one
 
 
 @jit
-def _sigmoid(x: float) -> float:
+def _sigmoid(x: Any) -> Any:
     one = np.float32(1)
     if x >= 0:
         return one / (one + np.exp(-x))

@@ -30,7 +30,7 @@ def _sum_partials(partials, start, size, stride, out):  # type: ignore[no-untype
 
 
 def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Groups of 16 bytes, shared out; 2 cycles a partial and group where not interleaved."""
+    """Share out groups of 16 bytes; 2 cycles a partial and group where not interleaved."""
     n_partials, n_outputs = batch.size["partials"].T
     groups = -(-n_outputs * batch.item_bytes["out"] // (2 * machine.data_path_bytes))
     share = worker_share(groups, machine)
@@ -89,7 +89,7 @@ def _reduce_kernel(combine: Any) -> Any:
 
 
 def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Outputs are shared out; contiguous partials go by vectors, strided ones one by one."""
+    """Share out outputs; contiguous partials go by vectors, strided ones one by one."""
     n_outputs, outer, inner = batch.size["x"].T
     is_plain = (batch.stride["x"][:, 2] == 1) | (inner == 1)
     vectors = batch.n_vectors(inner, "x", machine)

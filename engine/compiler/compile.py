@@ -48,9 +48,7 @@ def compile_programs(
     lowering = Lowering(graph)
     roots = lowering.lower(programs)
     ranges = lifetimes(graph, lowering.steps, lowering.nodes)
-    memory = lay_out(
-        graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented
-    )
+    memory = lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     return Executable(
         graph=graph,

@@ -20,9 +20,7 @@ def _shapes(batch: VertexBatch) -> Batch:
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
         stride={name: regions.stride for name, regions in batch.fields.items()},
-        item_bytes={
-            name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()
-        },
+        item_bytes={name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()},
         scalars=batch.scalars,
     )
 
@@ -41,9 +39,7 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
     return cycles.astype(np.int64)
 
 
-def compute_cost(
-    compute_set: ComputeSet, machine: Machine
-) -> tuple[StepCost, list[VertexUse]]:
+def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, list[VertexUse]]:
     """Return what a compute set costs and how it uses its codelets.
 
     Supervisor vertices of a tile run one after the other; worker vertices share its contexts.

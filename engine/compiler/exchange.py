@@ -95,9 +95,7 @@ class Exchange:
         An element that several tiles receive is sent once: the exchange is a multicast.
         """
         order = np.argsort(self.start, kind="stable")
-        tile, start, length = join_runs(
-            self.sender[order], self.start[order], self.length[order]
-        )
+        tile, start, length = join_runs(self.sender[order], self.start[order], self.length[order])
         n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
         return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
 

@@ -64,7 +64,16 @@ class StepCost:
             return np.zeros(n, np.int64)
 
         return cls(
-            zeros(ipus), *(zeros(tiles) for _ in range(4)), *(zeros(ipus) for _ in range(5))
+            cycles=zeros(ipus),
+            tile_cycles=zeros(tiles),
+            sent_bytes=zeros(tiles),
+            received_bytes=zeros(tiles),
+            fragments=zeros(tiles),
+            host_in_bytes=zeros(ipus),
+            host_out_bytes=zeros(ipus),
+            link_in_bytes=zeros(ipus),
+            link_out_bytes=zeros(ipus),
+            flops=zeros(ipus),
         )
 
 

@@ -144,18 +144,14 @@ class Lowering:
         before, cost, after = self._phases_of(compute_set)
         if not before.is_empty:
             step = self._exchange(before, compute_set, parent)
-            step.reads = tuple(
-                int(v) for v in np.unique(self.addresses.variable_of(before.start))
-            )
+            step.reads = tuple(int(v) for v in np.unique(self.addresses.variable_of(before.start)))
             step.message_bytes = before.received(self.machine.n_tiles)
         step = self._step(parent, "OnTileExecute", compute_set.name, compute_set.debug, cost)
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
         if not after.is_empty:
             step = self._exchange(after, compute_set, parent)
-            step.writes = tuple(
-                int(v) for v in np.unique(self.addresses.variable_of(after.start))
-            )
+            step.writes = tuple(int(v) for v in np.unique(self.addresses.variable_of(after.start)))
 
     def _exchange(self, exchange: Exchange, compute_set: ComputeSet, parent: Node) -> Step:
         """Add a sync and the exchange it opens."""

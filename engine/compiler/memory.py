@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ def _by_region(
     return np.stack(
         [
             np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0)
-            for low, high in zip(edges, edges[1:], strict=False)
+            for low, high in pairwise(edges)
         ]
     )
 
@@ -184,16 +185,17 @@ def lay_out(
     always[in_graph] = fixed[variable[in_graph]]
     # Always-live parts first, so that they stay together below what comes and goes.
     order = np.lexsort((variable, start, ~always, tile))
-    variable, tile, n_bytes, start, end, always = (
-        column[order] for column in (variable, tile, n_bytes, start, end, always)
+    variable, tile, n_bytes, start, end = (
+        column[order] for column in (variable, tile, n_bytes, start, end)
     )
+    always = always[order]
     tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
     base = _align(sum(code.values(), np.zeros(n_tiles, np.int64)))
     offset, highest = first_fit(tile_start, _align(n_bytes), start, end, base)
     comes = ~always
     live = _live_bytes(tile[comes], n_bytes[comes], start[comes], end[comes], (n_steps, n_tiles))
     categories = _categories(
-        graph, code, machine, live, (variable, tile, n_bytes, start, end, always, offset)
+        graph, code, machine, live, always, (variable, tile, n_bytes, start, end, offset)
     )
     always_live = sum(code.values(), np.zeros(n_tiles, np.int64)) + np.bincount(
         tile[always], n_bytes[always], n_tiles
@@ -218,11 +220,12 @@ def _categories(
     code: Mapping[str, NDArray[np.int64]],
     machine: Machine,
     live: NDArray[np.int64],
+    always: NDArray[np.bool_],
     columns: tuple[NDArray[np.int64], ...],
 ) -> dict[str, NDArray[np.int64]]:
     """Return bytes by category, region and tile; what comes and goes counts at the tile's peak."""
     n_tiles = machine.n_tiles
-    variable, tile, n_bytes, start, end, always, offset = columns
+    variable, tile, n_bytes, start, end, offset = columns
     result: dict[str, NDArray[np.int64]] = {}
     address = np.zeros(n_tiles, np.int64)
     for name, by_tile in code.items():
@@ -233,10 +236,10 @@ def _categories(
     constant = np.zeros(variable.size, dtype=np.bool_)
     constant[in_graph] = is_constant[variable[in_graph]]
     worst = live.argmax(axis=0)
-    at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always.astype(np.bool_)
+    at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always
     chosen = {
         "constant": constant,
-        "variable": (always.astype(np.bool_) & ~constant) | (at_peak & in_graph),
+        "variable": (always & ~constant) | (at_peak & in_graph),
         "message": at_peak & ~in_graph,
     }
     for name, mask in chosen.items():

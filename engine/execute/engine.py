@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ class Engine:
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._launches: dict[int, list[Launch]] = {}
-        self._timelines: dict[int, list[Timeline]] = {}
+        self._timelines: dict[int, Sequence[Timeline]] = {}
         self._pool, self._n_threads = thread_pool()
         self.recorder = Recorder.start(executable, self.options, name, provenance or {})
         if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
@@ -168,13 +168,18 @@ class Engine:
         timer = time.perf_counter_ns()
         self._walk(roots[program])
         elapsed_us = (time.perf_counter_ns() - timer) // 1000
-        if program not in self._timelines:
-            self._timelines[program] = list(timeline_of(roots[program], self.executable.machine))
-        timelines = self._timelines[program]
+        timelines = self.timelines(program)
         self.recorder.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
         )
         self._counters += [timeline.n_cycles for timeline in timelines]
+
+    def timelines(self, program: int = 0) -> Sequence[Timeline]:
+        """Return when each step of a control program runs on each IPU, from cycle 0."""
+        if program not in self._timelines:
+            root = self.executable.roots[program]
+            self._timelines[program] = timeline_of(root, self.executable.machine)
+        return self._timelines[program]
 
     def close(self) -> None:
         """Finish the report and release what the engine holds; safe to call twice."""

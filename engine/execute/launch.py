@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -15,6 +16,9 @@ from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
 
 __all__ = ["Launch", "bind", "compile_launchers", "thread_pool"]
+
+_typeof: Any = numba.typeof
+_config: Any = numba.config
 
 #: Elements of work from which a batch is shared between threads: about 50 microseconds.
 _SHARE_ABOVE = 400_000
@@ -37,7 +41,7 @@ class Launch:
         edges = [self.n_vertices * i // n_threads for i in range(n_threads + 1)]
         futures: list[Future[Any]] = [
             pool.submit(self.call, first, last, *self.arguments)
-            for first, last in zip(edges[1:], edges[2:], strict=False)
+            for first, last in pairwise(edges[1:])
         ]
         self.call(edges[0], edges[1], *self.arguments)
         for future in futures:
@@ -100,7 +104,7 @@ def compile_launchers(
     for launch in launches:
         if not hasattr(launch.call, "compile"):
             continue  # compilation is switched off: plain Python
-        types = (numba.int64, numba.int64, *(numba.typeof(a) for a in launch.arguments))
+        types = (numba.int64, numba.int64, *(_typeof(a) for a in launch.arguments))
         wanted.setdefault((id(launch.call), types), (launch.call, types))
     for done, (call, types) in enumerate(wanted.values()):
         if progress is not None:
@@ -110,7 +114,7 @@ def compile_launchers(
 
 def thread_pool() -> tuple[ThreadPoolExecutor | None, int]:
     """Return a pool beside the calling thread, and the number of threads with it."""
-    n_threads = min(int(numba.config.NUMBA_NUM_THREADS), 8)
+    n_threads = min(int(_config.NUMBA_NUM_THREADS), 8)
     if n_threads < 2:
         return None, 1
     return ThreadPoolExecutor(n_threads - 1, thread_name_prefix="tilescope"), n_threads

@@ -38,7 +38,7 @@ def describe_overflow(executable: Executable) -> str:
         here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
         is_live = (parts.start_step[here] <= step.step_id) & (step.step_id < parts.end_step[here])
         ids, sizes = parts.variable_id[here][is_live], parts.n_bytes[here][is_live]
-        for i in np.argsort(-sizes, kind="stable")[:_N_VARIABLES]:
-            lines.append(f"    {sizes[i]:>12,} bytes  {_name(executable, int(ids[i]))}")
+        largest = np.argsort(-sizes, kind="stable")[:_N_VARIABLES]
+        lines += [f"    {sizes[i]:>12,} bytes  {_name(executable, int(ids[i]))}" for i in largest]
     lines.append("Use more IPUs or tiles, a smaller batch, or smaller types.")
     return "\n".join(lines)

@@ -161,7 +161,9 @@ class Graph:
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         sizes = tuple(int(s) for s in shape)
         if any(s < 1 for s in sizes):
-            raise BadGraph(f"Variable {name!r} has shape {sizes}: every dimension must be at least 1")
+            raise BadGraph(
+                f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
+            )
         variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
         self.variables.append(variable)
         return Tensor(variable, 0, row_major(sizes))
@@ -266,7 +268,9 @@ class Graph:
         where = f"{codelet.name} in {compute_set.name!r}"
         tiles = np.ascontiguousarray(np.atleast_1d(np.asarray(tile, dtype=np.int32)))
         if tiles.size and (tiles.min() < 0 or tiles.max() >= self.machine.n_tiles):
-            raise BadGraph(f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}")
+            raise BadGraph(
+                f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}"
+            )
         codelet.check_fields(where, fields, tiles.size)
         for name, regions in fields.items():
             variable = regions.variable

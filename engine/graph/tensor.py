@@ -167,7 +167,7 @@ class Tensor:
         atoms = list(self.dims[dim])
         length = stop - start
         while atoms:
-            atom_size, stride = atoms.pop(0)
+            stride = atoms.pop(0)[1]
             inner = prod(s for s, _ in atoms)
             if start % inner == 0 and length % inner == 0:
                 offset += start // inner * stride

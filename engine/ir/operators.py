@@ -159,7 +159,9 @@ def _convolve(inputs: Sequence[Array], attributes: Attributes) -> Array:
 
 
 def _max_pool(inputs: Sequence[Array], attributes: Attributes) -> Array:
-    lowest = -np.inf if np.issubdtype(inputs[0].dtype, np.floating) else np.iinfo(inputs[0].dtype).min
+    lowest = (
+        -np.inf if np.issubdtype(inputs[0].dtype, np.floating) else np.iinfo(inputs[0].dtype).min
+    )
     result: Array = _windows(inputs[0], attributes, lowest).max(axis=(4, 5))
     return result
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -155,9 +156,7 @@ def convolution(
     return out.reshape(n_images, n_out, shape.height, shape.width)
 
 
-def matmul(
-    builder: Builder, a: Tensor, b: Tensor | NDArray[Any], name: str = "matmul"
-) -> Tensor:
+def matmul(builder: Builder, a: Tensor, b: Tensor | NDArray[Any], name: str = "matmul") -> Tensor:
     """Multiply matrices or batches of matrices.
 
     Parameters
@@ -273,9 +272,7 @@ class _Tiles:
         return (self.first + np.arange(prod(self.parts))) % self.n_machine_tiles
 
 
-def _weights_constant(
-    builder: Builder, values: NDArray[Any], tiles: _Tiles, x: Tensor
-) -> Tensor:
+def _weights_constant(builder: Builder, values: NDArray[Any], tiles: _Tiles, x: Tensor) -> Tensor:
     """Add the weights, each block spread over the tiles that use it."""
     graph = builder.graph
     constant = graph.add_constant(values, "weights", dtype=x.dtype, debug=builder.debug)
@@ -303,7 +300,7 @@ def _map_weights(builder: Builder, weights: Tensor, tiles: _Tiles) -> None:
         ]
         for out_group in range(out_groups):
             out_part = int(np.searchsorted(tiles.edges[3], out_group, side="right")) - 1
-            for in_part, (i0, i1) in enumerate(zip(in_edges, in_edges[1:], strict=False)):
+            for in_part, (i0, i1) in enumerate(pairwise(in_edges)):
                 base = ((group * out_groups + out_group) * in_groups + int(i0)) * block
                 n_grains = -(-int(i1 - i0) * block // grain)
                 n_pieces = min(len(sharers), n_grains)
@@ -318,9 +315,7 @@ def _map_weights(builder: Builder, weights: Tensor, tiles: _Tiles) -> None:
     builder.graph.set_tile_mapping(weights, np.concatenate(starts), np.concatenate(owners))
 
 
-def _weights_tensor(
-    builder: Builder, b: Tensor, shape: ConvolutionShape, tiles: _Tiles
-) -> Tensor:
+def _weights_tensor(builder: Builder, b: Tensor, shape: ConvolutionShape, tiles: _Tiles) -> Tensor:
     """Return a product's right operand as [batch, out group, in group, 1, 1, in, out]."""
     made = builder.graph.add_variable(
         b.dtype,
@@ -415,7 +410,7 @@ def _convolve(
         + place["row"] * row_stride
         + place["column"] * out_size
     )
-    _map_output(builder, partials, tile, place, out_start, row_stride, out_size)
+    _map_output(builder, partials, tile, place, out_start, row_stride)
     y0, n_y, shift_y = clipped(place["row"], place["n_rows"], 0, field_size[0], window)
     x0, n_x, shift_x = clipped(place["column"], place["n_columns"], 1, field_size[1], window)
     strides = [dim[0][1] if len(dim) == 1 else 0 for dim in x.dims]
@@ -487,7 +482,6 @@ def _map_output(
     place: dict[str, NDArray[np.int64]],
     out_start: NDArray[np.int64],
     row_stride: int,
-    out_size: int,
 ) -> None:
     """Map every output to the tile that computes it."""
     n_rows = place["n_rows"]

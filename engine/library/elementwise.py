@@ -91,9 +91,7 @@ def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
     return out
 
 
-def binary(
-    builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequence[int]
-) -> Tensor:
+def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
     """Apply a function of two operands that broadcast to `shape`."""
     detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
     build = builder.inside(function, "popops.map", detail)

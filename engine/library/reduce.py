@@ -75,9 +75,7 @@ def _split(x: Tensor, n_tiles: int) -> int:
     )
 
 
-def _one_stage(
-    builder: Builder, name: str, operation: str, x: Tensor, scale: float
-) -> Tensor:
+def _one_stage(builder: Builder, name: str, operation: str, x: Tensor, scale: float) -> Tensor:
     graph = builder.graph
     n_kept = x.shape[0]
     reduced_atoms = _merge(x.dims[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -103,10 +104,13 @@ class Walk:
             index.append(rest % size)
             rest = rest // size
         index.reverse()
-        return [
-            tensor.offset + sum(i * s for i, s in zip(index, strides, strict=True))
-            for tensor, strides in zip(self.tensors, self.strides, strict=True)
-        ]
+        starts = []
+        for tensor, strides in zip(self.tensors, self.strides, strict=True):
+            start = np.full_like(element, tensor.offset)
+            for i, stride in zip(index, strides, strict=True):
+                start += i * stride
+            starts.append(start)
+        return starts
 
     def vectors(self) -> tuple[NDArray[np.int32], list[Regions]]:
         """Return tiles and contiguous regions, one vertex per mapped interval of the output."""
@@ -151,9 +155,9 @@ def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> lis
             if extent < size:
                 inner.add(extent)
     chain = sorted(inner)
-    if any(b % a for a, b in zip(chain, chain[1:], strict=False)):
+    if any(b % a for a, b in pairwise(chain)):
         return None
-    return [b // a for a, b in zip(chain, chain[1:], strict=False)][::-1] or [1]
+    return [b // a for a, b in pairwise(chain)][::-1] or [1]
 
 
 def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
@@ -191,9 +195,7 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
         if size == 1:
             continue
         strides = tuple(column[i][1] for column in columns)
-        if joined and all(
-            o == s * size for o, s in zip(joined[-1][1], strides, strict=True)
-        ):
+        if joined and all(o == s * size for o, s in zip(joined[-1][1], strides, strict=True)):
             joined[-1] = (joined[-1][0] * size, strides)
         else:
             joined.append((size, strides))

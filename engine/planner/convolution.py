@@ -71,7 +71,9 @@ def _candidates(shape: ConvolutionShape, n_tiles: int) -> NDArray[np.int64]:
     grid = np.array(list(product(*options[:2])), dtype=np.int64)
     for values in options[2:]:
         column = np.asarray(values, dtype=np.int64)
-        grid = np.hstack([np.repeat(grid, column.size, axis=0), np.tile(column, len(grid))[:, None]])
+        grid = np.hstack(
+            [np.repeat(grid, column.size, axis=0), np.tile(column, len(grid))[:, None]]
+        )
         grid = grid[grid.prod(axis=1) <= n_tiles]
     return grid
 

@@ -105,9 +105,7 @@ def _write_target(writer: ReportWriter, executable: Executable) -> None:
     )
 
 
-def _write_variables(
-    writer: ReportWriter, executable: Executable, contexts: ContextTable
-) -> None:
+def _write_variables(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
     parts = executable.memory.parts
     n_all = len(executable.graph.variables) + len(executable.memory.message_names)
     n_tiles = np.bincount(parts.variable_id, minlength=n_all)
@@ -212,9 +210,7 @@ def _active_tiles(found: Step) -> int:
     return int((found.cost.tile_cycles > 0).sum())
 
 
-def _write_programs(
-    writer: ReportWriter, executable: Executable, contexts: ContextTable
-) -> None:
+def _write_programs(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
     def row(node: Node) -> dict[str, object]:
         leaf = node.step
         code = 0

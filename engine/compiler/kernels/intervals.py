@@ -192,8 +192,6 @@ def split_by_owner(
     first, count = _count_owners(start, length, map_start)
     place = np.zeros(count.size + 1, np.int64)
     np.cumsum(count, out=place[1:])
-    pieces = _fill_owners(
-        tile, start, length, map_start, map_tile, first, place, int(place[-1])
-    )
+    pieces = _fill_owners(tile, start, length, map_start, map_tile, first, place, int(place[-1]))
     is_remote = pieces[0] != pieces[1]
     return tuple(column[is_remote] for column in pieces)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import google.protobuf.message
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import helper, numpy_helper
 
 from engine.errors import BadInput, BadModel, UnsupportedOperators
@@ -43,7 +43,7 @@ def _read(path: Path) -> onnx.ModelProto:
         raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
     try:
         model = onnx.load(str(path))
-    except (DecodeError, ValueError, UnicodeDecodeError) as error:
+    except (google.protobuf.message.DecodeError, ValueError, UnicodeDecodeError) as error:
         raise BadModel(
             f"Model {path} is no ONNX file, or is cut short: {_one_line(error)}"
         ) from None
@@ -94,7 +94,10 @@ def _input_shape(
     """
     dims = info.type.tensor_type.shape.dim
     stated = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None for d in dims]
-    labels = [d.dim_param or "?" if size is None else str(size) for d, size in zip(dims, stated, strict=True)]
+    labels = [
+        d.dim_param or "?" if size is None else str(size)
+        for d, size in zip(dims, stated, strict=True)
+    ]
     if info.name in shapes:
         given = shapes[info.name]
         agrees = len(given) == len(stated) and all(

@@ -92,7 +92,9 @@ class Node:
             When it is outside.
         """
         if not -rank <= axis < rank:
-            raise BadModel(f"Node {self.name!r} ({self.op_type}): axis {axis} is not in rank {rank}")
+            raise BadModel(
+                f"Node {self.name!r} ({self.op_type}): axis {axis} is not in rank {rank}"
+            )
         return int(axis) % rank
 
     def emit(self, kind: str, *inputs: Value, **attributes: Any) -> Value:

@@ -1,0 +1,145 @@
+"""One model from its file to its outputs and its report: what ``tilescope run`` does."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadInput, RunFailed
+from engine.execute import Engine
+from engine.frontend.onnx import load_onnx
+from engine.frontend.onnx.load import model_digest
+from engine.lower import CompiledModel, compile_model
+from engine.machine import Machine
+from engine.options import EngineOptions
+
+__all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class ModelRun:
+    """What came of a run.
+
+    Parameters
+    ----------
+    outputs
+        Of the last iteration, by name.
+    report
+        Path of the report; None without one.
+    cycles
+        Of one iteration on the slowest IPU.
+    """
+
+    compiled: CompiledModel
+    outputs: dict[str, NDArray[Any]]
+    report: Path | None
+    cycles: int
+
+
+def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file by name.
+
+    Raises
+    ------
+    BadInput
+        When it is not there or no .npz file.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if isinstance(stored, np.ndarray):
+                raise BadInput(f"{path} holds one array without a name: save it with numpy.savez")
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        raise BadInput(f"Inputs {path} do not exist: give the path of an .npz file") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError):
+        raise BadInput(f"Inputs {path} are no .npz file: save them with numpy.savez") from None
+
+
+def write_outputs(path: Path, outputs: Arrays) -> None:
+    """Write arrays as an .npz file; what was there stays whole if that fails.
+
+    Raises
+    ------
+    RunFailed
+        When the file cannot be written.
+    """
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        with partial.open("wb") as file:
+            arrays: Any = {name: np.asarray(array) for name, array in outputs.items()}
+            np.savez(file, **arrays)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RunFailed(f"Outputs cannot be written to {path}: {error.strerror}") from None
+
+
+def run_model(
+    path: Path,
+    machine: Machine,
+    options: EngineOptions,
+    *,
+    inputs: Arrays | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    seed: int = 0,
+    iterations: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> ModelRun:
+    """Compile a model, run it, and write its report if the options ask for one.
+
+    Parameters
+    ----------
+    path
+        An ONNX file.
+    machine
+        The target.
+    options
+        Engine options in effect.
+    inputs
+        By name; those that are missing are drawn from the seed.
+    shapes
+        Sizes of open dimensions, by input.
+    seed
+        Of the random inputs.
+    iterations
+        How many times to run.
+    progress
+        Called with a line about what is done next.
+
+    Raises
+    ------
+    BadModel, BadInput, UnsupportedOperators
+        When the model or its inputs cannot be used.
+    OutOfTileMemory
+        When it does not fit; the report of its compilation is written all the same.
+    """
+    say = progress or (lambda _: None)
+    say(f"Reading {path}")
+    model = load_onnx(path, shapes)
+    say(f"Compiling {len(model.operations)} operations for {machine.n_tiles:,} tiles")
+    compiled = compile_model(model, machine, is_instrumented=options.instrument)
+    facts = {
+        "model_name": path.stem,
+        "model_sha256": model_digest(path),
+        "seed": str(seed),
+    }
+    given = dict(inputs or {})
+    values = {
+        name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()
+    } | given
+    outputs: dict[str, NDArray[Any]] = {}
+    with Engine(compiled.executable, options, provenance=facts) as engine:
+        engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
+        for iteration in range(iterations):
+            say(f"Running {iteration + 1}/{iterations}")
+            outputs = compiled.run(engine, values)
+    cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
+    return ModelRun(compiled, outputs, engine.recorder.path, cycles)

@@ -1,0 +1,149 @@
+"""``tilescope run``: compile a model, run it, write its report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import print_line
+
+if TYPE_CHECKING:
+    from engine.model_run import ModelRun
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``run``."""
+
+    @app.command()
+    def run(
+        model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
+        target: Annotated[str, typer.Option(help="Machine: gc2, gc200, bow or c600.")] = "gc200",
+        parameters: Annotated[
+            str, typer.Option(help="Parameter set of the machine: hardware or ipu_model.")
+        ] = "hardware",
+        ipus: Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")] = 1,
+        tiles: Annotated[
+            int | None, typer.Option(help="Tiles of an IPU, if not all.", show_default=False)
+        ] = None,
+        inputs: Annotated[
+            Path | None,
+            typer.Option(
+                help="Inputs by name, an .npz file; those it lacks are random.", show_default=False
+            ),
+        ] = None,
+        outputs: Annotated[
+            Path | None,
+            typer.Option(help="Where to write the outputs, an .npz file.", show_default=False),
+        ] = None,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
+        iterations: Annotated[int, typer.Option(min=1, help="How many times to run.")] = 1,
+        report: Annotated[
+            Path | None,
+            typer.Option(
+                help="Directory of the report; ./report if not given.", show_default=False
+            ),
+        ] = None,
+        no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+        shape: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Sizes of an input with open dimensions, as name=d0,d1; repeat for several.",
+                show_default=False,
+            ),
+        ] = None,
+    ) -> None:
+        """Run an ONNX model on the simulated machine and profile it."""
+        from engine.machine import load_machine
+        from engine.model_run import read_inputs, run_model, write_outputs
+        from engine.options import resolve
+
+        if no_report and report is not None:
+            raise typer.BadParameter("--report and --no-report exclude each other")
+        asked: dict[str, object] = {}
+        if no_report:
+            asked["autoReport.all"] = False
+        elif report is not None:
+            asked.update({"autoReport.all": True, "autoReport.directory": str(report)})
+        usual = {"autoReport.all": True, "autoReport.directory": "report"}
+        options = resolve(command_line=asked, code=usual)
+        machine = load_machine(target, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters)
+        progress = _Progress()
+        with progress:
+            done = run_model(
+                model,
+                machine,
+                options,
+                inputs=None if inputs is None else read_inputs(inputs),
+                shapes=_shapes(shape or []),
+                seed=seed,
+                iterations=iterations,
+                progress=progress.say,
+            )
+        if outputs is not None:
+            write_outputs(outputs, done.outputs)
+        _print(done, model, outputs)
+
+
+def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    """Parse ``name=d0,d1``."""
+    shapes = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not name or not shape or min(shape) < 1:
+            raise typer.BadParameter(
+                f"--shape {text} is not of the form name=d0,d1 with sizes of at least 1"
+            )
+        shapes[name] = shape
+    return shapes
+
+
+class _Progress:
+    """One line that changes on a terminal; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def say(self, text: str) -> None:
+        """Show what is done next."""
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
+            sys.stderr.flush()
+            self._width = len(text)
+
+
+def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
+    executable = done.compiled.executable
+    machine = executable.machine
+    print_line(
+        f"Ran {model.name} on {machine.name}: {done.cycles:,} cycles,"
+        f" {done.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
+    )
+    fullest = int(executable.memory.including_gaps.max())
+    print_line(f"Fullest tile: {fullest:,} of {machine.bytes_per_tile:,} bytes")
+    for name, array in done.outputs.items():
+        print_line(f"Output {name}: {array.dtype} {array.shape}")
+    if outputs is not None:
+        print_line(f"Outputs: {outputs}")
+    if done.report is not None:
+        print_line(f"Report: {done.report}")
+        print_line(
+            f"See it: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}"
+        )
