@@ -64,7 +64,13 @@ def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy"
 
 
 def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:
-    """Return a copy of a tensor that lies in logical order, spread evenly."""
+    """Return a copy of a tensor that lies in logical order, spread evenly.
+
+    Raises
+    ------
+    BadGraph
+        When there is no way to walk the tensor in that order.
+    """
     graph = builder.graph
     made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
     graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
