@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tilescope.console import clean, fit_streams
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "command_line", "main"]
 
 #: Modules of ``tilescope.commands`` in the order of the help; each has ``register(app)``.
 COMMANDS = (
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     """Run one command; what Typer raises about arguments comes out as it is."""
-    command = typer.main.get_command(_app())
+    command = command_line()
     try:
         # Not command.main(), which ends the process itself when a pipe breaks.
         with command.make_context("tilescope", arguments) as context:
@@ -83,8 +83,8 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def _app() -> typer.Typer:
-    """Return the command line with every subcommand whose module is there."""
+def command_line() -> Any:
+    """Return the command line with every subcommand whose module is there, as Typer runs it."""
     app = typer.Typer(
         name="tilescope",
         help="Profile programs for tile processors: run a model, read its report, compare two.",
@@ -111,7 +111,7 @@ def _app() -> typer.Typer:
         module = f"tilescope.commands.{name}"
         if find_spec(module) is not None:
             import_module(module).register(app)
-    return app
+    return typer.main.get_command(app)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -29,6 +29,7 @@ from pva.target import IPU, Target
 from pva.variable import LoweredVariable, Variable
 
 __all__ = [
+    "ABSENT",
     "IPU",
     "CompilationReport",
     "ComputeInstrumentationLevel",
@@ -52,7 +53,8 @@ __all__ = [
     "openReport",
 ]
 
-_ABSENT = {
+#: Names of libpva that are not there, and what TileScope would need for them.
+ABSENT = {
     "OperationAnalysis": "operations over debug contexts",
     "openTrace": "host traces",
     "Event": "host traces",
@@ -61,6 +63,6 @@ _ABSENT = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name in _ABSENT:
-        raise NotHeld(f"pva.{name} is not there yet: TileScope has no {_ABSENT[name]} so far")
+    if name in ABSENT:
+        raise NotHeld(f"pva.{name} is not there yet: TileScope has no {ABSENT[name]} so far")
     raise AttributeError(f"module 'pva' has no attribute {name!r}")
