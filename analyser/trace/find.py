@@ -215,7 +215,7 @@ def occurrence(
         For an empty text, an unknown IPU or direction.
     """
     if direction not in {"next", "previous"}:
-        raise BadQuestion(f"There is no direction '{direction}'; use next or previous.")
+        raise BadQuestion(f"there is no direction '{direction}'; use next or previous")
     trace = trace_of(report)
     is_match = _matching(trace, text)
     shown = checked_ipus(trace, ipus)
@@ -237,7 +237,7 @@ def _matching(trace: Trace, text: str) -> np.ndarray:
     """Return which steps have a name that holds the text, bool."""
     wanted = text.strip().casefold()
     if not wanted:
-        raise BadQuestion("The text to search for is empty; give part of a step's name.")
+        raise BadQuestion("the text to search for is empty; give part of a step's name")
     return np.fromiter(
         (wanted in name.casefold() for name in trace.steps.name), bool, len(trace.steps.name)
     )

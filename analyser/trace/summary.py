@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "contributors", "range_summary"]
 
 _COMPUTE = 0
+#: Entries summed at a time, so that what is between stays in the processor's cache.
+_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -257,12 +259,13 @@ def _add_entries(
         return
     n_executions, cycles, fraction = into
     n_steps = len(n_executions)
-    step = line.step[first:stop]
-    start, end = line.start[first:stop], line.end[first:stop]
-    counted = np.bincount(step, minlength=n_steps)
-    n_executions += counted * times
-    cycles += np.bincount(step, end - start, minlength=n_steps) * times
-    fraction += counted * times
+    for low_entry in range(first, stop, _AT_A_TIME):
+        part = slice(low_entry, min(low_entry + _AT_A_TIME, stop))
+        step = line.step[part]
+        counted = np.bincount(step, minlength=n_steps)
+        n_executions += counted * times
+        cycles += np.bincount(step, line.end[part] - line.start[part], minlength=n_steps) * times
+        fraction += counted * times
     for edge in {first, stop - 1}:  # only the outermost entries can be cut
         whole = int(line.end[edge] - line.start[edge])
         inside = min(int(line.end[edge]), high) - max(int(line.start[edge]), low)

@@ -110,17 +110,17 @@ def build_timeline(
     if count is None or period is None or len(start) == 0 or int(count.max()) <= 1:
         return _plain(start, end, step, run_starts)
     blocks = _loop_blocks(start, run_starts, period, count)
+    broken = {block for block in blocks if _is_interrupted(*block, start, end, period, count)}
     keep, spent = [], 0
     for low, high in blocks:
         n = (high - low) * int(count[low])
-        if n > _SHORT_LOOP and not _is_interrupted(low, high, start, end, period, count):
+        if (low, high) not in broken and (n > _SHORT_LOOP or spent + n > _WRITTEN_OUT):
             keep.append((low, high))
         else:
             spent += n
-            if spent > _WRITTEN_OUT and not _is_interrupted(low, high, start, end, period, count):
-                keep.append((low, high))
-                spent -= n
-    return _write_out(start, end, step, run_starts, period, count, keep)
+    if broken:
+        return _write_out(start, end, step, run_starts, period, count, keep)
+    return _lay_out(start, end, step, run_starts, period, count, blocks, frozenset(keep))
 
 
 def _plain(
@@ -173,6 +173,57 @@ def _is_interrupted(
     overlaps = body_end - int(start[low]) > int(period[low])
     follows = high < len(start) and int(start[high]) < span + (body_end - int(start[low]))
     return overlaps or follows
+
+
+def _lay_out(
+    start: np.ndarray,
+    end: np.ndarray,
+    step: np.ndarray,
+    run_starts: np.ndarray,
+    period: np.ndarray,
+    count: np.ndarray,
+    blocks: list[tuple[int, int]],
+    keep: frozenset[tuple[int, int]],
+) -> Timeline:
+    """Return the timeline with loops expanded where they stand; nothing interrupts any of them."""
+    starts, ends, steps = [], [], []
+    pieces: list[Piece] = []
+    added = [0]  # executions added up to the end of each block
+    at = plain_from = 0
+    for low, high in blocks:
+        n, distance = int(count[low]), int(period[low])
+        n_here = 1 if (low, high) in keep else n
+        shift = distance * np.arange(n_here, dtype=np.int64)[:, None]
+        starts += [start[at:low], (start[low:high] + shift).ravel()]
+        ends += [end[at:low], (end[low:high] + shift).ravel()]
+        steps += [step[at:low], np.tile(step[low:high], n_here)]
+        first = low + added[-1]
+        if (low, high) in keep:
+            if first > plain_from:
+                pieces.append(Piece(plain_from, first, 0, 0))
+            last_end = int(end[high - 1]) + distance * (n - 1)
+            plain_from = first + high - low
+            pieces.append(Piece(first, plain_from, int(start[low]), last_end, distance, n))
+        added.append(added[-1] + (n_here - 1) * (high - low))
+        at = high
+    new_start = np.concatenate([*starts, start[at:]])
+    new_end = np.concatenate([*ends, end[at:]])
+    new_step = np.concatenate([*steps, step[at:]])
+    if len(new_start) > plain_from:
+        pieces.append(Piece(plain_from, len(new_start), 0, 0))
+    pieces = [_measured(piece, new_start, new_end) for piece in pieces]
+    block_ends = np.asarray([high for _, high in blocks])
+    before = np.asarray(added)[np.searchsorted(block_ends, run_starts, side="right")]
+    breaks = np.union1d(run_starts + before, [piece.first_entry for piece in pieces])
+    return Timeline(new_start, new_end, new_step, breaks.astype(np.int64), tuple(pieces))
+
+
+def _measured(piece: Piece, start: np.ndarray, end: np.ndarray) -> Piece:
+    """Return a piece with its range, if it is a plain stretch."""
+    if piece.period_cycles:
+        return piece
+    first, stop = piece.first_entry, piece.stop_entry
+    return Piece(first, stop, int(start[first]), int(end[stop - 1]))
 
 
 def _write_out(

@@ -149,8 +149,8 @@ def checked_range(trace: Trace, start: int | None, end: int | None) -> tuple[int
     high = max(trace.end_cycle, low + 1) if end is None else end
     if high <= low:
         raise BadQuestion(
-            f"The range {low}:{high} is empty; give a start below its end, within"
-            f" {trace.start_cycle}:{trace.end_cycle} cycles."
+            f"the range {low}:{high} is empty; give a start below its end, within"
+            f" {trace.start_cycle}:{trace.end_cycle} cycles"
         )
     return low, high
 
@@ -168,7 +168,7 @@ def checked_ipus(trace: Trace, ipus: Sequence[int] | None) -> list[int]:
     for ipu_id in ipus:
         if ipu_id not in trace.ipus:
             known = f"0 to {trace.ipus[-1]}" if trace.ipus else "none: nothing ran"
-            raise BadQuestion(f"IPU {ipu_id} has no trace in this report; there is {known}.")
+            raise BadQuestion(f"IPU {ipu_id} has no trace in this report; there is {known}")
     return sorted(set(ipus))
 
 
@@ -215,9 +215,9 @@ def window(
     trace = trace_of(report)
     start, end = checked_range(trace, start, end)
     if not 1 <= width_px <= MAX_PIXELS:
-        raise BadQuestion(f"The width must be 1 to {MAX_PIXELS} pixels; {width_px} was given.")
+        raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:
-        raise BadQuestion(f"There is no view '{view}'; use {' or '.join(VIEWS)}.")
+        raise BadQuestion(f"there is no view '{view}'; use {' or '.join(VIEWS)}")
     shown = set(checked_ipus(trace, ipus))
     lanes: list[Lane] = []
     parts: list[Bars] = []
@@ -248,10 +248,10 @@ def lane_of(trace: Trace, ipu_id: int, track: int, level: int, view: str) -> Sli
         If there is no such lane.
     """
     if (ipu_id, track) not in trace.keys:
-        raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report.")
+        raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report")
     lanes = trace.group(ipu_id, track).lanes(view)
     if not 0 <= level < len(lanes):
         raise BadQuestion(
-            f"IPU {ipu_id}, track {track} has no level {level}; it has 0 to {len(lanes) - 1}."
+            f"IPU {ipu_id}, track {track} has no level {level}; it has 0 to {len(lanes) - 1}"
         )
     return lanes[level]

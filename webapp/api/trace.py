@@ -165,4 +165,4 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",") if part]
     except ValueError:
-        raise BadQuestion(f"'{text[:40]}' is not a list of IPUs; write 0,1,5.") from None
+        raise BadQuestion(f"'{text[:40]}' is not a list of IPUs; write 0,1,5") from None

@@ -208,3 +208,41 @@ def test_flame_lanes_hold_every_execution_once(
         )
     inside = [one[:2] for one in executions(entries) if one[1] > start and one[0] < start + 2000]
     assert sorted(leaves) == inside
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(STEPS) - 1),
+            st.integers(0, 2000),
+            st.integers(0, 700),
+            st.sampled_from([1, 1, 3, 5000]),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_loops_that_interrupt_each_other_are_written_out_in_order(
+    plan: list[tuple[int, int, int, int]],
+) -> None:
+    entries = sorted(
+        ((s, at, at + STEPS[s][2], period if count > 1 else 0, count)
+         for s, at, period, count in plan),
+        key=lambda entry: entry[1],
+    )  # fmt: skip
+    line = group_of(entries).timeline
+    found = []
+    for piece in line.pieces:
+        for k in range(piece.n_iterations):
+            part = slice(piece.first_entry, piece.stop_entry)
+            shift = k * piece.period_cycles
+            found += list(
+                zip(
+                    (line.start[part] + shift).tolist(),
+                    (line.end[part] + shift).tolist(),
+                    line.step[part].tolist(),
+                    strict=True,
+                )
+            )
+    assert sorted(found) == executions(entries)
+    assert line.n_executions == len(found)

@@ -1,0 +1,235 @@
+"""``tilescope trace``: the runs, where the cycles of a range go, and what costs most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+
+if TYPE_CHECKING:
+    from analyser.trace import Extent, RangeSummary
+    from reports import Report
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``trace``."""
+
+    @app.command()
+    def trace(
+        path: ReportPath,
+        as_json: AsJson = False,
+        cycles: Annotated[
+            str | None,
+            typer.Option(
+                "--range",
+                metavar="A:B",
+                help="First cycle and first cycle after the range; either may be left out.",
+            ),
+        ] = None,
+        ipus: Annotated[
+            str | None, typer.Option("--ipus", metavar="0,1", help="IPUs to look at; all if not.")
+        ] = None,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 10,
+    ) -> None:
+        """Show the runs, cycle proportions and top contributors of a range of the trace."""
+        import analyser
+        from analyser.trace import extent, range_summary
+
+        start, end = _range(cycles)
+        with analyser.open(path) as report:
+            found = extent(report)
+            summary = range_summary(report, start, end, _ipus(ipus), top=top)
+            if as_json:
+                print_json(_as_json(report, found, summary))
+            else:
+                _print(report, found, summary, units)
+
+
+def _range(text: str | None) -> tuple[int | None, int | None]:
+    """Return the range ``a:b``; an end that is left out is None."""
+    from analyser.errors import BadQuestion
+
+    if text is None:
+        return None, None
+    low, colon, high = (part.strip() for part in text.partition(":"))
+    try:
+        if not colon or max(len(low), len(high)) > 18:
+            raise ValueError
+        return (int(low) if low else None), (int(high) if high else None)
+    except ValueError:
+        raise BadQuestion(
+            f"the range {text[:60]!r} cannot be read; write two cycles such as 1000:2000"
+        ) from None
+
+
+def _ipus(text: str | None) -> list[int] | None:
+    """Return the IPUs of a list such as ``0,1``."""
+    from analyser.errors import BadQuestion
+
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise BadQuestion(f"{text[:60]!r} is not a list of IPUs; write 0 or 0,1")
+    return [int(part) for part in parts]
+
+
+def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, object]:
+    """Return runs, figures per IPU and contributors; numbers are raw."""
+    return report_json(report) | {
+        "start_cycle": summary.start_cycle,
+        "end_cycle": summary.end_cycle,
+        "cycles": summary.cycles,
+        "parallel_efficiency": summary.parallel_efficiency,
+        "tile_balance": summary.tile_balance,
+        "n_entries": found.n_entries,
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "name": run.name,
+                "start_cycle": run.start_cycle,
+                "end_cycle": run.end_cycle,
+            }
+            for run in found.runs
+        ],
+        "ipus": [
+            {
+                "ipu_id": ipu.ipu_id,
+                "cycles": ipu.cycles,
+                "cycles_by_kind": ipu.cycles_by_kind,
+                "parallel_efficiency": ipu.parallel_efficiency,
+                "tile_balance": ipu.tile_balance,
+                "stream_in_bytes": ipu.stream_in_bytes,
+                "stream_out_bytes": ipu.stream_out_bytes,
+                "exchange_bytes": ipu.exchange_bytes,
+                "global_in_bytes": ipu.global_in_bytes,
+                "global_out_bytes": ipu.global_out_bytes,
+                "n_executions": ipu.n_executions,
+            }
+            for ipu in summary.ipus
+        ],
+        "n_contributors": summary.n_contributors,
+        "contributors": [
+            {
+                "name": row.name,
+                "kind": row.kind,
+                "count": row.count,
+                "cycles": row.cycles,
+                "share": row.share,
+                "step_id": row.step_id,
+            }
+            for row in summary.contributors
+        ],
+    }
+
+
+def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
+    """Print the same for people."""
+    from analyser.quantities import format_cycles
+
+    print_line(f"Execution trace of {report.path}")
+    if not found.runs:
+        print_line("Nothing ran, or running was not recorded; run the model with profiling on.")
+        return
+    print_line(
+        f"{len(found.runs):,} runs, {found.n_entries:,} entries, cycles {found.start_cycle:,}"
+        f" to {found.end_cycle:,}"
+    )
+    print_line()
+    shown = found.runs[:20]
+    rows = [
+        (run.name, f"{run.start_cycle:,}", f"{run.end_cycle - run.start_cycle:,}") for run in shown
+    ]
+    if len(found.runs) > len(shown):
+        rows.append((f"{len(found.runs) - len(shown):,} more", "", ""))
+    print_table(
+        [Column("Run"), Column("Start", is_number=True), Column("Cycles", is_number=True)], rows
+    )
+    print_line()
+    print_line(
+        f"Range {summary.start_cycle:,} to {summary.end_cycle:,}: {format_cycles(summary.cycles)},"
+        f" parallel efficiency {_percent(summary.parallel_efficiency)},"
+        f" tile balance {_percent(summary.tile_balance)}"
+    )
+    print_line()
+    _print_ipus(summary, units)
+    print_line()
+    _print_contributors(summary)
+
+
+def _print_ipus(summary: RangeSummary, units: Units) -> None:
+    """Print proportions, balance and bytes of each IPU."""
+    from analyser.quantities import format_bytes
+    from analyser.trace import KINDS
+
+    labels = {kind.name: kind.label for kind in KINDS} | {"idle": "Idle"}
+    used = [name for name in labels if any(ipu.cycles_by_kind.get(name) for ipu in summary.ipus)]
+    columns = [Column(""), *(Column(f"IPU {ipu.ipu_id}", is_number=True) for ipu in summary.ipus)]
+    rows = [("Cycles", *(f"{ipu.cycles:,}" for ipu in summary.ipus))]
+    rows += [
+        (
+            labels[name],
+            *(
+                _percent(ipu.cycles_by_kind.get(name, 0) / ipu.cycles if ipu.cycles else None)
+                for ipu in summary.ipus
+            ),
+        )
+        for name in used
+    ]
+    rows.append(("Parallel efficiency", *(_percent(i.parallel_efficiency) for i in summary.ipus)))
+    rows.append(("Tile balance", *(_percent(ipu.tile_balance) for ipu in summary.ipus)))
+    for label, name in (
+        ("Exchanged", "exchange_bytes"),
+        ("StreamCopy in", "stream_in_bytes"),
+        ("StreamCopy out", "stream_out_bytes"),
+        ("GlobalExchange in", "global_in_bytes"),
+        ("GlobalExchange out", "global_out_bytes"),
+    ):
+        texts = [format_bytes(getattr(ipu, name), units.style) for ipu in summary.ipus]
+        rows.append((label, *texts))
+    print_table(columns, rows)
+
+
+def _print_contributors(summary: RangeSummary) -> None:
+    """Print the names that cost most, and how many are left out."""
+    from analyser.trace import KINDS
+
+    labels = {kind.name: kind.label for kind in KINDS}
+    rows = [
+        (
+            row.name,
+            labels[row.kind],
+            f"{row.count:,}",
+            f"{row.cycles:,}",
+            _percent(row.share),
+        )
+        for row in summary.contributors
+    ]
+    rest = summary.n_contributors - len(rows)
+    if rest:
+        rows.append((f"{rest:,} more", "", "", "", ""))
+    print_table(
+        [
+            Column("Top contributors"),
+            Column("Kind"),
+            Column("Count", is_number=True),
+            Column("Cycles", is_number=True),
+            Column("Share", is_number=True),
+        ],
+        rows,
+    )
+
+
+def _percent(ratio: float | None) -> str:
+    """Return a ratio as a percentage, or a dash."""
+    from analyser.quantities import MISSING, format_percent
+
+    if ratio is None:
+        return MISSING
+    return "< 0.01 %" if 0 < ratio < 1e-4 else format_percent(100 * ratio)
