@@ -19,6 +19,7 @@ __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 
 #: No statement runs longer.
 STATEMENT_SECONDS = 10.0
+_CHECK_SECONDS = 300.0
 _STEPS_BETWEEN_LOOKS = 2_000
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: 8_000_000,
@@ -92,25 +93,32 @@ class GuardedConnection:
         return self.rows_and_tables(text, parameters)[0]
 
     def rows_and_tables(
-        self, text: str, parameters: Mapping[str, Any] | Sequence[Any] = ()
+        self,
+        text: str,
+        parameters: Mapping[str, Any] | Sequence[Any] = (),
+        *,
+        seconds: float | None = None,
     ) -> tuple[list[tuple[Any, ...]], frozenset[str]]:
         """Run one statement; return all its rows and the names of the tables it read."""
         with self.lock, self._plain_errors():
             self._touched.clear()
-            self._deadline = time.monotonic() + STATEMENT_SECONDS
+            self._deadline = time.monotonic() + (seconds or STATEMENT_SECONDS)
             rows = self._connection.execute(text, parameters).fetchall()
             return rows, frozenset(self._touched)
 
     def integrity_problem(self, table_name: str | None = None) -> str | None:
         """Return what SQLite finds wrong with a table and its indexes, or with all, or None."""
         part = "1" if table_name is None else f"'{table_name}'"
+        text = f"PRAGMA integrity_check({part})"
         with self.lock:
             self._connection.authorizer = None
             try:
-                ((verdict, *_), *_) = self.rows(f"PRAGMA integrity_check({part})")
+                ((verdict, *_), *_), _ = self.rows_and_tables(text, seconds=_CHECK_SECONDS)
+            except DamagedReport as error:
+                verdict = str(error)
             finally:
                 self._connection.authorizer = self._authorize
-        return None if verdict == "ok" else str(verdict)
+        return None if verdict == "ok" else " ".join(str(verdict).split())
 
     def close(self) -> None:
         """Close the file; more than once does no harm."""
@@ -168,7 +176,7 @@ class GuardedConnection:
             yield
         except apsw.InterruptError as error:
             raise QueryTooLong(
-                f"A question to {self._shown} took more than {STATEMENT_SECONDS:.0f} s"
+                f"A question to {self._shown} took too long"
                 " and was stopped. Ask for a smaller part."
             ) from error
         except apsw.ConnectionClosedError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise, repeat
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,6 @@ __all__ = ["MAX_TEXT_BYTES", "RowBuffer"]
 
 #: No text is longer, so that readers can refuse longer ones unseen.
 MAX_TEXT_BYTES = 1_000_000
-
-_CASTS: dict[type, Callable[[Any], Any]] = {
-    Boolean: int,
-    Float: float,
-    Integer: int,
-    LargeBinary: bytes,
-    Text: str,
-}
 
 
 class RowBuffer:
@@ -104,21 +97,58 @@ class RowBuffer:
 
 def _cast_of(column: Column[Any]) -> Callable[[Any], Any]:
     """Return what turns a value into the one SQLite stores, so that digests agree with it."""
-    kind = next(cast for type_, cast in _CASTS.items() if isinstance(column.type, type_))
+    convert = next(cast for type_, cast in _CASTS.items() if isinstance(column.type, type_))
+    is_text, place = convert is _text, f"{column.table.name}.{column.name}"
 
     def cast(value: Any) -> Any:
+        if value is None and column.nullable:
+            return None
         if value is None:
-            if column.nullable:
-                return None
             raise ValueError(f"rows of {column.table.name} need {column.name!r}")
-        if isinstance(value, str) is not (kind is str):
-            raise ValueError(f"{column.table.name}.{column.name} cannot hold {value!r}")
-        if kind is str and len(value) > MAX_TEXT_BYTES // 4 and _is_too_long(value):
-            raise ValueError(f"{column.table.name}.{column.name} is longer than {MAX_TEXT_BYTES}")
-        return kind(value)
+        if isinstance(value, str) is not is_text:
+            raise ValueError(f"{place} cannot hold {value!r}")
+        try:
+            return convert(value)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(f"{place} cannot hold {str(value)[:80]!r}: {error}") from error
 
     return cast
 
 
-def _is_too_long(text: str) -> bool:
-    return len(text.encode()) > MAX_TEXT_BYTES
+def _integer(value: Any) -> int:
+    whole = int(value)
+    if whole != value:
+        raise ValueError("it is no integer")
+    if not -(2**63) <= whole < 2**63:
+        raise OverflowError("it has more than 64 bits")
+    return whole
+
+
+def _boolean(value: Any) -> int:
+    return int(bool(value))
+
+
+def _real(value: Any) -> float:
+    number = float(value)
+    if isnan(number):
+        raise ValueError("SQLite knows no NaN")
+    return number
+
+
+def _text(value: str) -> str:
+    if value.isascii() and len(value) <= MAX_TEXT_BYTES:
+        return str(value)
+    # Names of files may hold what is no character; a report is for people.
+    encoded = value.encode(errors="replace")
+    if len(encoded) > MAX_TEXT_BYTES:
+        raise ValueError(f"it is longer than {MAX_TEXT_BYTES:,} bytes")
+    return encoded.decode()
+
+
+_CASTS: dict[type, Callable[[Any], Any]] = {
+    Boolean: _boolean,
+    Float: _real,
+    Integer: _integer,
+    LargeBinary: bytes,
+    Text: _text,
+}

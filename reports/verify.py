@@ -73,6 +73,9 @@ class TableVerifier:
         """
         table = metadata.tables[name]
         with self._connection.lock:
+            verdict = self._verdicts.get(name)
+            if verdict is not None:
+                raise DamagedReport(verdict)
             try:
                 rows = self._read(table)
                 # Rows were read from first to last; this is for looking one up by its key. Packed
@@ -90,7 +93,7 @@ class TableVerifier:
         name, key = table.name, primary_key(table)
         columns = [table.c[column] for column in digested_columns(table)]
         listed = ", ".join(f'"{column.name}"' for column in columns)
-        if name in _SEALED:
+        if name in self._verdicts and self._verdicts[name] is None:
             return self._connection.rows(f'SELECT {listed} FROM "{name}" NOT INDEXED ORDER BY 1')
         rows: list[tuple[Any, ...]] = []
         last = None

@@ -183,12 +183,19 @@ class ReportWriter:
     def commit(self, milestone: str) -> None:
         """Make all that was given so far last, under the name of how far the run has come.
 
+        Parameters
+        ----------
+        milestone : str
+            Such as ``compiled`` or ``run``; ``created`` and ``finished`` are the writer's own.
+
         Raises
         ------
         ReportNotWritable
             The disk refused; the file still holds what earlier commits wrote.
         """
         self._check_owner()
+        if milestone in ("created", "finished"):
+            raise ValueError(f"the milestone {milestone!r} is the writer's own")
         self._guard(lambda: self._commit(milestone))
 
     def finish(self) -> Path:

@@ -25,10 +25,9 @@ def check_report(path: Path | str) -> list[Problem]:
         As for `open_report`.
     """
     try:
-        report = open_report(path)
+        with open_report(path) as report:
+            problems = structure_problems(report)
+            # Without sound rows and arrays there is nothing that could be compared.
+            return problems or content_problems(report)
     except ReportError as error:
         return [Problem(error.code, str(path), str(error))]
-    with report:
-        problems = structure_problems(report)
-        # Without sound rows and arrays there is nothing that could be compared.
-        return problems or content_problems(report)

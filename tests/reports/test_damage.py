@@ -9,7 +9,7 @@ import pytest
 import zstandard
 from sqlalchemy import select
 
-from reports import DamagedReport, ReportError, chunks, open_report
+from reports import DamagedReport, ReportError, check_report, chunks, open_report
 from reports.schema import ARRAYS, array_chunk, metadata, step, variable, vertex_type
 
 ROOT = Path(__file__).parents[2]
@@ -187,3 +187,17 @@ def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, t
         assert len(array) == 9_999 * 65_536 + 65_536
         with pytest.raises(DamagedReport, match="too large"):
             array.read()
+
+
+def test_checking_a_damaged_report_tells_and_never_raises(small_report, small_bytes):
+    generator = random.Random(5)
+    n_found = 0
+    for _ in range(60):
+        damaged = bytearray(small_bytes)
+        page = 4_096 * generator.randrange(1, len(damaged) // 4_096)
+        damaged[page : page + 12] = generator.randbytes(12)
+        small_report.write_bytes(damaged)
+        problems = check_report(small_report)
+        n_found += bool(problems)
+        assert all("\n" not in problem.sentence for problem in problems)
+    assert n_found == 60

@@ -62,6 +62,41 @@ def test_a_row_that_does_not_fit_its_table_is_refused(tmp_path, row):
         writer.add(provenance, [row])
 
 
+@pytest.mark.parametrize("value", [1.5, 2**63, float("nan"), "7", b"8"])
+def test_a_number_that_would_change_is_refused(tmp_path, value):
+    columns = {"program_id": [value], "kind": "Sync", "name": "a", "is_data_dependent": 0}
+    with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="program_id"):
+        writer.add_columns(step, columns)
+
+
+def test_a_text_that_is_too_long_is_refused(tmp_path):
+    with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="longer"):
+        writer.add(provenance, [{"key": "a", "value": "é" * 600_000}])
+
+
+def test_what_is_no_character_is_replaced(tmp_path):
+    with ReportWriter.create(tmp_path) as writer:
+        writer.add(provenance, [{"key": "model_name", "value": "mod\udce9l.onnx"}])
+        writer.finish()
+    with open_report(tmp_path) as report:
+        assert report.table(provenance)["value"] == ["mod?l.onnx"]
+
+
+def test_two_rows_with_one_name_are_refused_and_leave_what_was_committed(tmp_path):
+    with ReportWriter.create(tmp_path) as writer:
+        writer.commit("compiled")
+        writer.add(provenance, [{"key": "a", "value": ""}, {"key": "a", "value": ""}])
+        with pytest.raises(ValueError, match="unique"):
+            writer.commit("run")
+    with open_report(tmp_path) as report:
+        assert report.milestones == ["created", "compiled"]
+
+
+def test_the_first_and_last_milestone_are_the_writers_own(tmp_path):
+    with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="own"):
+        writer.commit("finished")
+
+
 def test_rows_must_ascend(tmp_path):
     with ReportWriter.create(tmp_path) as writer:
         writer.add(provenance, [{"provenance_id": i, "key": str(i), "value": ""} for i in (3, 1)])
