@@ -186,7 +186,7 @@ class ReportWriter:
         Parameters
         ----------
         milestone : str
-            Such as ``compiled`` or ``run``; ``created`` and ``finished`` are the writer's own.
+            Such as ``compiled`` or ``run``; ``finished`` is left to `finish`.
 
         Raises
         ------
@@ -194,8 +194,8 @@ class ReportWriter:
             The disk refused; the file still holds what earlier commits wrote.
         """
         self._check_owner()
-        if milestone in ("created", "finished"):
-            raise ValueError(f"the milestone {milestone!r} is the writer's own")
+        if milestone == "finished":
+            raise ValueError("only finish() can reach the milestone 'finished'")
         self._guard(lambda: self._commit(milestone))
 
     def finish(self) -> Path:
