@@ -46,7 +46,7 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
+        assets_ignore=r"^theme\.js$",
         index_string=index_page(),
         serve_locally=True,
     )

@@ -59,7 +59,10 @@ def text_box(
 
 
 def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs:
-    """Return tabs; entries are value, label and content, all of which stay in the page."""
+    """Return tabs; entries are value, label and content.
+
+    What is not shown is not mounted, which spares the start some grids; Dash keeps its state.
+    """
     return dmc.Tabs(
         [
             dmc.TabsList([dmc.TabsTab(label, value=value) for value, label, _ in entries]),
@@ -70,7 +73,7 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
         ],
         id=component_id,
         value=entries[0][0],
-        keepMounted=True,
+        keepMounted=False,
         variant="default",
     )
 

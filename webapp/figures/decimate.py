@@ -13,6 +13,8 @@ __all__ = ["Kept", "keep_extremes", "visible_points"]
 WINDOW_BUCKETS = 800
 #: Buckets of everything else, for the overview strip.
 OUTSIDE_BUCKETS = 200
+#: With more points than this, a step is narrower than two pixels.
+STEPPED_POINTS = 500
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Kept:
     def is_decimated(self) -> bool:
         """Whether the window holds more values than are drawn."""
         return self.n_shown < self.n_window
+
+    @property
+    def line_shape(self) -> str:
+        """Steps while they can be told apart; their corners cost time to draw."""
+        return "hvh" if self.n_shown <= STEPPED_POINTS else "linear"
 
     def note(self, noun: str) -> str:
         """Return the sentence that says so, empty when every value is drawn."""

@@ -83,7 +83,7 @@ def draw_steps(
         line={
             "width": 1.2,
             "color": faded(SOURCE_COLOUR, 0.35 if text.strip() else 1),
-            "shape": "hvh",
+            "shape": kept.line_shape,
         },
         customdata=_labels(curve, positions),
         hovertemplate="%{customdata}",
@@ -121,7 +121,7 @@ def compare_steps(
             name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
             fill="tozeroy",
             fillcolor=faded(colour, 0.1),
-            line={"width": 1.3, "color": colour, "shape": "hvh"},
+            line={"width": 1.3, "color": colour, "shape": kept[-1].line_shape},
             customdata=_labels(curve, positions),
             hovertemplate="%{customdata}",
         )

@@ -75,10 +75,9 @@ def draw_tiles(
             y=values[kept.positions],
             name=label,
             stackgroup="memory",
-            line={"width": 0 if many else 1, "color": colour, "shape": "hvh"},
+            line={"width": 0 if many else 1, "color": colour, "shape": kept.line_shape},
             fillcolor=faded(colour, 0.85 if many else 0.35),
-            customdata=_sizes(values[kept.positions]),
-            hovertemplate="%{customdata}",
+            hovertemplate="%{y:,d} B",
         )
     return TileChart(
         _finish(figure, [memory], int(height.max(initial=0)), window, selected, show_capacity),
@@ -98,21 +97,20 @@ def compare_tiles(
     figure = go.Figure()
     heights = [stacked_bytes(memory) for memory in (source, target)]
     kept = []
-    for memory, height, name, colour, dash in (
-        (source, heights[0], "Source", SOURCE_COLOUR, "solid"),
-        (target, heights[1], "Target", TARGET_COLOUR, "solid"),
+    for memory, height, name, colour in (
+        (source, heights[0], "Source", SOURCE_COLOUR),
+        (target, heights[1], "Target", TARGET_COLOUR),
     ):
         kept.append(visible_points(height, window))
         positions = kept[-1].positions
         figure.add_scatter(
             x=memory.tile_id[positions],
             y=height[positions],
-            name=f"{name}: {'stack' if memory.breakdown != 'none' else 'total'}",
+            name=name,
             fill="tozeroy",
             fillcolor=faded(colour, 0.12),
-            line={"width": 1.3, "color": colour, "shape": "hvh", "dash": dash},
-            customdata=_sizes(height[positions]),
-            hovertemplate="%{customdata}",
+            line={"width": 1.3, "color": colour, "shape": kept[-1].line_shape},
+            hovertemplate="%{y:,d} B",
         )
     highest = max(int(height.max(initial=0)) for height in heights)
     finished = _finish(figure, [source, target], highest, window, selected, show_capacity)
@@ -143,11 +141,3 @@ def _finish(
         capacity_label=f"{format_bytes(capacity)} a tile",
         revision=f"{n_tiles}",
     )
-
-
-def _sizes(values: NDArray[np.int64]) -> list[str]:
-    """Return the sizes as people read them, with the exact bytes where they differ."""
-    return [
-        format_bytes(value) + (f" ({value:,} B)" if value >= 1024 else "")
-        for value in values.tolist()
-    ]

@@ -58,7 +58,7 @@ _COMPARE_COLUMNS = (
     text_column("name", "Variable", flex=3),
     bytes_column("source", "Source"),
     bytes_column("target", "Target"),
-    text_column("diff", "Diff"),
+    text_column("diff", "Diff", flex=2),
 )
 _ALWAYS_COLUMNS = (
     text_column("name", "Variable, code or state", flex=3),

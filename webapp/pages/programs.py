@@ -134,7 +134,9 @@ def _facts(details: ProgramDetails) -> html.Div:
         ("Inside", " › ".join(each.label for each in details.path) or "nothing: it is a root"),
     ]
     if program.n_children:
-        rows.append(("Contains", f"{program.n_children:,} programs"))
+        rows.append(
+            ("Contains", f"{program.n_children:,} program{'s' * (program.n_children != 1)}")
+        )
     if program.repeat_count > 1:
         rows.append(("Repeated", f"{program.repeat_count:,} times"))
     if program.n_tiles:
