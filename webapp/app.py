@@ -11,8 +11,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from analyser.errors import AnalyserError
+from reports.errors import ReportError
 from webapp.api import modules as api_modules
-from webapp.errors import Failure, describe_failure
+from webapp.errors import Failure, WebError, describe_failure
 from webapp.library import Library
 from webapp.pages import modules as page_modules
 from webapp.security import Gate, content_security_policy
@@ -90,7 +92,9 @@ def _create_api(library: Library) -> FastAPI:
         message = f"The parameter {place!r} is wrong: {first['msg']}."
         return JSONResponse(Failure(False, "bad_request", message, "").as_dict(), status_code=422)
 
-    @api.exception_handler(Exception)
+    @api.exception_handler(WebError)
+    @api.exception_handler(ReportError)
+    @api.exception_handler(AnalyserError)
     async def explain(_request: Request, error: Exception) -> JSONResponse:
         status, failure = describe_failure(error)
         return JSONResponse(failure.as_dict(), status_code=status)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import logging
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -16,9 +17,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webapp.errors import Failure
+from webapp.errors import Failure, describe_failure
 
 __all__ = ["Gate", "content_security_policy", "host_name"]
+
+_log = logging.getLogger(__name__)
 
 #: Questions of a page are a few kilobytes; nothing is uploaded.
 MAX_BODY_BYTES = 1 << 20
@@ -90,16 +93,26 @@ class Gate:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        sender = self._with_headers(send)
+        exchange = _Exchange(receive, self._with_headers(send))
         refusal = self._refuse(scope, headers)
         if refusal is not None:
-            await refusal(scope, receive, sender)
+            await refusal(scope, receive, exchange.sender)
             return
-        limited = _limited(receive)
         try:
-            await self.app(scope, limited, sender)
-        except _BodyTooLarge:
-            await _too_large()(scope, receive, sender)
+            await self.app(scope, exchange.receive, exchange.send)
+        except Exception as error:
+            if not exchange.is_too_large:
+                _log.exception("a request could not be answered")
+            if exchange.has_started:
+                return
+            status, failure = describe_failure(error)
+            answer = JSONResponse(failure.as_dict(), status_code=status)
+            await (_too_large() if exchange.is_too_large else answer)(
+                scope, receive, exchange.sender
+            )
+            return
+        if exchange.is_too_large and not exchange.has_started:
+            await _too_large()(scope, receive, exchange.sender)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the answer to a request that may not pass, None when it may."""
@@ -166,23 +179,35 @@ class Gate:
         return sender
 
 
-class _BodyTooLarge(Exception):
-    """More arrived than a question may hold."""
+class _Exchange:
+    """One request and its answer: counts what arrives, knows whether an answer began.
 
+    A body larger than allowed, whatever length it declared, ends as if the browser had gone, and
+    what the app answers to that is not sent.
+    """
 
-def _limited(receive: Receive) -> Receive:
-    """Return a receiver that stops at the largest body, whatever length was declared."""
-    taken_bytes = 0
+    def __init__(self, receiver: Receive, sender: Send) -> None:
+        self.sender = sender
+        self.has_started = False
+        self.is_too_large = False
+        self._receiver = receiver
+        self._taken_bytes = 0
 
-    async def limited() -> Message:
-        nonlocal taken_bytes
-        message = await receive()
-        taken_bytes += len(message.get("body", b""))
-        if taken_bytes > MAX_BODY_BYTES:
-            raise _BodyTooLarge
+    async def receive(self) -> Message:
+        """Return the next part of the request."""
+        message = await self._receiver()
+        self._taken_bytes += len(message.get("body", b""))
+        if self._taken_bytes > MAX_BODY_BYTES:
+            self.is_too_large = True
+            return {"type": "http.disconnect"}
         return message
 
-    return limited
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, unless the request was too large."""
+        if self.is_too_large and not self.has_started:
+            return
+        self.has_started = True
+        await self.sender(message)
 
 
 def _is_own_origin(scope: Scope, headers: Headers) -> bool:

@@ -6,6 +6,7 @@ and the page's store ``view-<name>``, and only that store asks the server.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,7 +98,7 @@ def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
         low, high = (float(part) for part in text.split(":"))
     except ValueError:
         low, high = 0.0, 0.0
-    if not low < high:
+    if not (low < high and math.isfinite(high - low)):
         raise BadView(
             f"The range {text[:40]!r} in the address is not of the form 10:20; reset the zoom."
         )

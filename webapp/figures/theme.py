@@ -37,6 +37,8 @@ _SERIES_COLOURS = {
     "Overflowed": "#d0433b",
     "Gaps": "#a7aeb8",
 }
+#: Distances of ticks that people find round, in KiB and above.
+_ROUND = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 400, 500, 512, 1024)
 _CYCLE = (
     "#2f74e0", "#3a9d8f", "#8a63c9", "#c9872b", "#d0605e", "#5d9f47", "#4fb0d8", "#b25a9c",
     "#7f8c3a", "#a0703c", "#5f7fb5", "#cc6fa0", "#6f9384", "#b0a03a", "#84789e", "#55a88a",
@@ -61,29 +63,7 @@ def byte_ticks(highest_bytes: int, n_ticks: int = 5) -> tuple[list[int], list[st
         return [0], ["0"]
     rough = highest_bytes / n_ticks
     unit = 1024 ** int(math.log(max(rough, 1), 1024))
-    steps = (
-        1,
-        2,
-        4,
-        5,
-        8,
-        10,
-        16,
-        20,
-        25,
-        32,
-        50,
-        64,
-        100,
-        128,
-        200,
-        250,
-        256,
-        400,
-        500,
-        512,
-        1024,
-    )
+    steps = _ROUND if unit > 1 else tuple(1 << power for power in range(11))
     size = next((step for step in steps if step * unit >= rough), 1024) * unit
     positions = list(range(0, int(highest_bytes) + size, size))
     labels = ["0", *(format_bytes(position).replace(".0 ", " ") for position in positions[1:])]

@@ -1,0 +1,96 @@
+"""The data of the charts, not their pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analyser.liveness import curve
+from analyser.memory import tile_memory
+from reports import open_report
+from webapp.figures.liveness import compare_steps, draw_steps, matching_steps
+from webapp.figures.memory import compare_tiles, draw_tiles, stacked_bytes
+from webapp.figures.theme import byte_ticks
+
+
+@pytest.mark.parametrize("breakdown", ["none", "region", "category", "liveness"])
+def test_series_of_tiles_sum_to_the_stack(reports_dir: Path, breakdown: str) -> None:
+    with open_report(reports_dir / "base") as report:
+        memory = tile_memory(report, breakdown, include_gaps=True)  # type: ignore[arg-type]
+    drawn = draw_tiles(memory).figure
+    heights = np.sum([np.asarray(trace.y) for trace in drawn.data], axis=0)
+    assert heights.tolist() == stacked_bytes(memory).tolist()
+
+
+def test_the_capacity_is_a_dashed_line_when_it_is_near_or_asked_for(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        memory = tile_memory(report, "none")
+    asked = draw_tiles(memory, show_capacity=True).figure
+    dashed = [shape for shape in asked.layout.shapes if shape.line.dash == "dash"]
+    assert [shape.y0 for shape in dashed] == [memory.capacity_bytes]
+    assert asked.layout.yaxis.range[1] >= memory.capacity_bytes
+
+
+def test_selected_tiles_are_marked(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        memory = tile_memory(report, "none")
+    marks = draw_tiles(memory, selected=[3, 9]).figure.layout.shapes
+    assert [mark.x0 for mark in marks if mark.line.dash == "dot"] == [3, 9]
+
+
+def test_reports_of_different_size_share_an_axis(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as one, open_report(reports_dir / "pair") as other:
+        sides = tile_memory(one, "none"), tile_memory(other, "none")
+    figure = compare_tiles(*sides).figure
+    assert [trace.name for trace in figure.data] == ["Source", "Target"]
+    assert [len(trace.x) for trace in figure.data] == [64, 32]
+    assert figure.layout.xaxis.range[1] == 63.5
+
+
+def test_always_live_memory_lies_below(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        live = curve(report)
+    plain, stacked = (
+        draw_steps(live, include_always_live=always).figure for always in (False, True)
+    )
+    below = np.asarray(stacked.data[-1].y) - np.asarray(plain.data[-1].y)
+    assert set(below.tolist()) == {live.always_live_bytes}
+
+
+def test_a_filter_marks_the_matching_steps_only(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        live = curve(report)
+    found = matching_steps(live, "doEXCHANGE")
+    assert len(found) == sum(kind == "DoExchange" for kind in live.kind) > 0
+    marks = draw_steps(live, text="doexchange").figure.data[-1]
+    assert np.asarray(marks.x).tolist() == found.tolist()
+    assert matching_steps(live, " ").tolist() == list(range(len(live)))
+
+
+def test_two_curves_have_two_outlines(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as one, open_report(reports_dir / "new") as other:
+        sides = curve(one), curve(other)
+    figure = compare_steps(*sides).figure
+    assert [len(trace.x) for trace in figure.data] == [120, 140]
+
+
+def test_names_cannot_become_markup(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        live = curve(report)
+    hostile = type(live)(
+        **{**live.__dict__, "name": ("<a href='x'>&</a>",) * len(live)},
+    )
+    texts = draw_steps(hostile).figure.data[0].customdata
+    assert all("<a" not in text for text in texts)
+
+
+@pytest.mark.parametrize("highest", [1, 900, 1024, 5000, 638_976, 940_572_672, 10**12])
+def test_ticks_of_bytes_are_round_and_reach_the_top(highest: int) -> None:
+    positions, labels = byte_ticks(highest)
+    assert positions[0] == 0
+    assert positions[-1] >= highest
+    assert 2 <= len(positions) <= 9
+    assert len(labels) == len(positions)
+    assert len(set(labels)) == len(labels)

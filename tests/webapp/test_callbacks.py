@@ -1,0 +1,191 @@
+"""What the pages are told: each callback asked as a browser asks it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from webapp.library import Library
+from webapp.pages import liveness, memory, programs, summary
+
+_MODULES = {"summary": summary, "memory": memory, "liveness": liveness, "programs": programs}
+
+
+class Browser:
+    """Asks the server's callbacks of a page for a view, as Dash's renderer does."""
+
+    def __init__(self, client: TestClient) -> None:
+        self._client = client
+        self._callbacks = client.get("/_dash-dependencies").json()
+
+    def ask(self, page: str, **view: str) -> dict[str, Any]:
+        """Return the new properties by ``component.property``, for all callbacks of the page."""
+        state = {"report": "", "with": ""}
+        state |= {each.name: each.default for each in _MODULES[page].VIEW}
+        answer: dict[str, Any] = {}
+        for callback in self._callbacks:
+            inputs = [each["id"] for each in callback["inputs"]]
+            if inputs != [f"view-{page}"] or callback["clientside_function"]:
+                continue
+            answer |= self._one(callback, state | view)
+        return answer
+
+    def _one(self, callback: dict[str, Any], view: dict[str, str]) -> dict[str, Any]:
+        outputs = callback["output"].strip(".").split("...")
+        names = [
+            dict(zip(("id", "property"), name.rsplit(".", 1), strict=True)) for name in outputs
+        ]
+        entry = callback["inputs"][0]
+        body = {
+            "output": callback["output"],
+            "outputs": names,
+            "inputs": [{"id": entry["id"], "property": entry["property"], "value": view}],
+            "changedPropIds": [f"{entry['id']}.{entry['property']}"],
+            "state": [],
+        }
+        response = self._client.post("/_dash-update-component", json=body)
+        assert response.status_code == 200, response.text
+        found = response.json()["response"]
+        return {
+            f"{key}.{name}": value for key, props in found.items() for name, value in props.items()
+        }
+
+
+@pytest.fixture(scope="module")
+def browser(client: TestClient) -> Browser:
+    return Browser(client)
+
+
+def _errors(answer: dict[str, Any]) -> list[str]:
+    return [
+        json.dumps(value)
+        for name, value in answer.items()
+        if name.endswith("-error.children") and value
+    ]
+
+
+@pytest.mark.parametrize("page", sorted(_MODULES))
+@pytest.mark.parametrize("report", ["base", "new", "pair"])
+def test_every_page_answers(browser: Browser, ids: dict[str, str], page: str, report: str) -> None:
+    answer = browser.ask(page, report=ids[report])
+    assert answer
+    assert not _errors(answer)
+
+
+@pytest.mark.parametrize("page", sorted(_MODULES))
+def test_every_page_says_in_a_sentence_what_is_wrong_with_an_id(
+    browser: Browser, page: str
+) -> None:
+    errors = _errors(browser.ask(page, report="../../etc/passwd"))
+    if page == "programs":
+        assert not errors
+        errors = _errors(browser.ask(page, report="../../etc/passwd", node="1"))
+    assert errors
+    assert all("not in this library" in error and "unknown_report" in error for error in errors)
+
+
+@pytest.mark.parametrize("page", sorted(_MODULES))
+def test_a_killed_run_gives_pages_without_a_traceback(
+    browser: Browser, ids: dict[str, str], page: str, library: Library
+) -> None:
+    answer = browser.ask(page, report=ids["killed"])
+    library.close()
+    text = json.dumps(answer)
+    assert "Traceback" not in text
+    assert "went wrong inside" not in text
+    if page == "summary":
+        assert "did not finish" in text or "ends before" in text
+
+
+@pytest.mark.parametrize(
+    ("page", "view", "words"),
+    [
+        ("memory", {"breakdown": "colour"}, "breakdown"),
+        ("memory", {"tiles": "5,x"}, "not a tile"),
+        ("memory", {"tiles": "64"}, "from 0 to 63"),
+        ("memory", {"x": "9:3"}, "10:20"),
+        ("liveness", {"tile": "640"}, "640"),
+        ("liveness", {"source": "moon"}, "moon"),
+        ("liveness", {"step": "-4"}, "not a number"),
+        ("liveness", {"step": "99999"}, "99999"),
+        ("programs", {"node": "abc"}, "not a number"),
+        ("programs", {"node": "999999"}, "999999"),
+    ],
+)
+def test_a_bad_address_is_answered_in_one_sentence(
+    browser: Browser, ids: dict[str, str], page: str, view: dict[str, str], words: str
+) -> None:
+    errors = _errors(browser.ask(page, report=ids["base"], **view))
+    assert errors
+    assert any(words in error for error in errors)
+
+
+def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str]) -> None:
+    one = browser.ask("liveness", report=ids["base"], step="10")
+    other = browser.ask("liveness", report=ids["base"], step="90")
+    names = [{row["name"] for row in answer["liveness-step.rowData"]} for answer in (one, other)]
+    assert names[0] != names[1]
+    assert "Step 10:" in one["liveness-step-note.children"]
+    row = one["liveness-step.rowData"][0]
+    assert row["start"] <= 10 < row["end"]
+
+
+def test_no_step_means_the_peak(browser: Browser, ids: dict[str, str]) -> None:
+    answer = browser.ask("liveness", report=ids["base"])
+    assert answer["liveness-step-note.children"].startswith("Peak, step")
+
+
+def test_the_source_menu_names_every_ipu(browser: Browser, ids: dict[str, str]) -> None:
+    values = [
+        [
+            choice["value"]
+            for choice in browser.ask("liveness", report=ids[name])["liveness-source.data"]
+        ]
+        for name in ("base", "pair")
+    ]
+    assert values == [["all"], ["all", "ipu:0", "ipu:1"]]
+
+
+def test_variables_of_a_selected_tile_have_addresses(browser: Browser, ids: dict[str, str]) -> None:
+    answer = browser.ask("memory", report=ids["base"], tiles="3", tab="variables")
+    rows = answer["memory-variables.rowData"]
+    assert rows
+    assert [row["offset"] for row in rows] == sorted(row["offset"] for row in rows)
+    some = rows[0]["name"]
+    filtered = browser.ask("memory", report=ids["base"], tiles="3", tab="variables", name=some)
+    assert {row["name"] for row in filtered["memory-variables.rowData"]} >= {some}
+    assert len(filtered["memory-variables.rowData"]) <= len(rows)
+
+
+def test_two_reports_have_source_target_and_diff(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["base"], "with": ids["new"]}
+    for page, key in (("summary", "summary-body.children"), ("memory", "memory-details.children")):
+        text = json.dumps(browser.ask(page, **view)[key])
+        assert all(f'"{word}"' in text for word in ("Source", "Target", "Diff"))
+    figure = browser.ask("memory", **view)["memory-figure.figure"]
+    assert [trace["name"] for trace in figure["data"]] == ["Source", "Target"]
+    rows = browser.ask("liveness", **view)["liveness-step.rowData"]
+    assert any(row["source"] is None for row in rows)
+
+
+def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["base"], "with": ids["base"]}
+    assert "identical data" in json.dumps(browser.ask("summary", **view))
+    details = json.dumps(browser.ask("memory", **view)["memory-details.children"])
+    assert "is-changed" not in details
+    rows = browser.ask("memory", **view, tab="tiles")["memory-ranking.rowData"]
+    assert {row["diff"] for row in rows} == {"0"}
+
+
+def test_options_are_filtered_by_name_value_and_origin(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    everything = json.dumps(browser.ask("summary", report=ids["base"])["summary-options.children"])
+    nothing = json.dumps(
+        browser.ask("summary", report=ids["base"], options="zzz")["summary-options.children"]
+    )
+    assert len(nothing) <= len(everything)
+    assert "No option matches" in nothing or "holds no options" in nothing
