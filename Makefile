@@ -73,11 +73,11 @@ demo: $(READY)  ## Fetch a real model, run it, print its summary, serve its repo
 test-bounds: $(READY)  ## Engine tests with every array access checked, in a compile cache of their own
 	@echo "==> engine tests with bounds checks (slow: everything is compiled anew the first time)"
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/numba-bounds \
-	  $(BIN)/python -m pytest tests/engine tests/oracle $(ARGS)
+	  $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
 test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine tests/oracle $(ARGS)
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
 bench: $(READY)  ## Run the benches and print their ratios; never fails on time
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
