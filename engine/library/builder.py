@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.codelets.codelet import Codelet
-from engine.graph import ComputeSet, DebugContext, Graph, Regions
+from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions
 from engine.planner.plan import Plan
 from engine.program import Execute, Sequence
 
@@ -32,7 +32,7 @@ class Builder:
 
     graph: Graph
     sequence: Sequence
-    debug: DebugContext
+    debug: DebugContext = ROOT
     plans: list[Plan] = field(default_factory=list)
 
     def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:

@@ -47,11 +47,11 @@ def _apply(
     walk = joint_walk(operands, out)
     if walk is None:
         return False
-    codelet = plain if walk.is_plain else in_rows
-    tiles, regions = walk.vectors() if walk.is_plain else walk.rows()
-    names = [field.name for field in codelet.fields]
     compute_set = builder.compute_set(name)
-    builder.vertices(compute_set, codelet, tiles, dict(zip(names, regions, strict=True)))
+    for is_in_rows, tiles, regions in walk.batches():
+        codelet = in_rows if is_in_rows else plain
+        names = [field.name for field in codelet.fields]
+        builder.vertices(compute_set, codelet, tiles, dict(zip(names, regions, strict=True)))
     return True
 
 

@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.compiler.kernels.intervals import group_rows
 from engine.errors import BadGraph
 from engine.graph import Regions, Tensor, Variable, blocks
 
@@ -112,16 +113,37 @@ class Walk:
             starts.append(start)
         return starts
 
-    def vectors(self) -> tuple[NDArray[np.int32], list[Regions]]:
-        """Return tiles and contiguous regions, one vertex per mapped interval of the output."""
+    def vectors(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
+        """Return batches of a plain walk: whether in rows, tiles, and regions per operand.
+
+        A tile's intervals that lie at one distance become the rows of one vertex.
+        """
         out = self.tensors[-1].variable
-        n = out.map_start.size
-        lengths = out.map_end - out.map_start
-        regions = [
-            blocks(tensor.variable, tensor.offset + out.map_start, [lengths], [1], n)
-            for tensor in self.tensors
-        ]
-        return out.map_tile, regions
+        order = np.argsort(out.map_tile, kind="stable")
+        tile, start = out.map_tile[order], out.map_start[order]
+        length = (out.map_end - out.map_start)[order]
+        first, count, spacing = group_rows(tile, start, length)
+        batches = []
+        for in_rows in (False, True):
+            chosen = (count > 1) == in_rows
+            which = first[chosen]
+            n = int(which.size)
+            if not n:
+                continue
+            sizes = [count[chosen], length[which]] if in_rows else [length[which]]
+            strides = [spacing[chosen], 1] if in_rows else [1]
+            regions = [
+                blocks(tensor.variable, tensor.offset + start[which], sizes, strides, n)
+                for tensor in self.tensors
+            ]
+            batches.append((in_rows, tile[which], regions))
+        return batches
+
+    def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
+        """Return the batches of vertices: whether in rows, tiles, and regions per operand."""
+        if self.is_plain:
+            return self.vectors()
+        return [(True, *self.rows())]
 
     def rows(self) -> tuple[NDArray[np.int32], list[Regions]]:
         """Return tiles and regions of two dimensions, rows and columns."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import cached_jit
 
-__all__ = ["expand_runs", "join_runs", "split_by_owner"]
+__all__ = ["expand_runs", "group_rows", "join_runs", "split_by_owner"]
 
 
 @cached_jit
@@ -195,3 +195,46 @@ def split_by_owner(
     pieces = _fill_owners(tile, start, length, map_start, map_tile, first, place, int(place[-1]))
     is_remote = pieces[0] != pieces[1]
     return tuple(column[is_remote] for column in pieces)
+
+
+@cached_jit
+def _group_rows(tile, start, length):  # type: ignore[no-untyped-def]
+    n = tile.size
+    first = np.empty(n, np.int64)
+    count = np.empty(n, np.int64)
+    spacing = np.zeros(n, np.int64)
+    m = -1
+    for i in range(n):
+        if m >= 0 and tile[i] == tile[i - 1] and length[i] == length[i - 1]:
+            distance = start[i] - start[i - 1]
+            if count[m] == 1 or distance == spacing[m]:
+                spacing[m] = distance
+                count[m] += 1
+                continue
+        m += 1
+        first[m] = i
+        count[m] = 1
+    return first[: m + 1].copy(), count[: m + 1].copy(), spacing[: m + 1].copy()
+
+
+def group_rows(
+    tile: NDArray[np.int32], start: NDArray[np.int64], length: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Gather intervals of one tile that have one length and one distance into rows.
+
+    Parameters
+    ----------
+    tile : ndarray of int32, shape (n,)
+        Sorted.
+    start, length : ndarray of int64, shape (n,)
+        Intervals, ascending within a tile.
+
+    Returns
+    -------
+    first, count, spacing : ndarray of int64
+        Per group: its first interval, number of intervals, distance of their starts.
+    """
+    grouped: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _group_rows(
+        tile, start, length
+    )
+    return grouped
