@@ -264,6 +264,6 @@ def _exchange_code(exchange: Exchange, machine: Machine) -> NDArray[np.int64]:
 
 def _distinct_sends(exchange: Exchange) -> NDArray[np.int64]:
     """Return the sender of each distinct piece: a multicast is one send."""
-    keys = np.unique(np.stack([exchange.sender, exchange.start]), axis=1)
-    senders: NDArray[np.int64] = keys[0]
+    span = int(exchange.start.max(initial=0)) + 1
+    senders: NDArray[np.int64] = np.unique(exchange.sender * span + exchange.start) // span
     return senders
