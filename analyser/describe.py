@@ -30,7 +30,7 @@ others are the same for the same model, options and version, on any machine.
 """
 
 _SECTIONS = {
-    "Time": ("cycles.", "parallel.", "tile."),
+    "Time": ("cycles.", "time.", "parallel.", "tile."),
     "Memory": ("memory.",),
     "Traffic and work": ("exchange.", "host.", "flops."),
     "Graph": ("graph.",),

@@ -94,6 +94,12 @@ def _total_cycles(report: Report) -> MetricValue:
     return ran.total_cycles if ran.n_runs else None
 
 
+def _total_seconds(report: Report) -> MetricValue:
+    """Return the time of all runs in seconds."""
+    ran = execution(report)
+    return ran.total_cycles / target(report).clock_hz if ran.n_runs else None
+
+
 def _phase_cycles(phase: str, report: Report) -> MetricValue:
     """Return the time of one phase on the critical path."""
     ran = execution(report)
@@ -251,7 +257,15 @@ def _cycle_metrics() -> list[Metric]:
         _tile_balance,
         is_measured=True,
     )
-    return [total, *phases, efficiency, balance]
+    seconds = Metric(
+        "time.total",
+        "seconds",
+        "The time that cycles.total takes on the machine: divided by its tile clock",
+        "higher",
+        _total_seconds,
+        is_measured=True,
+    )
+    return [total, *phases, seconds, efficiency, balance]
 
 
 def _tile_metric(name: str, definition: str, row: int, combine: str) -> Metric:

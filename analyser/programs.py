@@ -31,6 +31,7 @@ __all__ = [
     "children",
     "compute_set_vertices",
     "compute_sets",
+    "n_programs",
     "node",
     "roots",
     "search",
@@ -171,6 +172,11 @@ def roots(report: Report) -> tuple[ProgramNode, ...]:
         .order_by(table.c.root_kind, table.c.root_index, table.c.position, table.c.program_id)
     )
     return tuple(ProgramNode(*row) for row in rows)
+
+
+def n_programs(report: Report) -> int:
+    """Return how many programs the tree has."""
+    return len(_tree(report)[0])
 
 
 def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
@@ -316,10 +322,10 @@ def _find(report: Report, program_id: int) -> ProgramNode:
 
 def _no_such(report: Report, program_id: int) -> BadQuestion:
     """Return the error for a program that is not there."""
-    n_programs = len(_tree(report)[0])
-    if not n_programs:
+    number = n_programs(report)
+    if not number:
         return BadQuestion("this report has no programs; it was written without a graph profile")
-    return BadQuestion(f"program {program_id} is not there; this report has {n_programs} programs")
+    return BadQuestion(f"program {program_id} is not there; this report has {number} programs")
 
 
 def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:

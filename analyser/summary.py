@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from sqlalchemy import select
 from analyser.execution import PHASES, execution
 from analyser.machine import Target, target
 from analyser.metrics import METRICS
-from analyser.quantities import BytesStyle, format_exact, format_value
+from analyser.quantities import MISSING, BytesStyle, format_exact, format_value
 from analyser.remember import remembered
 from reports import schema
 
@@ -69,6 +70,15 @@ class Plan:
     bound: str
     runner_up: str
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """Number of parts by dimension; empty if the engine wrote something else."""
+        try:
+            found = json.loads(self.split)
+            return {str(name): int(number) for name, number in found.items()}
+        except (AttributeError, TypeError, ValueError, RecursionError):
+            return {}
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -84,6 +94,7 @@ class Summary:
     provenance: tuple[Row, ...]
     options: tuple[OptionRow, ...]
     notices: tuple[Notice, ...]
+    plans: tuple[Plan, ...]
 
     @property
     def sections(self) -> dict[str, tuple[Row, ...]]:
@@ -112,6 +123,7 @@ def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
         _provenance_rows(report),
         _options(report),
         _notices(report),
+        plans(report),
     )
 
 
@@ -225,7 +237,13 @@ def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     total = ran.total_cycles
     rows += [
         _row("total", "Cycles", total, "cycles", style),
-        _row("simulated", "Time on the machine", total / target(report).clock_hz, "seconds", style),
+        _row(
+            "machine_time",
+            "Time on the machine",
+            METRICS["time.total"].compute(report),
+            "seconds",
+            style,
+        ),
     ]
     for phase in PHASES:
         cycles = ran.phase_cycles[phase]
@@ -244,7 +262,8 @@ def _provenance_rows(report: Report) -> tuple[Row, ...]:
     table = schema.provenance
     rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
     return tuple(
-        Row(key, _sentence_case(key), value, "", str(value), str(value)) for key, value in rows
+        Row(key, _sentence_case(key), value, "", value or MISSING, value or MISSING)
+        for key, value in rows
     )
 
 

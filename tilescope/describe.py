@@ -47,7 +47,8 @@ _NOTES = {
     "summary": """\
 JSON: `milestones`; the objects `target`, `graph`, `memory`,
 `execution` and `provenance`, one key a row; `options` (name, value, origin, has_effect);
-`notices` (severity, code, message); `metrics`, every metric of the [catalogue](metrics.md).
+`plans` (how each convolution and product was split); `notices` (severity, code, message);
+`metrics`, every metric of the [catalogue](metrics.md).
 """,
     "memory": """\
 JSON: `capacity_bytes`; `columns` and `rows` (key, label, depth, bytes per column) of the nested

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from analyser.diff.identity import PLACES
 from reports import schema
 
 if TYPE_CHECKING:
@@ -79,9 +80,10 @@ def _target(report: Report) -> dict[str, object]:
 
 
 def _options(report: Report) -> dict[str, object]:
-    """Return the options in effect."""
+    """Return the options in effect, without those that say where the report goes."""
     table = schema.engine_option
-    return dict(report.fetch(select(table.c.name, table.c.value).order_by(table.c.name)))
+    rows = report.fetch(select(table.c.name, table.c.value).order_by(table.c.name))
+    return {name: value for name, value in rows if name not in PLACES}
 
 
 def _provenance(report: Report) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analyser.execution import PHASES
-from analyser.quantities import format_bytes, format_change, format_percent
+from analyser.quantities import format_bytes, format_change, format_percent, format_value
 
 if TYPE_CHECKING:
     from analyser.diff.compare import Difference
@@ -96,6 +96,8 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
 def _cycles(difference: Difference) -> list[str]:
     """Return a sentence about time and where it changed."""
     total = difference.metric("cycles.total")
+    if total.delta == 0 and difference.metric("time.total").delta:
+        return [_time(difference)]
     if not total.delta:
         if total.verdict in {"new", "missing"}:
             side = "base" if total.verdict == "new" else "new report"
@@ -110,7 +112,20 @@ def _cycles(difference: Difference) -> list[str]:
     parts.sort(key=lambda part: -part[0])
     if parts:
         text += ": " + ", ".join(part for _, part in parts[:4])
-    return [f"{text}."]
+    clock = next((each for each in difference.context if each.key == "clock_hz"), None)
+    if clock is None:
+        return [f"{text}."]
+    return [f"{text}.", _time(difference)]
+
+
+def _time(difference: Difference) -> str:
+    """Return a sentence about time where the clocks differ."""
+    change = difference.metric("time.total")
+    return (
+        f"At the machines' clocks that is {format_value(change.base, 'seconds')} →"
+        f" {format_value(change.new, 'seconds')}"
+        f" ({format_percent(change.percent_of_base, is_signed=True)})."
+    )
 
 
 def _steps(difference: Difference) -> list[str]:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from reports import Report
 
-__all__ = ["unequal_data"]
+__all__ = ["PLACES", "unequal_data"]
+
+#: Options that say where a report goes, not what is in it.
+PLACES = frozenset({"autoReport.directory"})
 
 #: How data lies in the file, not data; and times of the wall clock, never compared.
 _NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milestone", "wall_clock"})
@@ -25,7 +28,8 @@ _NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milest
 def unequal_data(base: Report, new: Report) -> tuple[str, ...]:
     """Return the names of the tables and arrays that differ; none when the data is identical.
 
-    Facts of the wall clock are left out: they differ from run to run.
+    Facts of the wall clock are left out, for they differ from run to run, and so is the option
+    that says where the report was written.
     """
     tables = [each for name, each in schema.metadata.tables.items() if name not in _NOT_COMPARED]
     return tuple(
@@ -38,11 +42,21 @@ def _equal_tables(base: Report, new: Report, table: Table) -> bool:
     """Return whether a table holds the same rows; provenance without facts of the wall clock."""
     if table.name == schema.provenance.name:
         return _provenance(base) == _provenance(new)
+    if table.name == schema.engine_option.name:
+        return _options(base) == _options(new)
     ones, others = _blocks(base, table), _blocks(new, table)
     if [block[:-1] for block in ones] == [block[:-1] for block in others]:
         return ones == others  # blocks of the same rows: their digests decide
     statement = select(*table.columns).order_by(*table.primary_key.columns)
     return base.fetch(statement) == new.fetch(statement)
+
+
+def _options(report: Report) -> list[tuple[object, ...]]:
+    """Return the options in effect, without those that only say where the report goes."""
+    table = schema.engine_option
+    columns = (table.c.name, table.c.value, table.c.origin, table.c.has_effect)
+    rows = report.fetch(select(*columns).order_by(table.c.name))
+    return [row for row in rows if row[0] not in PLACES]
 
 
 def _provenance(report: Report) -> dict[str, str]:

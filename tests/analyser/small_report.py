@@ -42,6 +42,9 @@ class Shape:
     wall_host: str = "here"
     options: dict[str, str] = field(default_factory=lambda: {"autoReport.all": "true"})
     conv_name: str = "layer1/conv"
+    clock_hz: float = 1.0e9
+    fault: str = ""
+    """A number that cannot be, sealed with right digests as a hostile writer would."""
 
 
 def write_small_report(directory: Path, shape: Shape | None = None) -> Path:
@@ -73,12 +76,12 @@ def _write_header(writer: ReportWriter, shape: Shape) -> None:
                 "parameter_set": "hardware",
                 "n_ipus": 2,
                 "n_replicas": 1,
-                "tiles_per_ipu": 4,
+                "tiles_per_ipu": 1 << 40 if shape.fault == "machine" else 4,
                 "bytes_per_tile": shape.bytes_per_tile,
                 "non_interleaved_bytes": 600,
                 "interleaved_bytes": shape.bytes_per_tile - 600,
                 "n_worker_contexts": 6,
-                "clock_hz": 1.0e9,
+                "clock_hz": shape.clock_hz,
                 "exchange_bytes_per_cycle": 4.0,
                 "host_bytes_per_cycle": 8.0,
                 "sync_cycles": 10,
@@ -208,6 +211,24 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 }
             ],
         )
+    writer.add(
+        schema.plan,
+        [
+            {
+                "name": shape.conv_name,
+                "operation": "convolution",
+                "split": '{"rows": 6, "inputs": 1}',
+                "n_tiles": 6,
+                "tile_balance": 0.5,
+                "predicted_cycles": 210,
+                "predicted": '{"compute": 190, "exchange": 20}',
+                "temporary_bytes": 16,
+                "bound": "cycles",
+                "runner_up": "{}",
+                "debug_context_id": 1,
+            }
+        ],
+    )
     _write_programs(writer, shape)
     steps = _steps(shape)
     leaf_program = (1, 2, 3, 4, 6, 7, 8)
@@ -323,7 +344,7 @@ def _write_memory(writer: ReportWriter, shape: Shape) -> None:
                 "not_always_live_bytes": int(patterns[of_step[step]].sum()),
                 "max_tile_id": int(patterns[of_step[step]].argmax()),
                 "max_tile_bytes": int(patterns[of_step[step]].max()),
-                "pattern_id": ids[of_step[step]],
+                "pattern_id": -1 if shape.fault == "pattern" else ids[of_step[step]],
             }
             for step in range(7)
         ],
@@ -338,6 +359,8 @@ def _write_lifetimes(writer: ReportWriter, shape: Shape) -> None:
     if shape.has_bias:
         of_name["bias"] = 1
         lives.insert(1, ("bias", 0, 7))
+    if shape.fault == "variable":
+        of_name["act"] = 2_000_000_000
     writer.append("lifetime.variable_id", np.array([of_name[life[0]] for life in lives], np.int32))
     writer.append("lifetime.start_step", np.array([life[1] for life in lives], np.int32))
     writer.append("lifetime.end_step", np.array([life[2] for life in lives], np.int32))
@@ -378,7 +401,7 @@ def _write_runs(writer: ReportWriter, shape: Shape) -> None:
             rows.append(
                 {
                     "step_id": step,
-                    "ipu_id": ipu,
+                    "ipu_id": 9 if shape.fault == "ipu" else ipu,
                     "cycles": cycles[ipu],
                     "n_active_tiles": int((tiles > 0).sum()),
                     "max_tile_cycles": int(tiles.max()),
@@ -427,6 +450,10 @@ def _write_trace(
                 if step == 5:
                     now += 2 * 35
             columns = np.array(entries, dtype=np.int64).T
+            if shape.fault == "step":
+                columns[0, 2] = 2_000_000_000
+            if shape.fault == "count":
+                columns[4, 4] = 2_000_000_000
             names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
             first = writer.append("trace.step_id", columns[0])
             for name, values in zip(names[1:], columns[1:], strict=True):
@@ -441,7 +468,7 @@ def _write_trace(
                         "track": 0,
                         "start_cycle": begins[ipu],
                         "end_cycle": now,
-                        "first_entry": first,
+                        "first_entry": first + (1 << 40 if shape.fault == "trace" else 0),
                         "n_entries": len(entries),
                     }
                 ],

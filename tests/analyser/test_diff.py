@@ -30,6 +30,20 @@ def test_a_report_does_not_differ_from_itself(small: Report) -> None:
     assert explain(found) == ("The two reports hold identical data.",)
 
 
+def test_where_a_report_lies_is_not_compared(small: Report, variation: Variation) -> None:
+    options = {"autoReport.all": "true", "autoReport.directory": "/elsewhere"}
+    found = compare(small, variation(Shape(options=options)))
+    assert found.is_identical
+    assert found.context == ()
+
+
+def test_another_clock_is_another_time(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(target_name="bow", clock_hz=2.0e9)))
+    assert found.metric("cycles.total").delta == 0
+    assert found.metric("time.total").verdict == "better"
+    assert "At the machines' clocks that is 970 ns → 485 ns (-50.00 %)." in explain(found)
+
+
 def test_the_wall_clock_is_not_compared(small: Report, variation: Variation) -> None:
     assert compare(small, variation(Shape(wall_host="elsewhere"))).is_identical
 

@@ -21,6 +21,7 @@ BY_HAND = {
     "cycles.sync": 20,
     "cycles.stream_copy": 300,
     "cycles.other": 0,
+    "time.total": 970e-9,
     "parallel.efficiency": 2 * 1520 / (970 * 8),
     "tile.balance": 1520 / (4 * 530),
     "memory.total": 1776 + 12,

@@ -30,7 +30,15 @@ def register(app: typer.Typer) -> None:
         node: Annotated[
             int | None, typer.Option("--node", help="Show one program by its id.")
         ] = None,
-        depth: Annotated[int, typer.Option(min=0, help="How deep the tree is shown.")] = 3,
+        depth: Annotated[
+            int | None,
+            typer.Option(
+                min=0,
+                max=200,
+                help="How deep the tree is shown; a small one whole, a large one to 3.",
+                show_default=False,
+            ),
+        ] = None,
         limit: Annotated[
             int, typer.Option(min=1, help="How many children or matches are listed.")
         ] = 20,
@@ -45,10 +53,23 @@ def register(app: typer.Typer) -> None:
                 _show_node(report, node, as_json)
             elif search is not None:
                 _show_matches(report, search, limit, as_json)
-            elif as_json:
-                print_json(report_json(report) | {"roots": _tree(report, depth, limit)})
             else:
-                _print_tree(report, depth, limit)
+                depth = _depth(report) if depth is None else depth
+                if as_json:
+                    print_json(report_json(report) | {"roots": _tree(report, depth, limit)})
+                else:
+                    _print_tree(report, depth, limit)
+
+
+#: A tree of at most this many programs is shown whole.
+_SMALL_TREE = 150
+
+
+def _depth(report: Report) -> int:
+    """Return how deep a tree is shown if nothing is said."""
+    from analyser.programs import n_programs
+
+    return 200 if n_programs(report) <= _SMALL_TREE else 3
 
 
 def _node_json(node: ProgramNode) -> dict[str, object]:

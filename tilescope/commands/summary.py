@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, Units, UnitsOption
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
     from analyser.summary import Row, Summary
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
                 "--all-options", help="Also list options that were left at their default."
             ),
         ] = False,
+        top: TopOption = 10,
     ) -> None:
         """Show target, graph, memory, execution, provenance and options of a report."""
         import analyser
@@ -42,7 +43,7 @@ def register(app: typer.Typer) -> None:
             if as_json:
                 print_json(report_json(report) | _as_json(found) | {"metrics": values(report)})
             else:
-                _print(path, found, all_options)
+                _print(path, found, all_options, top)
 
 
 def _as_json(summary: Summary) -> dict[str, object]:
@@ -55,11 +56,12 @@ def _as_json(summary: Summary) -> dict[str, object]:
         "milestones": list(summary.milestones),
         **{title.lower(): raw(rows) for title, rows in summary.sections.items()},
         "options": [asdict(option) for option in summary.options],
+        "plans": [asdict(plan) for plan in summary.plans],
         "notices": [asdict(notice) for notice in summary.notices],
     }
 
 
-def _print(path: Path, summary: Summary, all_options: bool) -> None:
+def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
     """Print the sections one below the other."""
     print_line(f"Report {path}")
     if not summary.is_complete:
@@ -74,6 +76,7 @@ def _print(path: Path, summary: Summary, all_options: bool) -> None:
                 [Column(title), Column("", is_number=title != "Provenance")],
                 [(row.label, row.text) for row in rows],
             )
+    _print_plans(summary, top)
     options = [each for each in summary.options if all_options or each.origin != "default"]
     if options:
         print_line()
@@ -88,3 +91,30 @@ def _print(path: Path, summary: Summary, all_options: bool) -> None:
         print_line()
         for notice in summary.notices:
             print_line(f"{notice.severity}: {notice.message}")
+
+
+def _print_plans(summary: Summary, top: int) -> None:
+    """Print how the operations that take longest were split over the tiles."""
+    if not summary.plans:
+        return
+    numbers = ("Tiles", "Tile balance", "Expected cycles")
+    print_line()
+    print_table(
+        [Column("Plan"), *(Column(title, is_number=True) for title in numbers), Column("Parts")],
+        [
+            (
+                each.name,
+                f"{each.n_tiles:,}",
+                f"{each.tile_balance:.1%}",
+                f"{each.predicted_cycles:,}",
+                ", ".join(
+                    f"{dimension} {n_parts}"
+                    for dimension, n_parts in each.parts.items()
+                    if n_parts != 1
+                ),
+            )
+            for each in summary.plans[:top]
+        ],
+    )
+    if len(summary.plans) > top:
+        print_line(f"… {len(summary.plans) - top:,} more; --top N shows more, --json all")

@@ -1,0 +1,135 @@
+"""Sums that must agree, on generated reports of several IPUs, loops and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import analyser
+from analyser import liveness, memory, programs, runs
+from analyser.diff import compare
+from analyser.execution import PHASES, execution, steps
+from analyser.machine import Source, target
+from analyser.metrics import METRICS, values
+from reports import Report
+from reports.generate import generate_report
+
+SIZES = [
+    {"n_tiles": 40, "n_steps": 300, "n_variables": 80, "n_runs": 2},
+    {"n_tiles": 24, "n_ipus": 4, "n_steps": 500, "n_variables": 60, "distinct_patterns": 500},
+]
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=["one IPU", "four IPUs"])
+def report(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Report]:
+    directory: Path = tmp_path_factory.mktemp("generated")
+    with analyser.open(generate_report(directory, **request.param)) as opened:
+        yield opened
+
+
+def test_phases_add_up(report: Report) -> None:
+    found = values(report)
+    assert sum(found[f"cycles.{phase}"] or 0 for phase in PHASES) == found["cycles.total"]
+    assert 0 < (found["parallel.efficiency"] or 0) <= (found["tile.balance"] or 0) <= 1
+
+
+def test_executions_one_by_one_are_the_counted_ones(report: Report) -> None:
+    ran = execution(report)
+    counted = np.zeros_like(ran.executions)
+    cycles = np.zeros_like(ran.step_cycles)
+    for index, run in enumerate(runs.runs(report)):
+        one_by_one = runs.executed(report, run.run_id)
+        for ipu in range(target(report).n_ipus):
+            takes_part = one_by_one.start_cycle[:, ipu] >= 0
+            np.add.at(counted[ipu], one_by_one.step_id[takes_part], 1)
+        critical = int(ran.critical_ipu[index])
+        took = one_by_one.end_cycle[:, critical] - one_by_one.start_cycle[:, critical]
+        np.add.at(cycles, one_by_one.step_id, took)
+        starts = np.where(one_by_one.start_cycle < 0, 1 << 62, one_by_one.start_cycle).min(axis=1)
+        assert (np.diff(starts) >= 0).all()
+    assert np.array_equal(counted, ran.executions)
+    assert np.array_equal(cycles, ran.step_cycles)
+
+
+@pytest.mark.parametrize("source", ["all", ("ipu", 0), ("tile", 3)])
+def test_variables_add_up_to_the_curve(report: Report, source: Source) -> None:
+    live = liveness.curve(report, source)
+    for step in range(0, len(live), 7):
+        found = liveness.step_variables(report, step, source)
+        assert found.total_bytes == live.not_always_live_bytes[step]
+    always = liveness.always_live_variables(report, source)
+    assert always.total_bytes == live.always_live_bytes
+
+
+def test_tiles_add_up_to_ipus_and_ipus_to_all(report: Report) -> None:
+    machine = target(report)
+    ipus = [
+        liveness.curve(report, ("ipu", ipu)).not_always_live_bytes for ipu in range(machine.n_ipus)
+    ]
+    assert np.array_equal(sum(ipus), liveness.curve(report).not_always_live_bytes)
+    tiles = [
+        liveness.curve(report, ("tile", tile)).not_always_live_bytes
+        for tile in range(machine.tiles_per_ipu)
+    ]
+    assert np.array_equal(sum(tiles), ipus[0])
+    worst = memory.tile_memory(report, "liveness").series["Not always live"]
+    assert [int(tile.max()) for tile in tiles] == worst[: machine.tiles_per_ipu].tolist()
+
+
+@pytest.mark.parametrize("breakdown", ["region", "category"])
+def test_stacks_add_up(report: Report, breakdown: memory.Breakdown) -> None:
+    found = memory.tile_memory(report, breakdown, include_gaps=True)
+    assert np.array_equal(sum(found.series.values()), found.total_bytes)
+    assert METRICS["memory.total"].compute(report) == found.total_bytes.sum()
+
+
+def test_the_parts_of_a_variable_add_up(report: Report) -> None:
+    found = memory.variable_columns(report)
+    for variable_id, size in list(zip(found["variable_id"], found["bytes"], strict=True))[:20]:
+        assert isinstance(variable_id, int)
+        assert memory.variable_memory(report, variable_id).sum() == size
+
+
+def test_every_program_is_reached_from_a_root(report: Report) -> None:
+    waiting, seen = list(programs.roots(report)), set()
+    while waiting:
+        node = waiting.pop()
+        seen.add(node.program_id)
+        below = programs.children(report, node.program_id)
+        assert len(below) == node.n_children
+        assert [child.position for child in below] == list(range(len(below)))
+        waiting += below
+    assert seen == set(programs.all_programs(report))
+
+
+def test_search_finds_what_a_scan_finds(report: Report) -> None:
+    text = steps(report).name[-20].rpartition("/")[2] or "sync"
+    every = programs.all_programs(report).values()
+    by_hand = [node.program_id for node in every if text.lower() in node.label.lower()]
+    found = programs.search(report, text.upper(), 1000)
+    assert [match.node.program_id for match in found.matches] == by_hand
+    assert found.n_matches == len(by_hand) > 0
+    assert all(
+        match.ancestors == programs.ancestors(report, match.node.program_id)
+        for match in found.matches
+    )
+
+
+def test_another_seed_differs_and_the_same_does_not(tmp_path: Path) -> None:
+    size = {"n_tiles": 16, "n_steps": 200, "n_variables": 40}
+    opened = [
+        analyser.open(generate_report(tmp_path / str(seed), seed=seed % 2, **size))
+        for seed in range(3)
+    ]
+    assert compare(opened[0], opened[2]).is_identical
+    found = compare(opened[0], opened[1])
+    assert not found.is_identical
+    gaps = found.metric("cycles.other").delta or 0
+    assert found.steps.delta_cycles + gaps == found.metric("cycles.total").delta
+    for report in opened:
+        report.close()

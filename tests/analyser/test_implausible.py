@@ -1,0 +1,43 @@
+"""Reports with right digests and numbers that cannot be: refused, never followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from analyser import liveness, metrics, runs
+from analyser.errors import BadQuestion
+from analyser.execution import costs, execution
+from reports import DamagedReport, Report
+from tests.analyser.small_report import Shape
+
+
+@pytest.mark.parametrize(
+    ("fault", "ask", "said"),
+    [
+        ("machine", metrics.values, "machine"),
+        ("variable", lambda r: liveness.step_variables(r, 4), "variable 2000000000"),
+        ("ipu", costs, "IPU 9"),
+        ("step", execution, "step 2000000000"),
+        ("step", lambda r: runs.executed(r, 0), "step 2000000000"),
+        ("trace", execution, "trace is not all there"),
+        ("pattern", liveness.curve, "pattern of liveness -1"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    variation: Callable[[Shape], Report], fault: str, ask: Callable[[Report], Any], said: str
+) -> None:
+    with pytest.raises(DamagedReport) as error:
+        ask(variation(Shape(fault=fault)))
+    assert said in str(error.value)
+
+
+def test_a_loop_without_end_is_counted_and_not_written_out(
+    variation: Callable[[Shape], Report],
+) -> None:
+    report = variation(Shape(fault="count"))
+    assert execution(report).executions[0].max() == 2 * 2_000_000_000
+    with pytest.raises(BadQuestion, match="too many"):
+        runs.executed(report, 0)
