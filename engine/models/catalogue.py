@@ -52,7 +52,8 @@ class WheelTags:
 class Model:
     """One model, the package that carries it and the hashes that pin both.
 
-    ``licence`` is None where the package states none.
+    ``licence`` is None where the package states none; ``runs`` says that the engine compiles and
+    runs the model with right results.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Model:
     inputs: tuple[ModelInput, ...]
     companions: tuple[Companion, ...] = ()
     tags: WheelTags | None = None
+    runs: bool = False
 
     @property
     def requirement(self) -> str:

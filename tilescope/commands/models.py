@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _list(as_json: _AsJson = False) -> None:
-    """List the catalogue: size, opset, licence, inputs, and what is on this machine already."""
+    """List the catalogue: size, opset, licence, inputs, which run and which are here."""
     from engine.models import all_models, cached
 
     rows = [(model, cached(model.name) is not None) for model in all_models().values()]
@@ -41,6 +41,7 @@ def _list(as_json: _AsJson = False) -> None:
         Column("Opset", is_number=True),
         Column("Licence"),
         Column("Inputs"),
+        Column("Runs"),
         Column("Here"),
         Column("Description"),
     ]
@@ -76,6 +77,7 @@ def _as_row(model: Model, is_cached: bool) -> list[str]:
         str(model.opset),
         model.licence or "not stated",
         ", ".join(inputs),
+        "yes" if model.runs else "not yet",
         "yes" if is_cached else "",
         model.description,
     ]
@@ -96,5 +98,6 @@ def _as_dict(model: Model, is_cached: bool) -> dict[str, object]:
             {"name": entry.name, "dtype": entry.dtype, "shape": list(entry.shape)}
             for entry in model.inputs
         ],
+        "runs": model.runs,
         "is_cached": is_cached,
     }
