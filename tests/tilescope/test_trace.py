@@ -1,0 +1,81 @@
+"""``tilescope trace``: the same figures as the analyser's, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import analyser
+from analyser import metrics, trace
+
+Run = Callable[..., Any]
+
+
+def test_json_holds_what_the_analyser_says(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope("trace", reports_directory / "base", "--json", "--top", 2).json()
+    with analyser.open(reports_directory / "base") as report:
+        values = metrics.values(report)
+        expected = trace.range_summary(report, top=2)
+    assert found["cycles"] == values["cycles.total"]
+    assert found["parallel_efficiency"] == pytest.approx(values["parallel.efficiency"])
+    assert found["tile_balance"] == pytest.approx(values["tile.balance"])
+    assert [row["name"] for row in found["contributors"]] == [
+        row.name for row in expected.contributors
+    ]
+    assert found["ipus"][0]["cycles_by_kind"] == expected.ipus[0].cycles_by_kind
+    assert len(found["runs"]) == len(set(run["run_id"] for run in found["runs"]))
+
+
+def test_a_range_cuts_and_ends_may_be_left_out(tilescope: Run, reports_directory: Path) -> None:
+    place = reports_directory / "base"
+    whole = tilescope("trace", place, "--json").json()
+    middle = (whole["start_cycle"] + whole["end_cycle"]) // 2
+    left = tilescope("trace", place, "--json", "--range", f":{middle}").json()
+    right = tilescope("trace", place, "--json", "--range", f"{middle}:").json()
+    for kind, cycles in whole["ipus"][0]["cycles_by_kind"].items():
+        parts = [side["ipus"][0]["cycles_by_kind"][kind] for side in (left, right)]
+        assert sum(parts) == cycles
+
+
+def test_table_names_runs_proportions_and_contributors(
+    tilescope: Run, reports_directory: Path
+) -> None:
+    done = tilescope("trace", reports_directory / "base", "--top", 1)
+    assert (done.code, done.err) == (0, "")
+    assert "Tile balance" in done.out
+    assert "Top contributors" in done.out
+    assert " more" in done.out
+
+
+def test_a_report_without_a_run_says_so(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("trace", reports_directory / "no_runs")
+    assert done.code == 0
+    assert "Nothing ran" in done.out
+
+
+def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("trace", reports_directory / "hostile")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--range", "9:3"), "empty"),
+        (("--range", "soon"), "two cycles"),
+        (("--range", "1" * 30 + ":2"), "two cycles"),
+        (("--ipus", "99"), "IPU 99"),
+        (("--ipus", "first"), "list of IPUs"),
+    ],
+)
+def test_bad_questions_are_one_sentence(
+    tilescope: Run, reports_directory: Path, arguments: tuple[str, str], said: str
+) -> None:
+    done = tilescope("trace", reports_directory / "base", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.strip().splitlines()) == 1

@@ -1,0 +1,142 @@
+"""The trace's answers over HTTP: the binary block, JSON, and one shape for every error."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from analyser import trace
+from webapp.library import Library
+
+COLUMNS = (
+    ("start", "<f8"), ("duration", "<f8"), ("name", "<i4"), ("count", "<i4"), ("lane", "<u2"),
+    ("kind", "u1"),
+)  # fmt: skip
+
+
+def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return header and columns, read as the documentation of the block says."""
+    (length,) = struct.unpack_from("<I", block)
+    header = json.loads(block[4 : 4 + length])
+    at = 4 + length
+    assert at % 8 == 0
+    columns = {}
+    for name, dtype in COLUMNS:
+        columns[name] = np.frombuffer(block, dtype, header["n_bars"], at)
+        at += columns[name].nbytes
+    assert at == len(block)
+    return header, columns
+
+
+@pytest.fixture
+def base(ids: dict[str, str]) -> str:
+    """Return where the trace of the report with two IPUs is asked for."""
+    return f"/api/trace/{ids['pair']}"
+
+
+def test_a_window_arrives_as_the_analyser_gives_it(
+    client: TestClient, base: str, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["pair"]) as report:
+        whole = trace.extent(report)
+        middle = whole.end_cycle // 2
+        expected = trace.window(report, middle, whole.end_cycle, 300, [1])
+    answer = client.get(
+        f"{base}/window", params={"start": middle, "end": whole.end_cycle, "width": 300, "ipus": 1}
+    )
+    assert answer.headers["content-type"] == "application/octet-stream"
+    header, columns = unpack(answer.content)
+    assert header["start_cycle"] == middle
+    assert header["n_slices"] == expected.n_slices
+    assert header["lanes"] == [[one.ipu_id, one.track, one.level] for one in expected.lanes]
+    starts = columns["start"].astype(np.int64) + middle
+    assert starts.tolist() == expected.bars.start_cycle.tolist()
+    ends = starts + columns["duration"].astype(np.int64)
+    assert ends.tolist() == expected.bars.end_cycle.tolist()
+    assert columns["name"].tolist() == expected.bars.name.tolist()
+    assert columns["count"].tolist() == expected.bars.count.tolist()
+    assert columns["kind"].tolist() == expected.bars.kind.tolist()
+    assert columns["lane"].tolist() == expected.lane.tolist()
+
+
+def test_names_and_extent_name_everything_in_a_window(client: TestClient, base: str) -> None:
+    extent = client.get(f"{base}/extent").json()
+    names = client.get(f"{base}/names").json()
+    _, columns = unpack(
+        client.get(
+            f"{base}/window",
+            params={"start": 0, "end": extent["end_cycle"], "width": 500, "collapsed": "1"},
+        ).content
+    )
+    assert columns["name"].max() < len(names["labels"]) == len(names["parents"])
+    assert columns["kind"].max() < len(extent["kinds"])
+    assert [track["ipu_id"] for track in extent["tracks"]] == [0, 1]
+    assert all(parent < place for place, parent in enumerate(names["parents"]))
+    run = names["labels"][columns["name"][0]]
+    assert run == extent["runs"][0]["name"]
+
+
+def test_summary_search_occurrence_slice_and_step_fit_together(
+    client: TestClient, base: str
+) -> None:
+    summary = client.get(f"{base}/summary", params={"top": 3}).json()
+    assert len(summary["contributors"]) == 3
+    top = summary["contributors"][0]
+    found = client.get(f"{base}/search", params={"text": top["name"]}).json()
+    assert found["names"][0]["name"] == top["name"]
+    first = client.get(f"{base}/occurrence", params={"text": top["name"], "cycle": -1}).json()[
+        "occurrence"
+    ]
+    assert first == found["occurrences"][0]
+    level = first["name"].count("/")
+    one = client.get(
+        f"{base}/slice",
+        params={
+            "ipu": first["ipu_id"], "track": first["track"], "level": level,
+            "cycle": first["start_cycle"],
+        },
+    ).json()["slice"]  # fmt: skip
+    assert (one["name"], one["step_id"]) == (first["name"], first["step_id"])
+    step = client.get(f"{base}/step/{one['step_id']}").json()
+    assert step["name"] == top["name"]
+    cost = step["costs"][0]
+    assert sum(cost["histogram"]["n_tiles"]) == cost["n_active_tiles"]
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "code"),
+    [
+        ("window?start=5&end=5&width=10", 422, "bad_question"),
+        ("window?start=0&end=5", 422, "bad_request"),
+        ("window?start=0&end=5&width=999999", 422, "bad_request"),
+        ("window?start=0&end=5&width=10&view=sideways", 422, "bad_question"),
+        ("window?start=0&end=5&width=10&ipus=one", 422, "bad_question"),
+        ("window?start=0&end=99999999999999999999999&width=10", 422, "bad_request"),
+        ("slice?ipu=0&track=7&level=0&cycle=1", 422, "bad_question"),
+        ("search?text=%20", 422, "bad_question"),
+        ("occurrence?text=a&cycle=0&direction=up", 422, "bad_question"),
+        ("step/999999", 422, "bad_question"),
+        ("step/-1", 422, "bad_question"),
+        ("summary?start=9&end=3", 422, "bad_question"),
+        ("nothing", 404, "not_found"),
+    ],
+)
+def test_errors_are_one_sentence_in_one_shape(
+    client: TestClient, base: str, question: str, status: int, code: str
+) -> None:
+    answer = client.get(f"{base}/{question}")
+    assert answer.status_code == status
+    failure = answer.json()
+    assert set(failure) == {"ok", "code", "message", "detail"}
+    assert (failure["ok"], failure["code"]) == (False, code)
+    assert "Traceback" not in failure["message"]
+
+
+def test_an_unknown_report_is_not_found(client: TestClient) -> None:
+    answer = client.get("/api/trace/000000000000/extent")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_report")
