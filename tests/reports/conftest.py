@@ -63,13 +63,13 @@ def _reseal(connection: apsw.Connection) -> None:
         if rows:
             digest = digest_rows(table.name, rows)
             blocks.append((table.name, rows[0][0], rows[-1][0], len(rows), digest))
-    digest, seals = b"", []
+    digest = b""
+    seals: list[tuple[int, str, int, bytes]] = []
     for number, name in enumerate(names):
         is_last = number == len(names) - 1
         if is_last and seals:
-            rows = seals
-            digest_of_seals = digest_rows("milestone", rows)
-            blocks.append(("milestone", 0, len(rows) - 1, len(rows), digest_of_seals))
+            digest_of_seals = digest_rows("milestone", seals)
+            blocks.append(("milestone", 0, len(seals) - 1, len(seals), digest_of_seals))
         numbered = [(i, *block) for i, block in enumerate(blocks)] if is_last else []
         digest = chain(digest, name, len(numbered), numbered)
         seals.append((number, name, len(numbered), digest))

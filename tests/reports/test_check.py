@@ -52,7 +52,7 @@ def test_parts_never_share_an_address_at_the_same_time(tmp_path):
 
 
 def _target(writer):
-    row = {column.name: 1 for column in target.columns}
+    row: dict[str, int | str] = {column.name: 1 for column in target.columns}
     row |= {c.name: "x" for c in target.columns if str(c.type) == "TEXT"} | {"tiles_per_ipu": 4}
     writer.add(target, [row])
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,7 +66,12 @@ def test_a_row_that_does_not_fit_its_table_is_refused(tmp_path, row):
 
 @pytest.mark.parametrize("value", [1.5, 2**63, float("nan"), "7", b"8"])
 def test_a_number_that_would_change_is_refused(tmp_path, value):
-    columns = {"program_id": [value], "kind": "Sync", "name": "a", "is_data_dependent": 0}
+    columns: dict[str, Any] = {
+        "program_id": [value],
+        "kind": "Sync",
+        "name": "a",
+        "is_data_dependent": 0,
+    }
     with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="program_id"):
         writer.add_columns(step, columns)
 

@@ -43,7 +43,7 @@ def test_a_wrong_token_or_cookie_is_none(stranger: TestClient, app: FastAPI, pat
 def _cookie_name(app: FastAPI) -> str:
     with_cookie = TestClient(app, follow_redirects=False)
     with_cookie.get("/", params={"token": "token-of-these-tests-0123456789abcdef"})
-    return next(iter(with_cookie.cookies))
+    return str(next(iter(with_cookie.cookies)))
 
 
 def test_the_link_with_the_token_sets_a_cookie_and_takes_the_token_out(
