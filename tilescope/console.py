@@ -31,6 +31,10 @@ __all__ = [
 _HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 #: A pipe has no width; no name of a report is longer than its limits allow.
 _PIPE_WIDTH = 100_000
+#: Space between columns.
+_GAP = 2
+#: A column of text is not folded below this.
+_NARROWEST_TEXT = 16
 
 
 @dataclass(frozen=True)
@@ -74,31 +78,41 @@ def report_json(report: Report) -> dict[str, object]:
 def print_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str | None = None
 ) -> None:
-    """Print a table; on a terminal it fits the width, in a pipe nothing is cut or folded."""
+    """Print a table; on a terminal it fits the width, in a pipe nothing is cut or folded.
+
+    Where a terminal is narrow, texts are folded and numbers stay whole.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     is_terminal = sys.stdout.isatty()
+    cells = [[clean(cell) for cell in row] for row in rows]
     console = Console(
         file=sys.stdout if is_terminal else io.StringIO(),
-        width=None if is_terminal else _PIPE_WIDTH,
         markup=False,
         highlight=False,
         emoji=False,
         color_system="auto" if is_terminal else None,
     )
-    table = Table(box=box.SIMPLE_HEAD if is_terminal else None, pad_edge=False, padding=(0, 1))
-    for column in columns:
+    widths = _widths(columns, cells, console.width if is_terminal else _PIPE_WIDTH)
+    console.width = max(console.width, sum(widths) + _GAP * len(widths))
+    table = Table(
+        box=box.SIMPLE_HEAD if is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0) if is_terminal else (0, 1),
+    )
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.title),
             justify="right" if column.is_number else "left",
             overflow="fold",
-            no_wrap=column.is_number,
+            width=width,
         )
-    for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     if title is not None:
         console.print(Text(clean(title), style="bold"))
     console.print(table)
@@ -106,3 +120,20 @@ def print_table(
         assert isinstance(console.file, io.StringIO)
         for line in console.file.getvalue().splitlines():
             print(line.rstrip())  # noqa: T201
+
+
+def _widths(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[int]:
+    """Return the width of every column: texts give way in turn until the table fits."""
+    from rich.cells import cell_len
+
+    widths = [
+        max([cell_len(column.title), *(cell_len(row[place]) for row in cells)])
+        for place, column in enumerate(columns)
+    ]
+    texts = [place for place, column in enumerate(columns) if not column.is_number]
+    while texts and sum(widths) + _GAP * len(widths) > width:
+        widest = max(texts, key=lambda place: widths[place])
+        if widths[widest] <= _NARROWEST_TEXT:
+            break
+        widths[widest] -= 1
+    return widths

@@ -147,9 +147,9 @@ def _print_metrics(difference: Difference, units: Units) -> None:
     rows = [
         (
             each.name,
-            format_value(each.base, each.unit, style),
-            format_value(each.new, each.unit, style),
-            format_change(each.delta, each.unit, style),
+            format_value(each.base, _told(each.unit), style),
+            format_value(each.new, _told(each.unit), style),
+            format_change(each.delta, _told(each.unit), style),
             format_percent(each.percent_of_base, is_signed=True),
             each.verdict,
         )
@@ -161,6 +161,11 @@ def _print_metrics(difference: Difference, units: Units) -> None:
         titles = [Column(title, is_number=True) for title in numbers]
         print_line()
         print_table([Column("Metric"), *titles, Column("")], rows)
+
+
+def _told(unit: str) -> str:
+    """Return a unit that has to be written; the name of a metric tells the others."""
+    return "" if unit in {"cycles", "flops", "tiles"} else unit
 
 
 def _print_steps(difference: Difference, top: int) -> None:

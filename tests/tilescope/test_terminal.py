@@ -1,0 +1,75 @@
+"""What a command prints on a terminal, narrow or wide."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are there on Unix only")
+ROOT = Path(__file__).parents[2]
+
+
+def on_terminal(n_columns: int, *arguments: object) -> str:
+    """Return what the command prints on a terminal of a width, without its colours."""
+    ours, theirs = pty.openpty()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": str(n_columns),
+        "TERM": "xterm",
+        "PYTHONUTF8": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tilescope", *map(str, arguments)],
+        cwd=ROOT,
+        env=environment,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    parts = []
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    text = b"".join(parts).decode().replace("\r", "")
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("n_columns", [40, 80, 200])
+def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns: int) -> None:
+    sides = (reports_directory / "base", reports_directory / "slower")
+    text = on_terminal(n_columns, "diff", *sides)
+    lines = [line.split() for line in text.splitlines()]
+    assert any(
+        line[-5:] == ["970", "1,090", "+120", "+12.37", "%"]
+        or line[-6:] == ["970", "1,090", "+120", "+12.37", "%", "worse"]
+        for line in lines
+    )
+    assert "cycles.total" in text
+    # Folded names are whole when their pieces are joined.
+    joined = "".join(line.split("  ")[0].strip() for line in text.splitlines())
+    assert "parallel.efficiency" in joined
+
+
+def test_a_wide_terminal_folds_nothing(reports_directory: Path) -> None:
+    text = on_terminal(200, "summary", reports_directory / "base")
+    assert re.search(r"^Fullest tile, including gaps +288 B$", text, re.MULTILINE)
+    assert not [line for line in text.splitlines() if len(line) > 200]
+
+
+def test_control_characters_do_not_reach_the_terminal(reports_directory: Path) -> None:
+    text = on_terminal(120, "programs", reports_directory / "hostile")
+    assert "\x1b" not in text
+    assert "\x07" not in text
