@@ -1,0 +1,76 @@
+"""How long questions take on a generated report: first, and when asked again. Fails on no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+import analyser
+from analyser import liveness, memory, programs
+from analyser.diff import compare
+from analyser.execution import execution
+from analyser.metrics import values
+from analyser.summary import summarise
+from reports import Report
+from reports.generate import generate_report
+
+QUESTIONS: dict[str, Callable[[Report], Any]] = {
+    "execution": execution,
+    "metrics": values,
+    "summary": summarise,
+    "memory by category": lambda report: memory.tile_memory(report, "category", True),
+    "memory table": memory.memory_table,
+    "variables of a tile": lambda report: memory.tile_variables(report, 700),
+    "liveness of all": liveness.curve,
+    "liveness of a tile": lambda report: liveness.curve(report, ("tile", 700)),
+    "variables of a step": lambda report: liveness.step_variables(
+        report, len(liveness.curve(report)) // 2
+    ),
+    "always live": liveness.always_live_variables,
+    "roots": programs.roots,
+    "children of the root": lambda report: programs.children(report, 0),
+    "search": lambda report: programs.search(report, "attention"),
+}
+
+
+@pytest.fixture(scope="module", params=[2_000, 20_000], ids=lambda steps: f"1472 x {steps}")
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return generate_report(tmp_path_factory.mktemp("bench"), n_steps=request.param)
+
+
+def tell(line: str) -> None:
+    print(f"\n{line}")  # noqa: T201 - a bench is there for its lines
+
+
+def timed(ask: Callable[[], Any]) -> float:
+    start = perf_counter()
+    ask()
+    return 1000 * (perf_counter() - start)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_question(path: Path, name: str) -> None:
+    ask = QUESTIONS[name]
+    opened: list[Report] = []
+    opening = timed(lambda: opened.append(analyser.open(path)))
+    with opened[0] as report:
+        first = timed(lambda: ask(report))
+        again = min(timed(lambda: ask(report)) for _ in range(3))
+        tell(f"{name:24s} open {opening:6.1f} ms, first {first:7.1f} ms, again {again:7.2f} ms")
+
+
+def test_difference(path: Path, tmp_path: Path) -> None:
+    other = generate_report(tmp_path, n_steps=2_000, seed=1)
+    with analyser.open(path) as one, analyser.open(path) as same, analyser.open(other) as new:
+        identical = timed(lambda: compare(one, same))
+        different = timed(lambda: compare(one, new))
+        again = timed(lambda: compare(one, new))
+        tell(
+            f"identical {identical:.1f} ms, different {different:.1f} ms, again {again:.1f} ms,"
+            f" ratio different/identical {different / identical:.1f}"
+        )
+        assert compare(one, same).is_identical
