@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -22,7 +23,7 @@ __all__ = ["find_leftovers", "has_side_file", "open_report"]
 _SIDE_SUFFIXES = ("-wal", "-journal")
 _HEADER_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
-_COPY_ATTEMPTS = 5
+_ATTEMPTS = 5
 
 
 def open_report(path: Path | str) -> Report:
@@ -52,13 +53,16 @@ def open_report(path: Path | str) -> Report:
     """
     shown = Path(path)
     try:
-        file = _find(shown)
-        if has_side_file(file):
-            return _open_copy(file)
-        _check_header(file)
-        uri = f"file:{quote(str(file.absolute()))}?immutable=1"
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return Report(GuardedConnection(file, uri, flags, file))
+        for _ in range(_ATTEMPTS - 1):
+            file = _find(shown)
+            before = _state(file)
+            try:
+                return _open_file(file)
+            except (FileNotFoundError, ReportError):
+                if before == _state(file):
+                    raise
+                # An engine was at work on it, or has just given it its last name.
+        return _open_file(_find(shown))
     except OSError as error:
         raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
@@ -81,6 +85,24 @@ def find_leftovers(directory: Path) -> list[Path]:
 def has_side_file(file: Path) -> bool:
     """Return whether SQLite left a journal beside the file that belongs to its content."""
     return any(_side(file, suffix).exists() for suffix in _SIDE_SUFFIXES)
+
+
+def _open_file(file: Path) -> Report:
+    if has_side_file(file):
+        return _open_copy(file)
+    _check_header(file)
+    uri = f"file:{quote(str(file.absolute()))}?immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        report = Report(GuardedConnection(file, uri, flags, file))
+    except ReportError as error:
+        if not file.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from error
+        raise
+    if has_side_file(file):  # an engine has begun to write just now
+        report.close()
+        return _open_copy(file)
+    return report
 
 
 def _find(path: Path) -> Path:
@@ -140,26 +162,31 @@ def _copy_steadily(file: Path, directory: Path) -> Path:
     """Copy a file and its journal as they were at one moment, though an engine may be writing."""
     copy = directory / file.name
     sources = [file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)]
-    for _ in range(_COPY_ATTEMPTS):
-        before = [_state(source) for source in sources[:1]]
+    for _ in range(_ATTEMPTS):
+        before = _state(file)[0]
         for source in sources:
             target = directory / source.name
             target.unlink(missing_ok=True)
-            if source.is_file():
+            if source == file or source.is_file():
                 shutil.copyfile(source, target)
         # The journal only grows between checkpoints, and its frames carry checksums: it is the
         # file itself that must not have changed meanwhile.
-        if before == [_state(source) for source in sources[:1]]:
+        if before == _state(file)[0]:
             return copy
     raise ReportError(f"{file} is being written too fast to be copied. Try again in a moment.")
 
 
-def _state(file: Path) -> tuple[int, int, int] | None:
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _state(file: Path) -> list[tuple[int, int, int] | None]:
+    """Return what tells whether a file or what lies beside it has changed."""
+    states: list[tuple[int, int, int] | None] = []
+    for part in (file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)):
+        try:
+            status = part.stat()
+        except FileNotFoundError:
+            states.append(None)
+        else:
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return states
 
 
 def _side(file: Path, suffix: str) -> Path:

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from reports import (
+    NotAReport,
     ReportInUse,
+    ReportNotFound,
     ReportNotWritable,
     ReportWriter,
     check_report,
@@ -46,6 +48,11 @@ while True:
 def _start(script, *arguments, **options):
     command = [sys.executable, "-c", script, *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
+
+
+def _end(process):
+    process.kill()
+    process.stdout.read()
 
 
 def _leftover(directory):
@@ -97,6 +104,30 @@ def test_a_run_killed_while_it_begins_or_ends_leaves_a_whole_report_or_says_so(t
         # Nothing stays locked.
         with ReportWriter.create(directory) as writer:
             writer.finish()
+
+
+def test_a_running_report_can_be_followed(tmp_path):
+    with _start(_ENDLESS, tmp_path, 40) as process:
+        assert process.stdout.readline() == "up\n"
+        while process.stdout.readline() != "finished\n":
+            pass  # from now on there is always a finished report, and mostly one being written
+        n_live = 0
+        for _ in range(40):
+            with open_report(tmp_path) as report:
+                assert report.is_complete
+            for found in find_reports([tmp_path]):
+                try:
+                    report = open_report(found.path)
+                except (NotAReport, ReportNotFound):
+                    continue  # just begun, or just finished
+                with report:
+                    n_live += not report.is_complete
+                    n_commits = sum(name.startswith("run") for name in report.milestones)
+                    assert len(report.table(provenance)["key"]) == 50 * n_commits
+                    assert len(report.array("trace.start_cycle").read()) == 5_000 * n_commits
+        process.kill()
+        process.stdout.read()
+    assert n_live > 0
 
 
 def test_a_new_run_keeps_what_a_killed_one_left(tmp_path):
