@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,34 +32,29 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_UNFINISHED = re.compile(r"/profile_[^/]+\.pop$")
 
 
-def _unfinished_writes() -> set[str]:
-    """Return what this process holds open that a finished writer does not: locks, half reports."""
+def _held_locks() -> set[str]:
+    """Return the directories this process holds open: that is how a writer locks its own."""
     held = set()
     for descriptor in os.listdir(_DESCRIPTORS) if _DESCRIPTORS.is_dir() else []:
         try:
             target = os.readlink(_DESCRIPTORS / descriptor)
         except OSError:
             continue
-        # A report's lock is an open directory.
-        is_lock = (
-            target.startswith("/") and not target.startswith("/proc") and os.path.isdir(target)
-        )
-        if is_lock or _UNFINISHED.search(target):
+        if target.startswith("/") and not target.startswith("/proc") and os.path.isdir(target):
             held.add(target)
     return held
 
 
 @pytest.fixture(autouse=True)
 def _no_writer_left_over() -> Iterator[None]:
-    """Fail a test that leaves a report's lock or an unfinished report open."""
-    before = _unfinished_writes()
+    """Fail a test that leaves a report's directory locked."""
+    before = _held_locks()
     yield
-    if _unfinished_writes() - before:
+    if _held_locks() - before:
         gc.collect()
-        assert _unfinished_writes() - before == set(), "close the writer"
+        assert _held_locks() - before == set(), "close the writer"
 
 
 @pytest.fixture(scope="session")
