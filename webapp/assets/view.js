@@ -26,7 +26,7 @@
     const search = text ? '?' + text : '';
     if (search === location.search) return;
     history[push ? 'pushState' : 'replaceState']({}, '', location.pathname + search + location.hash);
-    clientside.set_props('url', {search});
+    clientside.set_props('url', {search, href: location.href});
   }
 
   clientside.view = {

@@ -1,0 +1,142 @@
+"""A real server behind its link and a real browser; skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from reports.generate import generate_report
+
+_ROOT = Path(__file__).parents[2]
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def _chromium() -> str | None:
+    """Return the path of a Chromium, None when there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return next((path for path in map(shutil.which, names) if path), None)
+
+
+@pytest.fixture(scope="session")
+def served_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a large report, a changed one, and one of two IPUs."""
+    root = tmp_path_factory.mktemp("served")
+    generate_report(root / "large", n_steps=20_000, seed=1)
+    generate_report(root / "changed", n_steps=20_000, seed=2)
+    generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=80, n_variables=40, seed=3)
+    return root
+
+
+@pytest.fixture(scope="session")
+def link(served_dir: Path) -> Iterator[str]:
+    """Return the link that ``tilescope serve`` printed."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "compat")]),
+    }
+    command = [sys.executable, "-m", "tilescope", "serve", str(served_dir), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    lines = []
+    found = None
+    for line in process.stderr:
+        lines.append(line)
+        found = re.search(r"http://\S+\?token=\S+", line)
+        if found:
+            break
+    assert found, "".join(lines)
+    yield found.group()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=20)
+    process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def origin(link: str) -> str:
+    """Return the server's scheme, host and port."""
+    return link.split("/?", maxsplit=1)[0]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Return a headless browser."""
+    path = _chromium()
+    if path is None:
+        pytest.skip("no Chromium is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def visitor(chromium: Browser, link: str) -> Iterator[BrowserContext]:
+    """Return a browser's session that has opened the link once."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(link)
+    assert "token" not in page.url
+    page.close()
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def ids(visitor: BrowserContext, origin: str) -> dict[str, str]:
+    """Return the ids of the reports by the name of their directory."""
+    answer = visitor.request.get(f"{origin}/api/reports").json()
+    return {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in answer["reports"]}
+
+
+@pytest.fixture
+def page(visitor: BrowserContext, origin: str) -> Iterator[Page]:
+    """Return a page whose console stays free of errors and which loads nothing from outside."""
+    page = visitor.new_page()
+    complaints: list[str] = []
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if message.type == "error" else None,
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda request: (
+            None
+            if request.url.startswith((origin + "/", "data:", "blob:"))
+            else complaints.append(f"outside: {request.url}")
+        ),
+    )
+    yield page
+    page.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def visit(page: Page, origin: str, ids: dict[str, str]) -> Callable[..., Page]:
+    """Return a way to open a page of a report by its path, name and parameters."""
+
+    def go(path: str, report: str = "large", **parameters: str) -> Page:
+        if "with_" in parameters:
+            parameters["with"] = ids[parameters.pop("with_")]
+        query = "".join(f"&{name}={value}" for name, value in parameters.items())
+        page.goto(f"{origin}{path}?report={ids[report]}{query}")
+        return page
+
+    return go

@@ -1,0 +1,297 @@
+"""Every page in a real browser: it opens, follows clicks, and its address shows it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+Visit = Callable[..., Page]
+
+READY = {
+    "/summary": "#summary-body .facts td",
+    "/memory": "#memory-figure .scatterlayer path",
+    "/liveness": "#liveness-figure .scatterlayer path",
+    "/programs": ".tree-row .tree-kind",
+}
+
+
+def _wait(page: Page, path: str) -> None:
+    page.wait_for_selector(READY[path], state="attached", timeout=30_000)
+
+
+def _settled_text(page: Page) -> str:
+    """Return what the page says once it has not changed for a second."""
+    text, n_equal = "", 0
+    for _ in range(100):
+        page.wait_for_timeout(200)
+        now = page.locator("#content").inner_text()
+        text, n_equal = now, n_equal + 1 if now == text else 0
+        if n_equal == 5:
+            break
+    return text
+
+
+@pytest.mark.parametrize("path", sorted(READY))
+def test_each_page_opens_and_names_its_report(visit: Visit, path: str) -> None:
+    page = visit(path)
+    _wait(page, path)
+    expect(page.locator("#report-source")).to_have_value(re.compile("large$"))
+    expect(page.locator(".menu-link.is-current")).to_have_count(1)
+    expect(page.locator(".error-panel")).to_have_count(0)
+
+
+def test_the_menu_leads_through_all_pages_and_keeps_the_reports(
+    visit: Visit, ids: dict[str, str]
+) -> None:
+    page = visit("/summary", with_="changed")
+    _wait(page, "/summary")
+    for path in ("/memory", "/liveness", "/programs", "/summary"):
+        page.click(f'.menu-link[href^="{path}"]')
+        _wait(page, path)
+        expect(page).to_have_url(re.compile(f"report={ids['large']}"))
+        expect(page).to_have_url(re.compile(f"with={ids['changed']}"))
+    page.go_back()
+    expect(page.locator(".tree-row").first).to_be_visible()
+
+
+def test_an_unknown_page_and_an_unknown_report_say_so(visit: Visit, origin: str) -> None:
+    page = visit("/nowhere")
+    expect(page.locator("#unknown-page")).to_contain_text("no such page")
+    page.goto(f"{origin}/memory?report=0123456789ab")
+    expect(page.locator("#memory-figure-error .error-panel")).to_contain_text("not in this library")
+    expect(page.locator("#memory-figure")).to_be_hidden()
+
+
+def test_the_breakdown_and_gaps_follow_the_controls_and_stand_in_the_address(
+    visit: Visit,
+) -> None:
+    page = visit("/memory")
+    _wait(page, "/memory")
+    page.get_by_text("Region", exact=True).click()
+    expect(page.locator("#memory-note")).to_contain_text("Interleaved")
+    page.locator(".toolbar-switch", has_text="Include gaps").locator("label").first.click()
+    expect(page.locator("#memory-note")).to_contain_text("Gaps")
+    expect(page).to_have_url(re.compile("breakdown=region"))
+    expect(page).to_have_url(re.compile("gaps=1"))
+
+
+def _click_chart(page: Page, chart: str, share: float, *, shift: bool = False) -> None:
+    box = page.locator(f"#{chart} .nsewdrag").first.bounding_box()
+    assert box is not None
+    if shift:
+        page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + box["width"] * share, box["y"] + box["height"] * 0.8)
+    page.wait_for_timeout(150)
+    page.mouse.click(box["x"] + box["width"] * share, box["y"] + box["height"] * 0.8)
+    if shift:
+        page.keyboard.up("Shift")
+
+
+def test_clicked_tiles_become_columns(visit: Visit) -> None:
+    page = visit("/memory")
+    _wait(page, "/memory")
+    _click_chart(page, "memory-figure", 0.25)
+    expect(page.locator("#memory-details thead th")).to_have_count(2)
+    expect(page.locator("#memory-details thead")).to_contain_text("Tile")
+    expect(page).to_have_url(re.compile(r"tiles=\d+$"))
+    _click_chart(page, "memory-figure", 0.75, shift=True)
+    expect(page.locator("#memory-details thead th")).to_have_count(3)
+    page.go_back()
+    expect(page.locator("#memory-details thead th")).to_have_count(2)
+
+
+def test_the_variables_of_a_tile_have_addresses_and_a_filter(visit: Visit) -> None:
+    page = visit("/memory", tiles="7", tab="variables")
+    expect(page.locator("#memory-variables .ag-row").first).to_contain_text("0x")
+    before = page.locator("#memory-variables-note").inner_text()
+    page.fill("#memory-name", "weights")
+    expect(page.locator("#memory-variables-note")).not_to_have_text(before)
+    cells = page.locator('#memory-variables .ag-row [col-id="name"]')
+    expect(cells.first).to_contain_text("weights")
+
+
+def test_a_clicked_step_shows_its_variables(visit: Visit) -> None:
+    page = visit("/liveness")
+    _wait(page, "/liveness")
+    expect(page.locator("#liveness-step-note")).to_contain_text("Peak, step")
+    expect(page.locator("#liveness-step .ag-row").first).to_be_visible()
+    _click_chart(page, "liveness-figure", 0.3)
+    expect(page.locator("#liveness-step-note")).to_contain_text(re.compile(r"^Step [\d,]+:"))
+    expect(page.locator("#liveness-step .ag-row").first).to_be_visible()
+    expect(page).to_have_url(re.compile(r"step=\d+"))
+
+
+def test_zooming_brings_every_step_and_double_click_goes_back(visit: Visit) -> None:
+    page = visit("/liveness")
+    _wait(page, "/liveness")
+    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
+    box = page.locator("#liveness-figure .nsewdrag").first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.50, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.53, middle, steps=6)
+    page.mouse.up()
+    expect(page.locator("#liveness-note")).not_to_contain_text("groups")
+    expect(page).to_have_url(re.compile(r"x=\d+:\d+"))
+    page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
+    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
+    expect(page).not_to_have_url(re.compile("x="))
+
+
+def test_always_live_memory_is_named_with_code_and_state(visit: Visit) -> None:
+    page = visit("/liveness", tab="always")
+    expect(page.locator("#liveness-always-grid .ag-row").first).to_be_visible()
+    expect(page.locator("#liveness-always-note")).to_contain_text("rows")
+
+
+def test_the_source_of_liveness_can_be_an_ipu_or_a_tile(visit: Visit) -> None:
+    page = visit("/liveness", report="pair")
+    _wait(page, "/liveness")
+    whole = page.locator("#liveness-headlines").inner_text()
+    page.click("#liveness-source")
+    page.get_by_role("option", name="IPU 1").click()
+    expect(page.locator("#liveness-headlines")).not_to_have_text(whole)
+    expect(page).to_have_url(re.compile("source=ipu:1"))
+
+
+def test_the_tree_opens_lazily_and_shows_details(visit: Visit) -> None:
+    page = visit("/programs")
+    _wait(page, "/programs")
+    page.locator('.tree-row[aria-expanded="false"]').first.locator(".tree-arrow").click()
+    expect(page.locator('.tree-row[aria-level="3"]').first).to_be_visible()
+    page.locator('.tree-row[aria-level="3"]').first.click()
+    expect(page.locator("#programs-details h2")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"node=\d+"))
+    # Rows out of sight are not drawn, however many there are.
+    assert page.locator(".tree-row").count() < 100
+
+
+def test_the_search_opens_what_is_around_a_match(visit: Visit) -> None:
+    page = visit("/programs")
+    _wait(page, "/programs")
+    page.keyboard.press("/")
+    page.keyboard.type("layer700/attention")
+    expect(page.locator("#programs-note")).to_contain_text("1 of")
+    expect(page.locator(".tree-row.is-match").first).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator("#programs-note")).to_contain_text("2 of")
+    expect(page.locator("#programs-details h2")).to_contain_text("layer700")
+
+
+def test_the_tree_answers_to_the_keyboard(visit: Visit) -> None:
+    page = visit("/programs")
+    _wait(page, "/programs")
+    page.focus("#program-tree")
+    n_rows = page.locator(".tree-row").count()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tree-row")).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tree-row")).to_have_count(n_rows)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#programs-details h2")).to_be_visible()
+
+
+DEEP_LINKS = [
+    ("/memory", {"breakdown": "liveness", "tiles": "3,9", "x": "100:300", "gaps": "1"}),
+    ("/memory", {"tab": "variables", "tiles": "3", "name": "weights"}),
+    ("/liveness", {"step": "12000", "always": "1", "x": "11000:13000", "steps": "softmax"}),
+    ("/liveness", {"tab": "tightest"}),
+    ("/programs", {"find": "softmax", "node": "30"}),
+    ("/summary", {"options": "auto"}),
+]
+
+
+@pytest.mark.parametrize(("path", "view"), DEEP_LINKS)
+def test_a_reloaded_address_shows_the_same_view(
+    visit: Visit, path: str, view: dict[str, str]
+) -> None:
+    page = visit(path, **view)
+    _wait(page, path)
+    url, text = page.url, _settled_text(page)
+    page.reload()
+    _wait(page, path)
+    assert _settled_text(page) == text
+    assert page.url == url
+    for name, value in view.items():
+        expect(page).to_have_url(re.compile(f"{name}={value}"))
+
+
+def test_two_reports_stand_side_by_side_and_swap(visit: Visit, ids: dict[str, str]) -> None:
+    page = visit("/memory", with_="changed")
+    _wait(page, "/memory")
+    expect(page.locator("#memory-headlines .side-mark")).to_have_count(2)
+    expect(page.locator("#memory-details thead")).to_contain_text("Diff")
+    page.click("#swap-button")
+    expect(page.locator("#report-source")).to_have_value(re.compile("changed$"))
+    expect(page).to_have_url(re.compile(f"report={ids['changed']}&with={ids['large']}"))
+
+
+def test_the_target_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None:
+    page = visit("/summary")
+    _wait(page, "/summary")
+    page.click("#report-target")
+    page.get_by_role("option", name=re.compile("changed")).click()
+    expect(page.locator("#summary-body")).to_contain_text("What changed")
+    page.locator(".report-menu", has_text="Target").locator("button").click()
+    expect(page.locator("#summary-body")).not_to_contain_text("What changed")
+
+
+def test_the_colour_scheme_is_remembered(visit: Visit) -> None:
+    page = visit("/summary")
+    _wait(page, "/summary")
+    before = page.get_attribute("html", "data-mantine-color-scheme")
+    page.click("#scheme-button")
+    after = page.get_attribute("html", "data-mantine-color-scheme")
+    assert {before, after} == {"light", "dark"}
+    page.reload()
+    _wait(page, "/summary")
+    assert page.get_attribute("html", "data-mantine-color-scheme") == after
+    page.click("#scheme-button")
+
+
+def test_help_opens_with_its_key(visit: Visit) -> None:
+    page = visit("/summary")
+    _wait(page, "/summary")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Keys and gestures")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_copied_link_holds_the_view_and_no_token(visit: Visit) -> None:
+    page = visit("/liveness", step="40")
+    _wait(page, "/liveness")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#copy-button")
+    expect(page.locator("#copy-note")).to_have_text("Link copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.url
+    assert "token" not in copied
+
+
+@pytest.mark.parametrize("path", sorted(READY))
+def test_a_narrow_window_does_not_scroll_sideways(visit: Visit, path: str) -> None:
+    page = visit(path, with_="changed")
+    page.set_viewport_size({"width": 600, "height": 800})
+    _wait(page, path)
+    page.wait_for_load_state("networkidle")
+    overflow = page.evaluate(
+        "() => document.getElementById('content').scrollWidth"
+        " - document.getElementById('content').clientWidth"
+    )
+    assert overflow <= 0
+
+
+def test_a_browser_that_did_not_open_the_link_is_refused(chromium: Browser, origin: str) -> None:
+    stranger = chromium.new_context()
+    page = stranger.new_page()
+    answer = page.goto(f"{origin}/memory")
+    assert answer is not None
+    assert answer.status == 401
+    expect(page.locator("body")).to_contain_text("tilescope serve")
+    stranger.close()
