@@ -205,11 +205,14 @@ def step_program(report: Report, step: int) -> int:
 def _check_step(report: Report, step: int) -> None:
     """Refuse a step that is not there."""
     n_steps = len(_liveness_steps(report).step_id)
+    if not n_steps:
+        raise BadQuestion(
+            f"{report.path} holds no liveness: it was written with autoReport.outputGraphProfile"
+            " false, or its engine was stopped before; run the model again with it"
+        )
     if not 0 <= step < n_steps:
         raise BadQuestion(
             f"step {step} is not there; this report has liveness steps 0 to {n_steps - 1}"
-            if n_steps
-            else "this report has no liveness steps; it was written without a graph profile"
         )
 
 

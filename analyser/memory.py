@@ -30,6 +30,7 @@ __all__ = [
     "TileVariables",
     "categories",
     "category_bytes",
+    "has_memory",
     "largest_tiles",
     "lowered_parts",
     "memory_table",
@@ -196,6 +197,20 @@ def category_bytes(report: Report) -> NDArray[np.int64]:
     return total
 
 
+def has_memory(report: Report) -> bool:
+    """Return whether a report holds memory: it was compiled, with a graph profile."""
+    return bool(report.array("memory.tile").shape[0])
+
+
+def _require_memory(report: Report) -> None:
+    """Refuse a report without memory, instead of answering 0 for all of it."""
+    if not has_memory(report):
+        raise BadQuestion(
+            f"{report.path} holds no memory: it was written with autoReport.outputGraphProfile"
+            " false, or its engine was stopped before; run the model again with it"
+        )
+
+
 def tile_memory(
     report: Report, breakdown: Breakdown = "none", include_gaps: bool = False
 ) -> TileMemory:
@@ -209,12 +224,13 @@ def tile_memory(
     Raises
     ------
     BadQuestion
-        When there is no such breakdown.
+        When there is no such breakdown, or the report holds no memory.
     """
     if breakdown not in BREAKDOWNS:
         raise BadQuestion(
             f"breakdown {breakdown!r} is not known; allowed are {', '.join(BREAKDOWNS)}"
         )
+    _require_memory(report)
     machine, tile = target(report), _rows(report, "memory.tile")
     total = tile[_INCLUDING_GAPS if include_gaps else _EXCLUDING_GAPS]
     gaps = tile[_INCLUDING_GAPS] - tile[_EXCLUDING_GAPS]
@@ -249,8 +265,9 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
     Raises
     ------
     BadQuestion
-        When the machine has no such tile.
+        When the machine has no such tile, or the report holds no memory.
     """
+    _require_memory(report)
     machine = target(report)
     if tiles is None:
         pick = None
@@ -401,7 +418,14 @@ def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
 
 
 def largest_tiles(report: Report, n: int = 5) -> TileRanking:
-    """Return the ``n`` fullest tiles, gaps included, fullest first; equal ones by number."""
+    """Return the ``n`` fullest tiles, gaps included, fullest first; equal ones by number.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory.
+    """
+    _require_memory(report)
     machine, tile = target(report), _rows(report, "memory.tile")
     order = np.argsort(-tile[_INCLUDING_GAPS], kind="stable")[: max(n, 0)]
     return TileRanking(

@@ -165,6 +165,9 @@ def _memory(difference: Difference) -> list[str]:
     """Return sentences about memory."""
     sentences = []
     total, largest = difference.metric("memory.total"), difference.metric("memory.max_tile")
+    if total.verdict in {"new", "missing"}:
+        side = "base" if total.verdict == "new" else "new report"
+        return [f"The {side} holds no memory, so memory cannot be compared."]
     if total.delta or largest.delta:
         sentences.append(
             f"Memory changes by {_amount(total)} over all tiles and by {_amount(largest)} on the"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analyser.memory import tile_memory
+from analyser.machine import target
+from analyser.memory import has_memory, tile_memory
 from analyser.metrics import METRICS, Metric, MetricValue
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class TileChange:
     """Memory of every tile on both sides, gaps included.
 
     Arrays are int64, shape (most tiles of the two machines,), bytes; a tile that a machine does
-    not have counts 0.
+    not have counts 0, and so does every tile of a report that holds no memory.
     """
 
     tile_id: NDArray[np.int64]
@@ -96,7 +97,12 @@ def _verdict(worse: str, base: MetricValue, new: MetricValue) -> Verdict:
 
 def tile_changes(base: Report, new: Report) -> TileChange:
     """Return the memory of every tile on both sides, gaps included."""
-    one, other = (tile_memory(each, "none", include_gaps=True).total_bytes for each in (base, new))
+    one, other = (
+        tile_memory(each, "none", include_gaps=True).total_bytes
+        if has_memory(each)
+        else np.zeros(target(each).n_tiles, dtype=np.int64)
+        for each in (base, new)
+    )
     n_tiles = max(len(one), len(other))
     before, after = (
         np.pad(values, (0, n_tiles - len(values))).astype(np.int64) for values in (one, other)

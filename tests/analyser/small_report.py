@@ -43,6 +43,7 @@ class Shape:
     options: dict[str, str] = field(default_factory=lambda: {"autoReport.all": "true"})
     conv_name: str = "layer1/conv"
     clock_hz: float = 1.0e9
+    has_memory: bool = True
     fault: str = ""
     """A number that cannot be, sealed with right digests as a hostile writer would."""
 
@@ -53,7 +54,8 @@ def write_small_report(directory: Path, shape: Shape | None = None) -> Path:
     writer = ReportWriter.create(directory)
     _write_header(writer, shape)
     _write_graph(writer, shape)
-    _write_memory(writer, shape)
+    if shape.has_memory:
+        _write_memory(writer, shape)
     writer.commit("compiled")
     _write_runs(writer, shape)
     if not shape.is_finished:

@@ -111,6 +111,13 @@ def test_a_side_without_runs(small: Report, variation: Variation) -> None:
     assert "The new report has no run, so cycles cannot be compared." in explain(found)
 
 
+def test_a_side_without_memory(small: Report, variation: Variation) -> None:
+    found = compare(small, variation(Shape(has_memory=False)))
+    assert found.metric("memory.max_tile").verdict == "missing"
+    assert "The new report holds no memory, so memory cannot be compared." in explain(found)
+    assert found.steps.n_same == 7
+
+
 def test_an_incomplete_side_is_said(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(is_finished=False)))
     assert not found.new.is_complete

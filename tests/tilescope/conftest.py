@@ -48,6 +48,7 @@ def reports_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "same": Shape(wall_host="elsewhere"),
         "slower": Shape(conv_tile0_cycles=260, has_bias=True),
         "no_runs": Shape(n_runs=0),
+        "no_memory": Shape(has_memory=False),
         "depends": Shape(is_data_dependent=True),
         "incomplete": Shape(is_finished=False),
         "hostile": Shape(conv_name="layer\x1b[2J\x1b]0;gone\x07\u202e/conv"),

@@ -66,6 +66,17 @@ def test_either_side_of_a_diff_is_checked(
         assert "text.pop" in done.err
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize(("command", "what"), [("memory", "memory"), ("liveness", "liveness")])
+def test_what_a_report_does_not_hold_is_not_zero(
+    tilescope: Run, reports_directory: Path, command: str, what: str, options: list[str]
+) -> None:
+    done = tilescope(command, reports_directory / "no_memory", *options)
+    assert (done.code, done.out) == (2, "")
+    assert f"holds no {what}: it was written with autoReport.outputGraphProfile" in done.err
+    assert tilescope("summary", reports_directory / "no_memory", *options).code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -50,7 +50,7 @@ def _as_json(report: Report, source: Source, step: int | None) -> dict[str, obje
     from analyser.machine import format_source
 
     live, peak = curve(report, source), peak_step(report, source)
-    shown = peak if step is None else step
+    shown = step if step is not None else peak or 0
     return report_json(report) | {
         "source": format_source(source),
         "capacity_bytes": live.capacity_bytes,
@@ -62,9 +62,7 @@ def _as_json(report: Report, source: Source, step: int | None) -> dict[str, obje
             "not_always_live_bytes": live.not_always_live_bytes.tolist(),
         },
         "step": shown,
-        "step_variables": (
-            None if shown is None else _columns(step_variables(report, shown, source))
-        ),
+        "step_variables": _columns(step_variables(report, shown, source)),
         "always_live_variables": _columns(always_live_variables(report, source)),
     }
 
@@ -90,20 +88,19 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
 
     live, peak = curve(report, source), peak_step(report, source)
     style = units.style
-    shown = peak if step is None else step
-    found = None if shown is None else step_variables(report, shown, source)
+    shown = step if step is not None else peak or 0
+    found = step_variables(report, shown, source)
     print_line(f"Liveness of {report.path}, tiles: {format_source(source)}")
     print_line(f"{len(live):,} steps; always live {format_bytes(live.always_live_bytes, style)}")
-    if peak is not None:
+    if peak is not None:  # a report without steps was refused above
         most = int(live.not_always_live_bytes[peak])
         print_line(
             f"Most is live at step {peak:,}, {live.kind[peak]} ({live.name[peak]}):"
             f" {format_bytes(most, style)} besides what always is,"
             f" {format_bytes(most + live.always_live_bytes, style)} in all"
         )
-    if found is not None:
-        print_line()
-        _print_variables(f"Live at step {shown:,}, not always", found, units, top)
+    print_line()
+    _print_variables(f"Live at step {shown:,}, not always", found, units, top)
     print_line()
     _print_variables("Always live", always_live_variables(report, source), units, top)
 
