@@ -15,12 +15,11 @@ __all__ = ["ArrayBuffer"]
 class ArrayBuffer:
     """Rows appended to one array, handed out as blocks of the height of a chunk."""
 
-    def __init__(self, spec: ArraySpec, array_id: int) -> None:
+    def __init__(self, spec: ArraySpec) -> None:
         self.spec = spec
-        self.array_id = array_id
+        self.array_id: int | None = None
         self.n_columns = 1 if spec.columns == "one" else 0
         self.n_rows = 0
-        self.is_described = False
         self._pending: list[np.ndarray] = []
         self._n_pending = 0
         self._pattern_rows: dict[bytes, int] = {}

@@ -28,7 +28,7 @@ class RowBuffer:
         self._casts = [_cast_of(column) for column in table.columns]
         self._key = primary_key(table)
         self._key_place = self._names.index(self._key)
-        self._next_id = 0
+        self.next_id = 0
         self._last_id: int | None = None
 
     def take(self) -> list[tuple[Any, ...]]:
@@ -53,7 +53,7 @@ class RowBuffer:
         if len(lengths) != 1:
             raise ValueError(f"columns of {self.table.name} have lengths {sorted(lengths)}")
         (n_rows,) = lengths
-        long.setdefault(self._key, range(self._next_id, self._next_id + n_rows))
+        long.setdefault(self._key, range(self.next_id, self.next_id + n_rows))
         parts: list[Iterable[Any]] = []
         for name, cast, column in zip(self._names, self._casts, self.table.columns, strict=True):
             values = long.get(name)
@@ -68,11 +68,11 @@ class RowBuffer:
 
     def _row(self, row: Mapping[str, object]) -> tuple[Any, ...]:
         if self._key not in row:
-            row = {self._key: self._next_id, **row}
+            row = {self._key: self.next_id, **row}
         if not set(row) <= set(self._names):
             unknown = min(set(row) - set(self._names))
             raise ValueError(f"table {self.table.name} has no column {unknown!r}")
-        self._next_id = int(row[self._key]) + 1  # type: ignore[call-overload]
+        self.next_id = int(row[self._key]) + 1  # type: ignore[call-overload]
         return tuple(
             cast(row.get(name)) for name, cast in zip(self._names, self._casts, strict=True)
         )
@@ -88,7 +88,7 @@ class RowBuffer:
             raise ValueError(f"rows of {self.table.name} must come in order of {self._key}")
         self.rows.extend(rows)
         self._last_id = ids[-1]
-        self._next_id = ids[-1] + 1
+        self.next_id = ids[-1] + 1
 
     def _require_nullable(self, column: Column[Any]) -> None:
         if not column.nullable:

@@ -154,6 +154,7 @@ class ReportWriter:
         self._check_owner()
         buffer = self._array(array_name)
         first = buffer.append(values)
+        self._describe(buffer)
         self._guard(lambda: self._write_chunks(buffer))
         return first
 
@@ -177,6 +178,7 @@ class ReportWriter:
         self._check_owner()
         buffer = self._array(array_name)
         row = buffer.pattern(values)
+        self._describe(buffer)
         self._guard(lambda: self._write_chunks(buffer))
         return row
 
@@ -255,7 +257,6 @@ class ReportWriter:
         connection = self._open_connection()
         for buffer in self._arrays.values():
             self._write_chunks(buffer, everything=True)
-        self._describe_arrays()
         self._begin()
         blocks: list[tuple[Any, ...]] = []
         for name, rows in self._tables.items():
@@ -272,23 +273,23 @@ class ReportWriter:
         connection.execute(insert_text(schema.milestone), seal.rows[-1])
         connection.execute("COMMIT")
 
-    def _describe_arrays(self) -> None:
-        for buffer in self._arrays.values():
-            if buffer.n_rows and not buffer.is_described:
-                buffer.is_described = True
-                spec = buffer.spec
-                self._table(schema.array, own=True).add(
-                    [
-                        {
-                            "array_id": buffer.array_id,
-                            "name": spec.name,
-                            "dtype": spec.dtype,
-                            "n_columns": buffer.n_columns,
-                            "chunk_rows": spec.chunk_rows,
-                            "chunk_columns": spec.chunk_columns,
-                        }
-                    ]
-                )
+    def _describe(self, buffer: ArrayBuffer) -> None:
+        """Give an array its number and row as soon as it has values, so that numbers ascend."""
+        if buffer.array_id is not None or not buffer.n_rows:
+            return
+        rows, spec = self._table(schema.array, own=True), buffer.spec
+        buffer.array_id = rows.next_id
+        rows.add(
+            [
+                {
+                    "name": spec.name,
+                    "dtype": spec.dtype,
+                    "n_columns": buffer.n_columns,
+                    "chunk_rows": spec.chunk_rows,
+                    "chunk_columns": spec.chunk_columns,
+                }
+            ]
+        )
 
     def _write_rows(self, buffer: RowBuffer, *, insert: bool = True) -> list[tuple[Any, ...]]:
         """Insert a table's waiting rows; return (table, first id, last id, count, digest) each."""
@@ -377,7 +378,7 @@ class ReportWriter:
         if buffer is None:
             if name not in ARRAYS:
                 raise ValueError(f"there is no packed array {name!r}")
-            buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name], len(self._arrays))
+            buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name])
         return buffer
 
     def _begin(self) -> None:

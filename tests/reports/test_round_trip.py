@@ -236,6 +236,19 @@ def test_an_array_that_was_never_written_has_no_rows(tmp_path):
             assert report.array(name).summary().total.size == 0
 
 
+def test_an_array_may_get_its_first_values_late(tmp_path):
+    with ReportWriter.create(tmp_path) as writer:
+        writer.append("lifetime.start_step", np.zeros(0, np.int64))
+        writer.append("trace.period", np.arange(3))
+        writer.commit("compiled")
+        writer.append("lifetime.start_step", np.arange(2))
+        writer.append("trace.period", np.arange(1))
+        writer.finish()
+    with open_report(tmp_path) as report:
+        assert report.array("lifetime.start_step").read().tolist() == [0, 1]
+        assert report.array("trace.period").read().tolist() == [0, 1, 2, 0]
+
+
 def test_large_numbers_of_rows_are_cut_into_blocks(tmp_path):
     n = 10_000
     with ReportWriter.create(tmp_path) as writer:
