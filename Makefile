@@ -43,7 +43,7 @@ setup: $(READY)  ## Make .venv with everything in it; quick when it is there
 
 test: $(READY)  ## Set up and run all tests (browser tests where a Chromium is found); ARGS=… to pytest
 	@echo "==> running all tests"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --ignore tests/bench $(ARGS)
 
 check: lint unit  ## Everything before a commit, fastest first: format, ruff, mypy, imports, words, dependencies, unit tests
 
