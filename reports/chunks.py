@@ -11,11 +11,12 @@ import zstandard
 from reports.digests import DIGEST_BYTES
 from reports.errors import DamagedReport
 
-__all__ = ["MAX_STORED_BYTES", "PackedChunk", "digest_values", "pack", "unpack"]
+__all__ = ["MAX_STORED_BYTES", "PackedChunk", "digest_values", "pack", "saturated_sum", "unpack"]
 
 #: No packed chunk is larger in the file.
 MAX_STORED_BYTES = 512 * 1024
 _LEVEL = 3
+_INT64 = np.iinfo(np.int64)
 _MAX_WINDOW_BYTES = 8 * 1024 * 1024
 
 
@@ -91,6 +92,15 @@ def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -
     if digest_values(values) != chunk.digest:
         raise DamagedReport(f"A chunk of {where} does not hold what its digest says.")
     return values
+
+
+def saturated_sum(part: np.ndarray) -> int:
+    """Return the sum as a 64-bit number; one past its range stands at its end."""
+    largest = max(abs(int(part.min())), abs(int(part.max())))
+    if largest * part.size < _INT64.max:
+        return int(part.sum(dtype=np.int64))
+    exact: int = sum(part.ravel().tolist())
+    return min(max(exact, int(_INT64.min)), int(_INT64.max))
 
 
 def _decompress(data: bytes, expected_bytes: int) -> bytes | None:

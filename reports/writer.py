@@ -17,10 +17,11 @@ from sqlalchemy import Table
 
 from reports import schema
 from reports.array_buffer import ArrayBuffer
-from reports.chunks import MAX_STORED_BYTES, PackedChunk, pack
+from reports.chunks import MAX_STORED_BYTES, PackedChunk, pack, saturated_sum
 from reports.digests import ROWS_PER_BLOCK, chain, digest_rows
 from reports.errors import ReportNotWritable
 from reports.lock import DirectoryLock
+from reports.new_file import new_file, refusal
 from reports.row_buffer import RowBuffer
 from reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION
 from reports.statements import create_text, digested_columns, insert_text
@@ -30,7 +31,6 @@ __all__ = ["REPORT_NAME", "ReportWriter"]
 #: What a finished report is called in its directory.
 REPORT_NAME = "profile.pop"
 _CHECKPOINT_PAGES = 16_384
-_INT64 = np.iinfo(np.int64)
 _OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
 _live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()
 
@@ -76,7 +76,7 @@ class ReportWriter:
         path = directory / f"profile_{secrets.token_hex(4)}.pop"
         writer = None
         try:
-            writer = cls(path, lock, _new_file(path))
+            writer = cls(path, lock, new_file(path))
             writer._create_tables()
         except (apsw.Error, OSError) as error:
             if writer is not None:
@@ -85,7 +85,7 @@ class ReportWriter:
             for suffix in ("", "-journal", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     Path(f"{path}{suffix}").unlink(missing_ok=True)
-            raise _not_writable(directory, error) from error
+            raise refusal(directory, error) from error
         return writer
 
     @property
@@ -332,7 +332,7 @@ class ReportWriter:
                         "digest": chunk.digest,
                         "minimum": part.min(),
                         "maximum": part.max(),
-                        "total": _total(part),
+                        "total": saturated_sum(part),
                     }
                 ]
             )
@@ -408,43 +408,9 @@ class ReportWriter:
             self.abandon()
             raise ValueError(f"two rows share what must be unique: {error}") from error
         except (apsw.Error, OSError) as error:
-            self._failure = _not_writable(self.path.parent, error)
+            self._failure = refusal(self.path.parent, error)
             self.abandon()
             raise self._failure from error
-
-
-def _total(part: np.ndarray) -> int:
-    """Return the sum as a 64-bit number; one past its range stands at its end."""
-    largest = max(abs(int(part.min())), abs(int(part.max())))
-    if largest * part.size < _INT64.max:
-        return int(part.sum(dtype=np.int64))
-    exact: int = sum(part.ravel().tolist())
-    return min(max(exact, int(_INT64.min)), int(_INT64.max))
-
-
-def _new_file(path: Path) -> apsw.Connection:
-    """Create an empty database."""
-    connection = apsw.Connection(
-        str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    )
-    connection.set_busy_timeout(2_000)
-    # Pages of 2 to 16 KiB differ by less than 4 % in the size of large reports, and not in time.
-    for pragma in ("page_size=4096", "synchronous=NORMAL", "mmap_size=0"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
-    return connection
-
-
-def _not_writable(directory: Path, error: Exception) -> ReportNotWritable:
-    if isinstance(error, apsw.FullError):
-        cause = "the disk is full"
-    elif isinstance(error, OSError) and error.strerror:
-        cause = error.strerror
-    else:
-        cause = str(error) or type(error).__name__
-    return ReportNotWritable(
-        f"Cannot write the report into {directory}: {cause}."
-        " Free some space or choose another directory."
-    )
 
 
 def _after_fork_in_child() -> None:
