@@ -150,6 +150,8 @@ class Lowering:
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
         if not after.is_empty:
+            # What goes to other tiles waits on the tile that made it.
+            step.message_bytes = after.sent(self.machine.n_tiles)
             step = self._exchange(after, compute_set, parent)
             step.writes = tuple(int(v) for v in np.unique(self.addresses.variable_of(after.start)))
 

@@ -79,8 +79,10 @@ def _parts(
             continue
         message = len(graph.variables) + len(names)
         names[message] = f"{step.name}/message"
-        # The buffer is written by this step and read by the next, the compute phase it serves.
-        ranges[message] = (step.step_id, min(step.step_id + 2, n_steps))
+        # An exchange fills it for the compute phase after it; a compute phase fills it for the
+        # exchange after it, with a sync between the two.
+        last = step.step_id + (3 if step.kind == "OnTileExecute" else 2)
+        ranges[message] = (step.step_id, min(last, n_steps))
         add(message, step.message_bytes, *ranges[message])
     empty = [np.zeros(0, np.int64)]
     return [np.concatenate(column or empty) for column in columns], ranges, names
