@@ -67,8 +67,7 @@ class Engine:
         self._pool, self._n_threads = thread_pool()
         self.recorder = Recorder.start(executable, self.options, name, provenance or {})
         if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
-            self.close()
-            raise OutOfTileMemory(describe_overflow(executable))
+            raise self._out_of_memory()
 
     def __enter__(self) -> Engine:
         return self
@@ -92,8 +91,7 @@ class Engine:
         if self._memory is not None:
             return
         if self.executable.overfull_tiles.size:
-            self.close()
-            raise OutOfTileMemory(describe_overflow(self.executable))
+            raise self._out_of_memory()
         memory = HostMemory(self.executable.graph)
         bound: dict[int, list[Launch]] = {}
         for step in self.executable.steps:
@@ -187,6 +185,14 @@ class Engine:
         if self._pool is not None:
             self._pool.shutdown(wait=False)
             self._pool = None
+
+    def _out_of_memory(self) -> OutOfTileMemory:
+        """Seal the report, which says where the memory went, and return the error that says so."""
+        self.close()
+        message = describe_overflow(self.executable)
+        if self.recorder.path is not None:
+            message += f"\nProfile saved to: {self.recorder.path}"
+        return OutOfTileMemory(message)
 
     def _host(self) -> HostMemory:
         if self._memory is None:

@@ -12,6 +12,7 @@ from engine.compiler.executable import Executable, Node, Step
 from engine.execute.oom import describe_overflow
 from engine.graph import DebugContext
 from engine.options import EngineOptions
+from engine.planner.plan import Plan
 from engine.recorder.contexts import ContextTable
 from reports import ReportWriter
 from reports.schema import (
@@ -249,7 +250,7 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
                 "operation": item.operation,
                 "split": json.dumps(dict(item.split)),
                 "n_tiles": item.n_tiles,
-                "tile_balance": item.tile_balance,
+                "tile_balance": _tile_balance(executable, item),
                 "predicted_cycles": item.predicted_cycles,
                 "predicted": json.dumps(dict(item.predicted)),
                 "temporary_bytes": item.temporary_bytes,
@@ -262,6 +263,24 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
             for item in executable.plans
         ],
     )
+
+
+def _tile_balance(executable: Executable, item: Plan) -> float:
+    """Return mean over maximum of the tiles' cycles in the compute phases an operation plans.
+
+    The mean is over all tiles of the IPUs that take part, idle ones included.
+    """
+    machine = executable.machine
+    phases = [
+        found.cost.tile_cycles.reshape(machine.n_ipus, -1)
+        for found in executable.steps
+        if found.kind == "OnTileExecute" and found.name == f"{item.name}/convolve"
+    ]
+    busiest = sum(int(phase.max()) for phase in phases)
+    if not busiest:
+        return item.tile_balance
+    means = [phase[phase.any(axis=1)].mean() for phase in phases]
+    return float(sum(means) / busiest)
 
 
 def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int32]:
