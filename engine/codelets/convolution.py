@@ -7,12 +7,13 @@ window of the first output begins, counted from the region's first row or column
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
+from engine.codelets._lanes import LANES, PIXELS, block_kernels
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
 
 if TYPE_CHECKING:
@@ -26,6 +27,74 @@ _SCALARS = tuple(
 )
 
 
+_BLOCKS = block_kernels()
+
+
+def _row_kernel(n_lanes: int) -> Any:
+    """Return a function that adds a row of pixels times `n_lanes` outputs."""
+    eight, four, two, one = (_BLOCKS[pixels, n_lanes] for pixels in PIXELS)
+
+    @jit
+    def row(  # type: ignore[no-untyped-def]
+        n_pixels, out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
+    ):
+        p = 0
+        while n_pixels - p >= 8:
+            eight(out, out_at + p * out_pitch, out_pitch, x, x_at + p * x_pitch, x_pitch, x_step,
+                  w, w_at, w_pitch, count)  # fmt: skip
+            p += 8
+        if n_pixels - p >= 4:
+            four(out, out_at + p * out_pitch, out_pitch, x, x_at + p * x_pitch, x_pitch, x_step,
+                 w, w_at, w_pitch, count)  # fmt: skip
+            p += 4
+        if n_pixels - p >= 2:
+            two(out, out_at + p * out_pitch, out_pitch, x, x_at + p * x_pitch, x_pitch, x_step,
+                w, w_at, w_pitch, count)  # fmt: skip
+            p += 2
+        if n_pixels - p >= 1:
+            one(out, out_at + p * out_pitch, out_pitch, x, x_at + p * x_pitch, x_pitch, x_step,
+                w, w_at, w_pitch, count)  # fmt: skip
+
+    return row
+
+
+_row_16, _row_8, _row_4 = (_row_kernel(lanes) for lanes in LANES)
+
+
+@jit
+def _add_row(  # type: ignore[no-untyped-def]
+    n_pixels, n_outputs, out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
+):
+    """Add a row of pixels times all outputs: in blocks of 16, 8 and 4, the rest one by one."""
+    o = 0
+    while n_outputs - o >= 16:
+        _row_16(n_pixels, out, out_at + o, out_pitch, x, x_at, x_pitch, x_step,
+                w, w_at + o, w_pitch, count)  # fmt: skip
+        o += 16
+    if n_outputs - o >= 8:
+        _row_8(n_pixels, out, out_at + o, out_pitch, x, x_at, x_pitch, x_step,
+               w, w_at + o, w_pitch, count)  # fmt: skip
+        o += 8
+    if n_outputs - o >= 4:
+        _row_4(n_pixels, out, out_at + o, out_pitch, x, x_at, x_pitch, x_step,
+               w, w_at + o, w_pitch, count)  # fmt: skip
+        o += 4
+    for k in range(o, n_outputs):
+        for p in range(n_pixels):
+            total = out[out_at + p * out_pitch + k]
+            for i in range(count):
+                total += x[x_at + p * x_pitch + i * x_step] * w[w_at + i * w_pitch + k]
+            out[out_at + p * out_pitch + k] = total
+
+
+@jit
+def _valid_range(n, stride, first, size):  # type: ignore[no-untyped-def]
+    """Return the range of outputs whose input `o * stride + first` is inside `size`."""
+    low = 0 if first >= 0 else (-first + stride - 1) // stride
+    high = 0 if size - 1 < first else (size - 1 - first) // stride + 1
+    return low, min(n, high)
+
+
 @jit
 def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
@@ -34,26 +103,27 @@ def _convolve(  # type: ignore[no-untyped-def]
     """Take x [group, y, x, input], w [group, ky, kx, input, output], out [y, x, output]."""
     n_outputs = out_size[2]
     for oy in range(out_size[0]):
+        row = out_start + oy * out_stride[0]
         for ox in range(out_size[1]):
-            target = out_start + oy * out_stride[0] + ox * out_stride[1]
-            for o in range(n_outputs):
-                out[target + o] = 0
-            for g in range(x_size[0]):
-                for ky in range(w_size[1]):
-                    iy = oy * stride_y + ky * dilation_y + shift_y
-                    if iy < 0 or iy >= x_size[1]:
+            out[row + ox * out_stride[1] : row + ox * out_stride[1] + n_outputs] = 0
+        for g in range(x_size[0]):
+            for ky in range(w_size[1]):
+                iy = oy * stride_y + ky * dilation_y + shift_y
+                if iy < 0 or iy >= x_size[1]:
+                    continue
+                for kx in range(w_size[2]):
+                    first = kx * dilation_x + shift_x
+                    low, high = _valid_range(out_size[1], stride_x, first, x_size[2])
+                    if low >= high:
                         continue
-                    for kx in range(w_size[2]):
-                        ix = ox * stride_x + kx * dilation_x + shift_x
-                        if ix < 0 or ix >= x_size[2]:
-                            continue
-                        source = x_start + g * x_stride[0] + iy * x_stride[1] + ix * x_stride[2]
-                        weight = w_start + g * w_stride[0] + ky * w_stride[1] + kx * w_stride[2]
-                        for i in range(x_size[3]):
-                            value = x[source + i * x_stride[3]]
-                            row = weight + i * w_stride[3]
-                            for o in range(n_outputs):
-                                out[target + o] += value * w[row + o]
+                    source = x_start + g * x_stride[0] + iy * x_stride[1]
+                    source += (low * stride_x + first) * x_stride[2]
+                    weight = w_start + g * w_stride[0] + ky * w_stride[1] + kx * w_stride[2]
+                    _add_row(
+                        high - low, n_outputs, out, row + low * out_stride[1], out_stride[1],
+                        x, source, stride_x * x_stride[2], x_stride[3],
+                        w, weight, w_stride[3], x_size[3],
+                    )  # fmt: skip
 
 
 @jit
