@@ -100,29 +100,43 @@ def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Take x [group, y, x, input], w [group, ky, kx, input, output], out [y, x, output]."""
+    """Take x [group, y, x, input], w [group, ky, kx, input, output], out [y, x, output].
+
+    The longer side of the block of outputs is walked in blocks of pixels, the other one by one.
+    """
+    if out_size[1] >= out_size[0]:
+        a, b = 0, 1
+        stride_a, stride_b = stride_y, stride_x
+        dilation_a, dilation_b = dilation_y, dilation_x
+        shift_a, shift_b = shift_y, shift_x
+    else:
+        a, b = 1, 0
+        stride_a, stride_b = stride_x, stride_y
+        dilation_a, dilation_b = dilation_x, dilation_y
+        shift_a, shift_b = shift_x, shift_y
     n_outputs = out_size[2]
-    for oy in range(out_size[0]):
-        row = out_start + oy * out_stride[0]
-        for ox in range(out_size[1]):
-            out[row + ox * out_stride[1] : row + ox * out_stride[1] + n_outputs] = 0
-        for g in range(x_size[0]):
-            for ky in range(w_size[1]):
-                iy = oy * stride_y + ky * dilation_y + shift_y
-                if iy < 0 or iy >= x_size[1]:
+    for oa in range(out_size[a]):
+        line = out_start + oa * out_stride[a]
+        for ob in range(out_size[b]):
+            at = line + ob * out_stride[b]
+            out[at : at + n_outputs] = 0
+        for ka in range(w_size[1 + a]):
+            ia = oa * stride_a + ka * dilation_a + shift_a
+            if ia < 0 or ia >= x_size[1 + a]:
+                continue
+            for kb in range(w_size[1 + b]):
+                first = kb * dilation_b + shift_b
+                low, high = _valid_range(out_size[b], stride_b, first, x_size[1 + b])
+                if low >= high:
                     continue
-                for kx in range(w_size[2]):
-                    first = kx * dilation_x + shift_x
-                    low, high = _valid_range(out_size[1], stride_x, first, x_size[2])
-                    if low >= high:
-                        continue
-                    source = x_start + g * x_stride[0] + iy * x_stride[1]
-                    source += (low * stride_x + first) * x_stride[2]
-                    weight = w_start + g * w_stride[0] + ky * w_stride[1] + kx * w_stride[2]
+                source = x_start + ia * x_stride[1 + a]
+                source += (low * stride_b + first) * x_stride[1 + b]
+                weight = w_start + ka * w_stride[1 + a] + kb * w_stride[1 + b]
+                for g in range(x_size[0]):
                     _add_row(
-                        high - low, n_outputs, out, row + low * out_stride[1], out_stride[1],
-                        x, source, stride_x * x_stride[2], x_stride[3],
-                        w, weight, w_stride[3], x_size[3],
+                        high - low, n_outputs, out, line + low * out_stride[b], out_stride[b],
+                        x, source + g * x_stride[0], stride_b * x_stride[1 + b], x_stride[3],
+                        w, weight + g * w_stride[0], w_stride[3], x_size[3],
                     )  # fmt: skip
 
 

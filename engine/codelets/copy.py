@@ -1,4 +1,4 @@
-"""Copies within a tile: contiguous, in rows, or element by element.
+"""Copies within a tile: contiguous, in blocks of rows, or element by element.
 
 Law: 8 bytes a cycle where both sides are contiguous (graphcore/poplibs sdk-release-3.4, planner's
 copy rate); 4 worker instructions an element where one side is strided, from 126,283 cycles for
@@ -18,7 +18,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["COPY", "COPY_ROWS"]
+__all__ = ["COPY", "COPY_BLOCK"]
 
 
 @jit
@@ -28,14 +28,15 @@ def _copy(x, out):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _copy_rows(  # type: ignore[no-untyped-def]
+def _copy_block(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
 ):
-    for r in range(out_size[0]):
-        source = x_start + r * x_stride[0]
-        target = out_start + r * out_stride[0]
-        for c in range(out_size[1]):
-            out[target + c * out_stride[1]] = x[source + c * x_stride[1]]
+    for p in range(out_size[0]):
+        for r in range(out_size[1]):
+            source = x_start + p * x_stride[0] + r * x_stride[1]
+            target = out_start + p * out_stride[0] + r * out_stride[1]
+            for c in range(out_size[2]):
+                out[target + c * out_stride[2]] = x[source + c * x_stride[2]]
 
 
 def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -44,9 +45,10 @@ def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + share))
 
 
-def _copy_rows_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    n_rows, n_columns = batch.size["out"].T
-    is_plain = ((batch.stride["x"][:, 1] == 1) & (batch.stride["out"][:, 1] == 1)) | (
+def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    n_planes, rows_of_plane, n_columns = batch.size["out"].T
+    n_rows = n_planes * rows_of_plane
+    is_plain = ((batch.stride["x"][:, 2] == 1) & (batch.stride["out"][:, 2] == 1)) | (
         n_columns == 1
     )
     row_vectors = -(-n_columns * batch.item_bytes["out"] // machine.data_path_bytes)
@@ -65,11 +67,11 @@ COPY = Codelet(
     source="graphcore/poplibs sdk-release-3.4, copy rate of the planner",
 )
 
-COPY_ROWS = Codelet(
+COPY_BLOCK = Codelet(
     "poplar::StridedCopy",
-    (Field("x", "in", 2, is_vector=False), Field("out", "out", 2, is_vector=False)),
-    _copy_rows,
-    _copy_rows_law,
+    (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+    _copy_block,
+    _copy_block_law,
     code_bytes=200,
     source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
 )

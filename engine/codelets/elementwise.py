@@ -1,4 +1,4 @@
-"""Elementwise codelets: one operand or two, contiguous or in rows with any strides.
+"""Elementwise codelets: one operand or two, contiguous or in blocks with any strides.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp. A vertex uses all
 worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D).
@@ -18,7 +18,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_ROWS", "FILL", "UNARY", "UNARY_ROWS"]
+__all__ = ["BINARY", "BINARY_BLOCK", "FILL", "UNARY", "UNARY_BLOCK"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -172,16 +172,17 @@ def _unary_kernels(function: Any) -> tuple[Any, Any]:
             out[i] = function(x[i])
 
     @jit
-    def rows(  # type: ignore[no-untyped-def]
+    def block(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
     ):
-        for r in range(out_size[0]):
-            source = x_start + r * x_stride[0]
-            target = out_start + r * out_stride[0]
-            for c in range(out_size[1]):
-                out[target + c * out_stride[1]] = function(x[source + c * x_stride[1]])
+        for p in range(out_size[0]):
+            for r in range(out_size[1]):
+                source = x_start + p * x_stride[0] + r * x_stride[1]
+                target = out_start + p * out_stride[0] + r * out_stride[1]
+                for c in range(out_size[2]):
+                    out[target + c * out_stride[2]] = function(x[source + c * x_stride[2]])
 
-    return vector, rows
+    return vector, block
 
 
 def _binary_kernels(function: Any) -> tuple[Any, Any]:
@@ -191,19 +192,20 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
             out[i] = function(a[i], b[i])
 
     @jit
-    def rows(  # type: ignore[no-untyped-def]
+    def block(  # type: ignore[no-untyped-def]
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, out, out_start, out_size, stride
     ):
-        for r in range(out_size[0]):
-            left = a_start + r * a_stride[0]
-            right = b_start + r * b_stride[0]
-            target = out_start + r * stride[0]
-            for c in range(out_size[1]):
-                out[target + c * stride[1]] = function(
-                    a[left + c * a_stride[1]], b[right + c * b_stride[1]]
-                )
+        for p in range(out_size[0]):
+            for r in range(out_size[1]):
+                left = a_start + p * a_stride[0] + r * a_stride[1]
+                right = b_start + p * b_stride[0] + r * b_stride[1]
+                target = out_start + p * stride[0] + r * stride[1]
+                for c in range(out_size[2]):
+                    out[target + c * stride[2]] = function(
+                        a[left + c * a_stride[2]], b[right + c * b_stride[2]]
+                    )
 
-    return vector, rows
+    return vector, block
 
 
 def _per_vector(cycles: tuple[int, int], batch: Batch) -> int:
@@ -220,18 +222,19 @@ def _vector_law(prologue: int, base: int, cycles: tuple[int, int]) -> Any:
     return law
 
 
-def _rows_law(cycles: tuple[int, int]) -> Any:
+def _block_law(cycles: tuple[int, int]) -> Any:
     """Rows are shared out; a row costs 7 cycles and its vectors (popops vector-outer broadcast)."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-        n_rows, n_columns = batch.size["out"].T
+        planes, rows_of_plane, n_columns = batch.size["out"].T
+        n_rows = planes * rows_of_plane
         is_split_by_row = n_rows >= machine.n_worker_contexts
         rows = np.where(is_split_by_row, worker_share(n_rows, machine), n_rows)
         columns = np.where(is_split_by_row, n_columns, worker_share(n_columns, machine))
         vectors = batch.n_vectors(columns, "out", machine)
         is_strided = np.zeros(batch.n_vertices, dtype=bool)
         for name, stride in batch.stride.items():
-            is_strided |= (stride[:, 1] > 1) & (batch.size[name][:, 1] > 1)
+            is_strided |= (stride[:, 2] > 1) & (batch.size[name][:, 2] > 1)
         units = np.where(is_strided, columns, vectors)
         per_row = 7 + _per_vector(cycles, batch) * units
         return np.asarray(11 + machine.n_worker_contexts * (15 + rows * per_row))
@@ -244,7 +247,7 @@ def _flops(batch: Batch) -> NDArray[np.int64]:
 
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
-    vector, rows = _unary_kernels(_UNARY_FUNCTIONS[name])
+    vector, block = _unary_kernels(_UNARY_FUNCTIONS[name])
     cycles = _UNARY_CYCLES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",
@@ -257,9 +260,9 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
-        (Field("x", "in", 2, is_vector=False), Field("out", "out", 2, is_vector=False)),
-        rows,
-        _rows_law(cycles),
+        (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+        block,
+        _block_law(cycles),
         code_bytes=260,
         source=_SOURCE,
         flops=_flops,
@@ -268,7 +271,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
 
 
 def _binary(name: str) -> tuple[Codelet, Codelet]:
-    vector, rows = _binary_kernels(_BINARY_FUNCTIONS[name])
+    vector, block = _binary_kernels(_BINARY_FUNCTIONS[name])
     cycles = _BINARY_CYCLES[name]
     one = Codelet(
         f"popops::BinaryOp1D<{name}>",
@@ -282,12 +285,12 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
         (
-            Field("a", "in", 2, is_vector=False),
-            Field("b", "in", 2, is_vector=False),
-            Field("out", "out", 2, is_vector=False),
+            Field("a", "in", 3, is_vector=False),
+            Field("b", "in", 3, is_vector=False),
+            Field("out", "out", 3, is_vector=False),
         ),
-        rows,
-        _rows_law(cycles),
+        block,
+        _block_law(cycles),
         code_bytes=320,
         source=_SOURCE,
         flops=_flops,
@@ -306,14 +309,14 @@ def _fill_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 
 
 UNARY: dict[str, Codelet] = {}
-UNARY_ROWS: dict[str, Codelet] = {}
+UNARY_BLOCK: dict[str, Codelet] = {}
 for _name in _UNARY_FUNCTIONS:
-    UNARY[_name], UNARY_ROWS[_name] = _unary(_name)
+    UNARY[_name], UNARY_BLOCK[_name] = _unary(_name)
 
 BINARY: dict[str, Codelet] = {}
-BINARY_ROWS: dict[str, Codelet] = {}
+BINARY_BLOCK: dict[str, Codelet] = {}
 for _name in _BINARY_FUNCTIONS:
-    BINARY[_name], BINARY_ROWS[_name] = _binary(_name)
+    BINARY[_name], BINARY_BLOCK[_name] = _binary(_name)
 
 FILL = Codelet(
     "popops::Fill",

@@ -20,8 +20,8 @@ __all__ = ["Launch", "bind", "compile_launchers", "thread_pool"]
 _typeof: Any = numba.typeof
 _config: Any = numba.config
 
-#: Elements of work from which a batch is shared between threads: about 50 microseconds.
-_SHARE_ABOVE = 400_000
+#: Elements of work from which a batch is shared between threads: some 200 microseconds.
+_SHARE_ABOVE = 2_000_000
 
 
 @dataclass(frozen=True)

@@ -500,8 +500,9 @@ def _reduce_partials(
     graph = builder.graph
     out = graph.add_variable(partials.dtype, out_shape, "out", builder.debug)
     n_elements = out.n_elements
-    grain = max(1, 16 // partials.dtype.n_bytes)
-    if n_elements < grain * len(tiles.all_tiles()):
+    # Whole groups of channels stay together unless that leaves more than half the tiles idle.
+    grain = out_shape[-1]
+    if n_elements // grain * 2 < tiles.plan.n_tiles:
         grain = max(1, 8 // partials.dtype.n_bytes)
     graph.map_linearly(out, grain=grain, tiles=tiles.all_tiles().tolist())
     pieces = cut_rows(out.variable, n_elements, 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.codelets.codelet import Codelet
-from engine.codelets.copy import COPY, COPY_ROWS
-from engine.codelets.elementwise import BINARY, BINARY_ROWS, UNARY, UNARY_ROWS
+from engine.codelets.copy import COPY, COPY_BLOCK
+from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.errors import BadGraph
 from engine.graph import DType, Tensor
 from engine.library.builder import Builder
@@ -39,7 +39,7 @@ def _apply(
     builder: Builder,
     name: str,
     plain: Codelet,
-    in_rows: Codelet,
+    in_blocks: Codelet,
     operands: Sequence[Tensor],
     out: Tensor,
 ) -> bool:
@@ -48,8 +48,8 @@ def _apply(
     if walk is None:
         return False
     compute_set = builder.compute_set(name)
-    for is_in_rows, tiles, regions in walk.batches():
-        codelet = in_rows if is_in_rows else plain
+    for is_block, tiles, regions in walk.batches():
+        codelet = in_blocks if is_block else plain
         names = [field.name for field in codelet.fields]
         builder.vertices(compute_set, codelet, tiles, dict(zip(names, regions, strict=True)))
     return True
@@ -57,10 +57,10 @@ def _apply(
 
 def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:
     """Copy elements in logical order into a tensor that covers its variable."""
-    if _apply(builder, name, COPY, COPY_ROWS, [source], target):
+    if _apply(builder, name, COPY, COPY_BLOCK, [source], target):
         return
     middle = row_major_copy(builder, source, f"{name}/rowMajor")
-    _apply(builder, name, COPY, COPY_ROWS, [middle], target)
+    _apply(builder, name, COPY, COPY_BLOCK, [middle], target)
 
 
 def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:
@@ -74,7 +74,7 @@ def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tens
     graph = builder.graph
     made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
     graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
-    if not _apply(builder, name, COPY, COPY_ROWS, [source], made):
+    if not _apply(builder, name, COPY, COPY_BLOCK, [source], made):
         raise BadGraph(f"{source.variable.name!r} cannot be copied to shape {source.shape}")
     return made
 
@@ -91,9 +91,9 @@ def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
     out = similar(build, "out", [x], x.shape, x.dtype)
     operand = x
-    if not _apply(build, function, UNARY[function], UNARY_ROWS[function], [operand], out):
+    if not _apply(build, function, UNARY[function], UNARY_BLOCK[function], [operand], out):
         operand = row_major_copy(build, x, "rearrange")
-        _apply(build, function, UNARY[function], UNARY_ROWS[function], [operand], out)
+        _apply(build, function, UNARY[function], UNARY_BLOCK[function], [operand], out)
     return out
 
 
@@ -102,10 +102,10 @@ def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequenc
     detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
     build = builder.inside(function, "popops.map", detail)
     out = similar(build, "out", [a, b], shape, a.dtype)
-    plain, in_rows = BINARY[function], BINARY_ROWS[function]
-    if not _apply(build, function, plain, in_rows, [a, b], out):
+    plain, in_blocks = BINARY[function], BINARY_BLOCK[function]
+    if not _apply(build, function, plain, in_blocks, [a, b], out):
         a = row_major_copy(build, a, "rearrangeLeft")
         b = row_major_copy(build, b, "rearrangeRight")
         out = similar(build, "out", [], shape, a.dtype)
-        _apply(build, function, plain, in_rows, [a, b], out)
+        _apply(build, function, plain, in_blocks, [a, b], out)
     return out

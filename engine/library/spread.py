@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.kernels.intervals import group_rows
+from engine.compiler.kernels.intervals import group_pieces
 from engine.errors import BadGraph
 from engine.graph import Regions, Tensor, Variable, blocks
 
@@ -113,58 +113,46 @@ class Walk:
             starts.append(start)
         return starts
 
-    def vectors(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
-        """Return batches of a plain walk: whether in rows, tiles, and regions per operand.
+    def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
+        """Return batches of vertices: whether of blocks, tiles, and regions per operand.
 
-        A tile's intervals that lie at one distance become the rows of one vertex.
+        Where every operand is one contiguous run, a tile's interval is a vector. Everything else
+        is a block of planes, rows and columns; a tile's pieces at one distance become the planes.
         """
-        out = self.tensors[-1].variable
-        order = np.argsort(out.map_tile, kind="stable")
-        tile, start = out.map_tile[order], out.map_start[order]
-        length = (out.map_end - out.map_start)[order]
-        first, count, spacing = group_rows(tile, start, length)
+        sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
+        pad = (0,) if len(self.sizes) == 1 else ()
+        inner = [(*pad, *strides)[-2:] for strides in self.strides]
+        variable = self.tensors[-1].variable
+        row, n_rows = (1, variable.n_elements) if self.is_plain else (sizes[-1], sizes[-2])
+        pieces = cut_rows(variable, row, n_rows)
+        order = np.argsort(pieces.tile, kind="stable")
+        tile, rows, columns = pieces.tile[order], pieces.n_rows[order], pieces.n_columns[order]
+        if self.is_plain:
+            rows, columns = np.ones_like(rows), rows * columns
+        starts = np.stack(self.starts(pieces.start[order]))
+        first, count, spacing = group_pieces(tile, rows * variable.n_elements + columns, starts)
         batches = []
-        for in_rows in (False, True):
-            chosen = (count > 1) == in_rows
+        for is_block in (False, True):
+            chosen = (count > 1) | (not self.is_plain) if is_block else (count == 1) & self.is_plain
             which = first[chosen]
             n = int(which.size)
             if not n:
                 continue
-            sizes = [count[chosen], length[which]] if in_rows else [length[which]]
-            strides = [spacing[chosen], 1] if in_rows else [1]
-            regions = [
-                blocks(tensor.variable, tensor.offset + start[which], sizes, strides, n)
-                for tensor in self.tensors
-            ]
-            batches.append((in_rows, tile[which], regions))
-        return batches
-
-    def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
-        """Return the batches of vertices: whether in rows, tiles, and regions per operand."""
-        if self.is_plain:
-            return self.vectors()
-        return [(True, *self.rows())]
-
-    def rows(self) -> tuple[NDArray[np.int32], list[Regions]]:
-        """Return tiles and regions of two dimensions, rows and columns."""
-        sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
-        pad = (0,) if len(self.sizes) == 1 else ()
-        pieces = cut_rows(self.tensors[-1].variable, sizes[-1], sizes[-2])
-        regions = []
-        for tensor, start, strides in zip(
-            self.tensors, self.starts(pieces.start), self.strides, strict=True
-        ):
-            inner = (*pad, *strides)[-2:]
-            regions.append(
-                blocks(
-                    tensor.variable,
-                    start,
-                    [pieces.n_rows, pieces.n_columns],
-                    list(inner),
-                    pieces.n_pieces,
+            regions = []
+            for k, tensor in enumerate(self.tensors):
+                block = [count[chosen], rows[which], columns[which]]
+                strides = [spacing[chosen, k], *inner[k]]
+                regions.append(
+                    blocks(
+                        tensor.variable,
+                        starts[k, which],
+                        block if is_block else block[2:],
+                        strides if is_block else [1],
+                        n,
+                    )
                 )
-            )
-        return pieces.tile, regions
+            batches.append((is_block, tile[which], regions))
+        return batches
 
 
 def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int] | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import cached_jit
 
-__all__ = ["expand_runs", "group_rows", "join_runs", "split_by_owner"]
+__all__ = ["expand_runs", "group_pieces", "join_runs", "split_by_owner"]
 
 
 @cached_jit
@@ -198,17 +198,22 @@ def split_by_owner(
 
 
 @cached_jit
-def _group_rows(tile, start, length):  # type: ignore[no-untyped-def]
-    n = tile.size
+def _group(tile, key, starts):  # type: ignore[no-untyped-def]
+    n_operands, n = starts.shape
     first = np.empty(n, np.int64)
     count = np.empty(n, np.int64)
-    spacing = np.zeros(n, np.int64)
+    spacing = np.zeros((n, n_operands), np.int64)
     m = -1
     for i in range(n):
-        if m >= 0 and tile[i] == tile[i - 1] and length[i] == length[i - 1]:
-            distance = start[i] - start[i - 1]
-            if count[m] == 1 or distance == spacing[m]:
-                spacing[m] = distance
+        if m >= 0 and tile[i] == tile[i - 1] and key[i] == key[i - 1]:
+            fits = True
+            for k in range(n_operands):
+                distance = starts[k, i] - starts[k, i - 1]
+                if count[m] == 1:
+                    spacing[m, k] = distance
+                elif distance != spacing[m, k]:
+                    fits = False
+            if fits:
                 count[m] += 1
                 continue
         m += 1
@@ -217,24 +222,30 @@ def _group_rows(tile, start, length):  # type: ignore[no-untyped-def]
     return first[: m + 1].copy(), count[: m + 1].copy(), spacing[: m + 1].copy()
 
 
-def group_rows(
-    tile: NDArray[np.int32], start: NDArray[np.int64], length: NDArray[np.int64]
+def group_pieces(
+    tile: NDArray[np.int32], key: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Gather intervals of one tile that have one length and one distance into rows.
+    """Gather pieces of one tile that have one shape and lie at one distance, for every operand.
 
     Parameters
     ----------
     tile : ndarray of int32, shape (n,)
         Sorted.
-    start, length : ndarray of int64, shape (n,)
-        Intervals, ascending within a tile.
+    key : ndarray of int64, shape (n,)
+        Stands for the shape of each piece.
+    starts : ndarray of int64, shape (n_operands, n)
+        First elements, those of the output ascending within a tile.
 
     Returns
     -------
-    first, count, spacing : ndarray of int64
-        Per group: its first interval, number of intervals, distance of their starts.
+    first, count : ndarray of int64, shape (n_groups,)
+        First piece of each group, and its number of pieces.
+    spacing : ndarray of int64, shape (n_groups, n_operands)
+        Distance of the starts; 0 in a group of one.
     """
-    grouped: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _group_rows(
-        tile, start, length
+    grouped: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _group(
+        tile, key, starts
     )
-    return grouped
+    first, count, spacing = grouped
+    spacing[count == 1] = 0
+    return first, count, spacing
