@@ -34,6 +34,8 @@ def lifetimes(
 
     A variable lives from the first step that writes it to the last that reads it. One that a loop
     reads before it writes, or that is used inside a loop and outside it, lives for the whole loop.
+    Control programs run any number of times in any order, so that one that is read before it is
+    written, or that several control programs use, lives at every step.
 
     Parameters
     ----------
@@ -56,9 +58,14 @@ def lifetimes(
         for variable in step.writes:
             accesses.setdefault(variable, []).append((step.step_id, True))
     loops = _loop_ranges(nodes)
+    root_of = {n.step.step_id: n.root_index for n in nodes if n.step is not None}
     result: dict[int, tuple[int, int]] = {}
     for variable, found in accesses.items():
         if graph.variables[variable].is_always_live:
+            continue
+        is_shared = len({root_of[step] for step, _ in found}) > 1
+        if is_shared or not min(found)[1]:
+            result[variable] = (0, len(steps))
             continue
         start = min(step for step, _ in found)
         end = max(step for step, _ in found) + 1

@@ -1,0 +1,158 @@
+"""Every codelet again, as one obvious function on the values a vertex holds on its tile.
+
+Each takes the fields as arrays of float64 (or int64) in the shape of their regions and the
+scalars, and returns the outputs in the shape of theirs. `counts` are the sizes of output regions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+Fields = Mapping[str, np.ndarray]
+Naive = Callable[[Fields, Mapping[str, Any], tuple[int, ...]], np.ndarray]
+
+UNARY: dict[str, Callable[[float], float]] = {
+    "relu": lambda x: max(x, 0),
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "tanh": math.tanh,
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "inverse": lambda x: 1 / x,
+    "negate": lambda x: -x,
+    "absolute": abs,
+    "square": lambda x: x * x,
+    "erf": math.erf,
+}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "maximum": max,
+    "minimum": min,
+    "power": lambda a, b: a**b,
+}
+REDUCTIONS: dict[str, Callable[[list[float]], float]] = {
+    "sum": sum,
+    "maximum": max,
+    "minimum": min,
+    "product": math.prod,
+}
+
+
+def _unary(function: Callable[[float], float]) -> Naive:
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        x = fields["x"]
+        assert x.shape == counts
+        return np.array([function(value) for value in x.reshape(-1).tolist()]).reshape(counts)
+
+    return run
+
+
+def _binary(function: Callable[[float, float], float]) -> Naive:
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
+        return np.array([function(a, b) for a, b in pairs]).reshape(counts)
+
+    return run
+
+
+def _copy(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    assert fields["x"].shape == counts
+    return fields["x"]
+
+
+def _fill(_: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    return np.full(counts, scalars["value"])
+
+
+def _sum_partials(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    total = np.zeros(counts)
+    for row in fields["partials"]:
+        total += row
+    return total
+
+
+def _reduce(name: str) -> Naive:
+    def run(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        out = [
+            REDUCTIONS[name](block.reshape(-1).tolist()) * scalars["scale"] for block in fields["x"]
+        ]
+        return np.array(out).reshape(counts)
+
+    return run
+
+
+def _window(scalars: Mapping[str, Any], oy: int, ox: int, ky: int, kx: int) -> tuple[int, int]:
+    """Return where a window's position lies in the region."""
+    return (
+        oy * scalars["stride_y"] + ky * scalars["dilation_y"] + scalars["shift_y"],
+        ox * scalars["stride_x"] + kx * scalars["dilation_x"] + scalars["shift_x"],
+    )
+
+
+def _convolve(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    x, w = fields["x"], fields["w"]
+    out = np.zeros(counts)
+    n_groups, height, width, _ = x.shape
+    for oy, ox, g, ky, kx in product(
+        range(counts[0]), range(counts[1]), range(n_groups), range(w.shape[1]), range(w.shape[2])
+    ):
+        iy, ix = _window(scalars, oy, ox, ky, kx)
+        if 0 <= iy < height and 0 <= ix < width:
+            out[oy, ox] += x[g, iy, ix] @ w[g, ky, kx]
+    return out
+
+
+def _depthwise(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    x, w = fields["x"], fields["w"]
+    out = np.zeros(counts)
+    for oy, ox, ky, kx in product(
+        range(counts[0]), range(counts[1]), range(w.shape[0]), range(w.shape[1])
+    ):
+        iy, ix = _window(scalars, oy, ox, ky, kx)
+        if 0 <= iy < x.shape[0] and 0 <= ix < x.shape[1]:
+            out[oy, ox] += x[iy, ix] * w[ky, kx]
+    return out
+
+
+def _pool(*, is_max: bool) -> Naive:
+    def run(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        x = fields["x"]
+        out = np.zeros(counts)
+        kernel = (scalars["kernel_height"], scalars["kernel_width"])
+        for oy, ox in product(range(counts[0]), range(counts[1])):
+            places = [_window(scalars, oy, ox, *k) for k in product(*map(range, kernel))]
+            seen = [x[iy, ix] for iy, ix in places if 0 <= iy < x.shape[0] and 0 <= ix < x.shape[1]]
+            if is_max:
+                out[oy, ox] = np.max(seen, axis=0)
+            else:
+                n = kernel[0] * kernel[1] if scalars["counts_padding"] else len(seen)
+                out[oy, ox] = np.sum(seen, axis=0) / n
+        return out
+
+    return run
+
+
+NAIVE: dict[str, Naive] = {
+    "poplin::ConvPartial1x1Out": _convolve,
+    "poplin::ConvPartialnx1": _convolve,
+    "poplin::ConvPartialVerticalMac": _depthwise,
+    "poplin::ReducePartials": _sum_partials,
+    "popnn::MaxPooling": _pool(is_max=True),
+    "popnn::SumPooling": _pool(is_max=False),
+    "popops::Fill": _fill,
+    "poplar::Memcpy": _copy,
+    "poplar::StridedCopy": _copy,
+    **{f"popops::UnaryOp1D<{n}>": _unary(f) for n, f in UNARY.items()},
+    **{f"popops::UnaryOp2D<{n}>": _unary(f) for n, f in UNARY.items()},
+    **{f"popops::BinaryOp1D<{n}>": _binary(f) for n, f in BINARY.items()},
+    **{f"popops::BroadcastOp2D<{n}>": _binary(f) for n, f in BINARY.items()},
+    **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
+}

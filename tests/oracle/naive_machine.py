@@ -1,0 +1,302 @@
+"""A bulk-synchronous machine in plain Python: every tile has a memory of its own.
+
+It shares nothing with the compiled path but the graph: who owns an element, what a vertex reads
+and what moves is worked out element by element in loops. A vertex sees what its own tile owns and
+what was sent to it, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from engine.compiler.executable import Executable, Node, Step
+from engine.graph import ComputeSet, Graph, Regions, Tensor, Variable
+from engine.program import Copy, Execute, Program, Repeat
+from engine.program import Sequence as ProgramSequence
+from tests.oracle.naive_codelets import NAIVE
+
+Element = tuple[int, int]
+"""A variable and an element of it."""
+
+
+@dataclass
+class Traffic:
+    """Bytes and pieces by tile in one exchange."""
+
+    sent_bytes: Counter[int] = field(default_factory=Counter)
+    received_bytes: Counter[int] = field(default_factory=Counter)
+    fragments: Counter[int] = field(default_factory=Counter)
+
+
+def elements_of(regions: Regions, vertex: int) -> list[Element]:
+    """Return the elements of one vertex's region in the order of its dimensions."""
+    sizes = [int(s) for s in regions.size[vertex]]
+    strides = [int(s) for s in regions.stride[vertex]]
+    return [
+        (
+            regions.variable.variable_id,
+            int(regions.start[vertex]) + sum(i * s for i, s in zip(index, strides, strict=True)),
+        )
+        for index in product(*(range(size) for size in sizes))
+    ]
+
+
+def elements_of_tensor(tensor: Tensor) -> list[Element]:
+    """Return the elements of a tensor in logical order."""
+    atoms = [atom for dim in tensor.dims for atom in dim]
+    return [
+        (
+            tensor.variable.variable_id,
+            tensor.offset + sum(i * stride for i, (_, stride) in zip(index, atoms, strict=True)),
+        )
+        for index in product(*(range(size) for size, _ in atoms))
+    ]
+
+
+def owners_of(variable: Variable) -> list[int]:
+    """Return the tile of every element."""
+    owners: list[int] = []
+    for i, tile in enumerate(variable.map_tile.tolist()):
+        is_last = i + 1 == variable.map_start.size
+        stop = variable.n_elements if is_last else int(variable.map_start[i + 1])
+        owners += [tile] * (stop - int(variable.map_start[i]))
+    return owners
+
+
+class NaiveMachine:
+    """Runs programs on the graph they were built with.
+
+    `violations` are elements for which the bulk-synchronous rule is broken, by compute set.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._owners: dict[int, list[int]] = {}
+        self.memory: list[dict[Element, float]] = [{} for _ in range(graph.machine.n_tiles)]
+        self.before: dict[int, Traffic] = {}
+        self.after: dict[int, Traffic] = {}
+        self.violations: list[tuple[str, Element]] = []
+        for variable in graph.variables:
+            if variable.values is not None:
+                for i, value in enumerate(variable.values.tolist()):
+                    self._store((variable.variable_id, i), value)
+
+    def owner(self, element: Element) -> int:
+        """Return the tile that holds an element."""
+        if element[0] not in self._owners:
+            self._owners[element[0]] = owners_of(self.graph.variables[element[0]])
+        return self._owners[element[0]][element[1]]
+
+    def _store(self, element: Element, value: float) -> None:
+        """Keep a value as the device's type holds it, on the tile that owns it."""
+        host = self.graph.variables[element[0]].dtype.host
+        self.memory[self.owner(element)][element] = np.dtype(host).type(value).item()
+
+    def write(self, tensor: Tensor, values: ArrayLike) -> None:
+        """Set a tensor's values."""
+        flat = np.asarray(values).reshape(-1).tolist()
+        for element, value in zip(elements_of_tensor(tensor), flat, strict=True):
+            self._store(element, value)
+
+    def read(self, tensor: Tensor) -> np.ndarray:
+        """Return a tensor's values."""
+        values = [self.memory[self.owner(e)][e] for e in elements_of_tensor(tensor)]
+        return np.array(values).reshape(tensor.shape)
+
+    def run(self, program: Program) -> None:
+        """Run a program tree as its author wrote it."""
+        match program:
+            case ProgramSequence():
+                for child in program.children:
+                    self.run(child)
+            case Repeat():
+                for _ in range(program.count):
+                    self.run(program.body)
+            case Execute():
+                self.execute(program.compute_set)
+            case Copy():
+                self.write(program.target, self.read(program.source))
+            case _:
+                raise NotImplementedError(type(program).__name__)
+
+    def execute(self, compute_set: ComputeSet) -> None:
+        """Exchange what vertices read, run each on its tile, exchange what they wrote."""
+        self._check_rule(compute_set)
+        mailbox: list[dict[Element, float]] = [{} for _ in self.memory]
+        moved: set[tuple[int, int, Element]] = set()
+        for tile, batch, vertex in _vertices(compute_set):
+            for name, regions in batch.fields.items():
+                if not batch.codelet.field(name).is_read:
+                    continue
+                for element in elements_of(regions, vertex):
+                    owner = self.owner(element)
+                    if owner != tile:
+                        mailbox[tile][element] = self.memory[owner][element]
+                        moved.add((owner, tile, element))
+        self.before[compute_set.compute_set_id] = self._traffic(moved)
+        results: list[tuple[int, Element, float]] = []
+        for tile, batch, vertex in _vertices(compute_set):
+            local = {**mailbox[tile], **self.memory[tile]}
+            results += self._run_vertex(tile, batch, vertex, local)
+        self.after[compute_set.compute_set_id] = self._traffic(
+            {(tile, self.owner(e), e) for tile, e, _ in results if tile != self.owner(e)}
+        )
+        for _, element, value in results:
+            self._store(element, value)
+
+    def _run_vertex(
+        self, tile: int, batch: Any, vertex: int, local: Mapping[Element, float]
+    ) -> list[tuple[int, Element, float]]:
+        inputs: dict[str, np.ndarray] = {}
+        outputs: list[Element] = []
+        counts: tuple[int, ...] = ()
+        for name, regions in batch.fields.items():
+            elements = elements_of(regions, vertex)
+            shape = tuple(int(s) for s in regions.size[vertex])
+            if batch.codelet.field(name).is_read:
+                inputs[name] = np.array([local[e] for e in elements]).reshape(shape)
+            if batch.codelet.field(name).is_written:
+                outputs, counts = elements, shape
+        scalars = {name: column[vertex].item() for name, column in batch.scalars.items()}
+        values = NAIVE[batch.codelet.name](inputs, scalars, counts)
+        return [(tile, e, v) for e, v in zip(outputs, values.reshape(-1).tolist(), strict=True)]
+
+    def _check_rule(self, compute_set: ComputeSet) -> None:
+        """Within a compute set no vertex reads or writes an element another vertex writes."""
+        writers: dict[Element, set[int]] = {}
+        readers: dict[Element, set[int]] = {}
+        for number, (_, batch, vertex) in enumerate(_vertices(compute_set)):
+            for name, regions in batch.fields.items():
+                codelet_field = batch.codelet.field(name)
+                for element in elements_of(regions, vertex):
+                    if codelet_field.is_written:
+                        writers.setdefault(element, set()).add(number)
+                    if codelet_field.is_read:
+                        readers.setdefault(element, set()).add(number)
+        for element, numbers in writers.items():
+            if len(numbers | readers.get(element, set())) > 1:
+                self.violations.append((compute_set.name, element))
+
+    def _traffic(self, moved: set[tuple[int, int, Element]]) -> Traffic:
+        """Count a set of (sender, receiver, element); a sender sends an element once."""
+        traffic = Traffic()
+        for sender, element in {(sender, element) for sender, _, element in moved}:
+            traffic.sent_bytes[sender] += self._item_bytes(element)
+        previous: tuple[int, int, Element] | None = None
+        for receiver, element, sender in sorted((r, e, s) for s, r, e in moved):
+            traffic.received_bytes[receiver] += self._item_bytes(element)
+            follows = previous == (sender, receiver, (element[0], element[1] - 1))
+            if not follows:
+                traffic.fragments[receiver] += 1
+            previous = (sender, receiver, element)
+        return traffic
+
+    def _item_bytes(self, element: Element) -> int:
+        return self.graph.variables[element[0]].dtype.n_bytes
+
+
+def _vertices(compute_set: ComputeSet) -> list[tuple[int, Any, int]]:
+    """Return tile, batch and index of every vertex."""
+    return [
+        (int(tile), batch, vertex)
+        for batch in compute_set.batches
+        for vertex, tile in enumerate(batch.tile)
+    ]
+
+
+def naive_live_bytes(executable: Executable) -> np.ndarray:
+    """Return not-always-live bytes by step and tile: shape (n_steps, n_tiles).
+
+    Loops are unrolled. A variable is live where it is touched and between touches, unless it was
+    read and is written next. One that is read first holds what the host put there and is live
+    everywhere. What holds in any round of a loop holds for the step.
+    """
+    trace: list[int] = []
+
+    def unroll(node: Node) -> None:
+        if node.step is not None:
+            trace.append(node.step.step_id)
+        for _ in range(node.repeat_count):
+            for child in node.children:
+                unroll(child)
+
+    for root in executable.roots:
+        unroll(root)
+    steps, graph = executable.steps, executable.graph
+    live = np.zeros((max(len(steps), 1), executable.machine.n_tiles), np.int64)
+    for variable in graph.variables:
+        if variable.is_always_live:
+            continue
+        is_live = _live_positions(
+            [
+                (variable.variable_id in steps[i].reads, variable.variable_id in steps[i].writes)
+                for i in trace
+            ]
+        )
+        by_tile = np.zeros(executable.machine.n_tiles, np.int64)
+        for tile in owners_of(variable):
+            by_tile[tile] += variable.dtype.n_bytes
+        for step_id in {step for step, live_here in zip(trace, is_live, strict=True) if live_here}:
+            live[step_id] += by_tile
+    for step in steps:
+        if step.message_bytes is not None:
+            for at in (step.step_id, step.step_id + 1):
+                live[at] += step.message_bytes
+    return live
+
+
+def _live_positions(touches: list[tuple[bool, bool]]) -> list[bool]:
+    """Return where a variable is live, from whether each position reads and writes it."""
+    touched = [at for at, (reads, writes) in enumerate(touches) if reads or writes]
+    is_live = [False] * len(touches)
+    if not touched:
+        return is_live
+    if touches[touched[0]][0]:
+        return [True] * len(touches)
+    for at, following in zip(touched, [*touched[1:], touched[-1]], strict=True):
+        keeps = touches[following][0] or not touches[at][0]
+        for position in range(at, following if keeps else at + 1):
+            is_live[position] = True
+        is_live[following] = True
+    return is_live
+
+
+def counts(counter: Counter[int], n: int) -> list[int]:
+    """Return a counter as a list over tiles."""
+    return [counter[tile] for tile in range(n)]
+
+
+def check_traffic(machine: NaiveMachine, executable: Executable) -> None:
+    """Compare every exchange of an executable with what the naive machine counted."""
+    steps = executable.steps
+    for i, step in enumerate(steps):
+        if step.compute_set is None:
+            continue
+        key = step.compute_set.compute_set_id
+        before = steps[i - 1] if i and steps[i - 1].message_bytes is not None else None
+        after = steps[i + 2] if i + 2 < len(steps) and steps[i + 1].kind == "Sync" else None
+        is_after = after is not None and after.kind in EXCHANGES and after.message_bytes is None
+        _check_step(machine.before[key], before)
+        _check_step(machine.after[key], after if is_after else None)
+
+
+EXCHANGES = ("DoExchange", "GlobalExchange")
+
+
+def _check_step(traffic: Traffic, step: Step | None) -> None:
+    if step is None:
+        assert not traffic.sent_bytes, "tiles need what others hold, and nothing is exchanged"
+        return
+    cost = step.cost
+    n_tiles = cost.sent_bytes.size
+    assert step.kind in EXCHANGES
+    assert cost.sent_bytes.tolist() == counts(traffic.sent_bytes, n_tiles)
+    assert cost.received_bytes.tolist() == counts(traffic.received_bytes, n_tiles)
+    assert cost.fragments.tolist() == counts(traffic.fragments, n_tiles)

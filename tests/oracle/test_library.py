@@ -1,0 +1,337 @@
+"""Every library function on random shapes, layouts and mappings, against the naive machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Builder, Engine, Executable, Graph, Tensor, compile_programs, resolve_options
+from engine.codelets.elementwise import FILL
+from engine.graph import blocks
+from engine.library.convolution import Window, convolution, matmul, output_size
+from engine.library.elementwise import binary, copy_to, rearranged, unary
+from engine.library.pool import pool
+from engine.library.reduce import reduce
+from engine.program import Copy, Program, Repeat
+from engine.program import Sequence as ProgramSequence
+from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
+from tests.oracle.naive_codelets import BINARY, REDUCTIONS, UNARY
+from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
+
+
+def values_for(tensor: Tensor, seed: int, *, low: float = -2, high: float = 2) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    if tensor.dtype.is_float:
+        return random.uniform(low, high, tensor.shape).astype(np.float32)
+    return random.integers(max(int(low), -9), int(high) + 9, tensor.shape).astype(np.int32)
+
+
+def run_both(
+    graph: Graph,
+    program: Program,
+    inputs: Sequence[tuple[Tensor, np.ndarray]],
+    outputs: Sequence[Tensor],
+) -> tuple[Executable, list[np.ndarray]]:
+    """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
+    executable = compile_programs(graph, [program])
+    naive = NaiveMachine(graph)
+    with Engine(executable, resolve_options()) as engine:
+        for tensor, values in inputs:
+            engine.write_tensor(tensor, values)
+            naive.write(tensor, values)
+        engine.run()
+        naive.run(program)
+        results = [engine.read_tensor(tensor) for tensor in outputs]
+    assert naive.violations == []
+    for tensor, result in zip(outputs, results, strict=True):
+        np.testing.assert_allclose(result, naive.read(tensor), rtol=2e-5, atol=2e-5)
+    return executable, results
+
+
+def check(
+    builder: Builder,
+    inputs: Sequence[tuple[Tensor, np.ndarray]],
+    outputs: Sequence[Tensor],
+) -> list[np.ndarray]:
+    graph = builder.graph
+    executable, results = run_both(graph, builder.sequence, inputs, outputs)
+    naive = NaiveMachine(graph)
+    for tensor, values in inputs:
+        naive.write(tensor, values)
+    naive.run(builder.sequence)
+    check_traffic(naive, executable)
+    assert executable.memory.live.tolist() == naive_live_bytes(executable).tolist()
+    return results
+
+
+seeds = st.integers(0, 1000)
+NUMPY_REDUCTIONS: dict[str, Any] = {
+    "sum": np.sum,
+    "maximum": np.max,
+    "minimum": np.min,
+    "product": np.prod,
+}
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(UNARY)), seeds)
+def test_unary(data: st.DataObject, machine: Any, shape: Any, function: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    out = unary(builder, function, x)
+    low = 0.1 if function in ("log", "sqrt", "inverse") else -2.0
+    values = values_for(x, seed, low=low)
+    (result,) = check(builder, [(x, values)], [out])
+    expected = np.vectorize(UNARY[function], otypes=[float])(values.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(BINARY)), seeds)
+def test_binary_broadcasts(
+    data: st.DataObject, machine: Any, shape: Any, function: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    is_stretched = data.draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
+    other = [1 if flag else s for s, flag in zip(shape, is_stretched, strict=True)]
+    other = other[data.draw(st.integers(0, len(shape) - 1)) :]
+    first, second = (shape, other) if data.draw(st.booleans()) else (other, shape)
+    a = data.draw(tensors(graph, first, name="a"))
+    b = data.draw(tensors(graph, second, name="b"))
+    out = binary(builder, function, a, b, shape)
+    low = 0.2 if function in ("divide", "power") else -2.0
+    left, right = values_for(a, seed, low=low), values_for(b, seed + 1, low=low)
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    expected = np.vectorize(BINARY[function], otypes=[float])(left.astype(np.float64), right)
+    np.testing.assert_allclose(result, np.broadcast_to(expected, shape), rtol=3e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("function", ["add", "subtract", "multiply", "maximum", "minimum"])
+def test_binary_on_integers(function: str) -> None:
+    graph, builder = new_builder(_machine(5))
+    a = graph.add_variable("int32", (4, 3), "a")
+    b = graph.add_variable("int32", (3,), "b")
+    graph.map_linearly(a)
+    graph.map_linearly(b, first=2)
+    out = binary(builder, function, a, b, (4, 3))
+    left, right = values_for(a, 1), values_for(b, 2)
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    assert result.tolist() == np.vectorize(BINARY[function])(left, right).tolist()
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(most=60),
+    st.sampled_from(sorted(REDUCTIONS)),
+    seeds,
+)
+def test_reduce(data: st.DataObject, machine: Any, shape: Any, operation: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    dims = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    scale = data.draw(st.sampled_from([1.0, 0.25]))
+    out = reduce(builder, operation, x, dims, scale)
+    values = values_for(x, seed, low=-1.2, high=1.2)
+    (result,) = check(builder, [(x, values)], [out])
+    function = NUMPY_REDUCTIONS[operation]
+    expected = function(values.astype(np.float64), axis=tuple(dims), keepdims=True) * scale
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("operation", sorted(REDUCTIONS))
+def test_a_long_reduction_goes_over_partial_results(operation: str) -> None:
+    graph, builder = new_builder(_machine(8))
+    x = graph.add_variable("float32", (2, 600), "x")
+    graph.map_linearly(x, grain=3)
+    out = reduce(builder, operation, x, [1], 0.5)
+    values = values_for(x, 3, low=0.99, high=1.01)
+    (result,) = check(builder, [(x, values)], [out])
+    assert [s.name.rsplit("/", 1)[-1] for s in graph.compute_sets] == [
+        "reduceStage1",
+        "reduceStage2",
+    ]
+    function = NUMPY_REDUCTIONS[operation]
+    expected = function(values.astype(np.float64), axis=1, keepdims=True) * 0.5
+    np.testing.assert_allclose(result, expected, rtol=2e-5)
+
+
+def _machine(n_tiles: int, n_ipus: int = 1) -> Any:
+    from engine import load_machine
+
+    return load_machine("gc200", tiles_per_ipu=n_tiles, n_ipus=n_ipus)
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(["float32", "int32"]), seeds)
+def test_copy(data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    source = data.draw(tensors(graph, shape, dtype, "source"))
+    target = data.draw(tensors(graph, shape, dtype, "target", may_be_part=False))
+    copy_to(builder, source, target)
+    values = values_for(source, seed)
+    (result,) = check(builder, [(source, values)], [target])
+    np.testing.assert_array_equal(result, values)
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_rearranged_keeps_the_logical_order(
+    data: st.DataObject, machine: Any, shape: Any, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    out = rearranged(builder, x, (x.n_elements,), "flat")
+    values = values_for(x, seed)
+    (result,) = check(builder, [(x, values)], [out])
+    np.testing.assert_array_equal(result, values.reshape(-1))
+
+
+@st.composite
+def windows(draw: st.DrawFn, height: int, width: int) -> Window:
+    """Return a window that fits an input; padding is smaller than the kernel's extent."""
+    kernel, stride, dilation, before, after = [], [], [], [], []
+    for size in (height, width):
+        kernel.append(draw(st.integers(1, min(3, size))))
+        stride.append(draw(st.integers(1, 3)))
+        dilation.append(draw(st.integers(1, 2)))
+        extent = (kernel[-1] - 1) * dilation[-1] + 1
+        before.append(draw(st.integers(0, kernel[-1] - 1)))
+        after.append(draw(st.integers(max(0, extent - size - before[-1]), extent)))
+    geometry = (kernel, stride, dilation, before, after)
+    return Window(*((rows, columns) for rows, columns in geometry))
+
+
+def naive_convolution(x: np.ndarray, w: np.ndarray, window: Window, groups: int) -> np.ndarray:
+    n_out = w.shape[0]
+    rows, columns = (output_size(x.shape[2 + d], d, window) for d in (0, 1))
+    out = np.zeros((x.shape[0], n_out, rows, columns))
+    for n, o, r, c in np.ndindex(*out.shape):
+        for i, ky, kx in np.ndindex(*w.shape[1:]):
+            y = r * window.stride[0] + ky * window.dilation[0] - window.padding_before[0]
+            z = c * window.stride[1] + kx * window.dilation[1] - window.padding_before[1]
+            if 0 <= y < x.shape[2] and 0 <= z < x.shape[3]:
+                channel = o // (n_out // groups) * w.shape[1] + i
+                out[n, o, r, c] += float(x[n, channel, y, z]) * float(w[o, i, ky, kx])
+    return out
+
+
+@given(st.data(), machines(), seeds)
+def test_convolution(data: st.DataObject, machine: Any, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    groups = data.draw(st.integers(1, 3))
+    per_group = data.draw(st.sampled_from([1, 2, 3, 9]))
+    outputs = data.draw(st.sampled_from([1, 2, 5, 17]))
+    images = data.draw(st.integers(1, 2))
+    window = data.draw(windows(height, width))
+    x = data.draw(tensors(graph, (images, groups * per_group, height, width)))
+    random = np.random.default_rng(seed)
+    w = random.uniform(-1, 1, (groups * outputs, per_group, *window.kernel)).astype(np.float32)
+    out = convolution(builder, x, w, window, groups)
+    values = values_for(x, seed)
+    (result,) = check(builder, [(x, values)], [out])
+    expected = naive_convolution(values, w, window, groups)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    assert len(builder.plans) == 1
+
+
+@given(st.data(), machines(), seeds)
+def test_depthwise_convolution(data: st.DataObject, machine: Any, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    channels = data.draw(st.sampled_from([2, 3, 16, 20]))
+    window = data.draw(windows(height, width))
+    x = data.draw(tensors(graph, (1, channels, height, width)))
+    random = np.random.default_rng(seed)
+    w = random.uniform(-1, 1, (channels, 1, *window.kernel)).astype(np.float32)
+    out = convolution(builder, x, w, window, channels)
+    values = values_for(x, seed)
+    (result,) = check(builder, [(x, values)], [out])
+    expected = naive_convolution(values, w, window, channels)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+@given(st.data(), machines(), st.booleans(), seeds)
+def test_matmul(data: st.DataObject, machine: Any, is_constant: bool, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    batch, rows = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
+    inner, columns = (data.draw(st.sampled_from([1, 2, 7, 8, 18, 24])) for _ in range(2))
+    a = data.draw(tensors(graph, (batch, rows, inner), name="a"))
+    left = values_for(a, seed)
+    random = np.random.default_rng(seed)
+    right = random.uniform(-1, 1, (batch, inner, columns)).astype(np.float32)
+    inputs: list[tuple[Tensor, np.ndarray]] = [(a, left)]
+    if is_constant:
+        out = matmul(builder, a, right)
+    else:
+        b = data.draw(tensors(graph, right.shape, name="b"))
+        out = matmul(builder, a, b)
+        inputs.append((b, right))
+    (result,) = check(builder, inputs, [out])
+    np.testing.assert_allclose(result, left.astype(np.float64) @ right, rtol=1e-4, atol=1e-4)
+
+
+@given(st.data(), machines(), st.booleans(), st.booleans(), seeds)
+def test_pool(
+    data: st.DataObject, machine: Any, is_max: bool, counts_padding: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    height, width = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 6))
+    channels = data.draw(st.sampled_from([1, 2, 16, 18]))
+    kernel = (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
+    before, after = ([data.draw(st.integers(0, k // 2)) for k in kernel] for _ in range(2))
+    stride = (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2)))
+    kernel = (min(kernel[0], height), min(kernel[1], width))
+    window = Window(kernel, stride, (1, 1), (before[0], before[1]), (after[0], after[1]))
+    x = data.draw(tensors(graph, (data.draw(st.integers(1, 2)), channels, height, width)))
+    out = pool(builder, x, window, is_max=is_max, counts_padding=counts_padding)
+    check(builder, [(x, values_for(x, seed))], [out])
+
+
+@given(st.data(), machines(), st.integers(1, 30), st.integers(1, 4))
+def test_outputs_on_other_tiles_are_exchanged(
+    data: st.DataObject, machine: Any, size: int, n_vertices: int
+) -> None:
+    """A vertex may write what another tile holds; no library function makes one do that."""
+    graph, builder = new_builder(machine)
+    out = graph.add_variable("float32", (n_vertices, size), "out")
+    data.draw(mappings(graph, out))
+    places = st.lists(st.integers(0, machine.n_tiles - 1), min_size=n_vertices, max_size=n_vertices)
+    start = np.arange(n_vertices, dtype=np.int64) * size
+    fields = {"out": blocks(out.variable, start, [size], [1], n_vertices)}
+    compute_set = builder.compute_set("fill")
+    builder.vertices(compute_set, FILL, data.draw(places), fields, {"value": start + 1.5})
+    (result,) = check(builder, [], [out])
+    assert result[:, 0].tolist() == (start + 1.5).tolist()
+
+
+@given(st.data(), machines(), shapes(), st.integers(1, 4), seeds)
+def test_a_loop_carries_its_state(
+    data: st.DataObject, machine: Any, shape: Any, count: int, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    state = data.draw(tensors(graph, shape, name="state", may_be_part=False))
+    step = data.draw(tensors(graph, shape, name="step"))
+    inside = Builder(graph, ProgramSequence("body"), builder.debug)
+    made = binary(inside, "add", state, step, shape)
+    inside.sequence.add(Copy(made, state))
+    program = ProgramSequence("all").add(Repeat(count, inside.sequence, "loop"))
+    first, added = values_for(state, seed), values_for(step, seed + 1)
+    executable, (result,) = run_both(graph, program, [(state, first), (step, added)], [state])
+    np.testing.assert_allclose(result, first + count * added.astype(np.float64), atol=1e-4)
+    assert (executable.memory.live >= naive_live_bytes(executable)).all()
+
+
+def test_the_rule_is_broken_where_two_vertices_write_one_element() -> None:
+    """The naive machine would say so: it finds an overlap that is there."""
+    graph, builder = new_builder(_machine(2))
+    out = graph.add_variable("float32", (4,), "out")
+    graph.map_linearly(out)
+    fields = {"out": blocks(out.variable, np.array([0, 2]), [np.array([3, 2])], [1], 2)}
+    compute_set = builder.compute_set("overlap")
+    builder.vertices(compute_set, FILL, [0, 1], fields, {"value": 1.0})
+    naive = NaiveMachine(graph)
+    naive.run(builder.sequence)
+    assert naive.violations == [("overlap", (out.variable.variable_id, 2))]
