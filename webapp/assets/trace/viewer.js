@@ -40,6 +40,7 @@
       this.range = {start: 0, end: 1};
       this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null};
       this.frames = [];
+      this.address = {};
       this.reset(null);
       space.connectInput(this);
       new ResizeObserver(() => { this.arrange(); this.draw(); this.request(); }).observe(this.scroller);
@@ -69,29 +70,33 @@
 
     // --- state -----------------------------------------------------------------------------
 
-    // Follows the address; `view` holds strings.
+    // Follows the address; `view` holds strings. Only what differs from the last address counts:
+    // what is seen may be ahead of it.
     async show(view) {
       if (!view || !view.report) {
         this.say('No report is loaded. Choose one at the top, or make one: tilescope run MODEL.onnx');
         return;
       }
+      const before = view.report === this.report ? this.address : {};
+      this.address = {...view};
+      const changed = (name) => (view[name] || '') !== (before[name] || '');
       if (view.report !== this.report) {
         this.reset(view.report);
-        this.apply(view);
+        this.apply(view, () => true);
         this.say('Reading the trace …');
         await this.open(view);
         return;
       }
-      this.apply(view);
+      this.apply(view, changed);
       if (this.extent) {
-        this.follow(view);
+        if (changed('range')) this.follow(view);
         this.arrange();
         this.draw();
         this.request();
       }
     }
 
-    apply(view) {
+    apply(view, changed) {
       const list = (text) => (text || '').split(',').flatMap((part) => {
         const [, low, high] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) || [];
         if (low === undefined) return [];
@@ -99,18 +104,23 @@
         return Array.from({length: Math.max(0, last - low + 1)}, (_, i) => Number(low) + i);
       });
       const state = this.state;
-      if (state.view !== view.view) { this.data.clear(); this.whole.clear(); }
-      state.view = view.view === 'flat' ? 'flat' : 'flame';
-      state.ipus = (view.ipus || '').trim() ? new Set(list(view.ipus)) : null;
-      state.closed = new Set(list(view.closed));
-      if (state.find !== (view.find || '')) {
+      if (changed('view')) {
+        state.view = view.view === 'flat' ? 'flat' : 'flame';
+        this.data.clear();
+        this.whole.clear();
+      }
+      if (changed('ipus')) state.ipus = (view.ipus || '').trim() ? new Set(list(view.ipus)) : null;
+      if (changed('closed')) state.closed = new Set(list(view.closed));
+      if (changed('find')) {
         state.find = view.find || '';
         this.updateMatches();
         this.countMatches();
       }
-      const mark = /^(-?\d+):(-?\d+)$/.exec(view.mark || '');
-      state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
-      if (state.at !== (view.at || '')) {
+      if (changed('mark')) {
+        const mark = /^(-?\d+):(-?\d+)$/.exec(view.mark || '');
+        state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
+      }
+      if (changed('at') && state.at !== (view.at || '')) {
         state.at = view.at || '';
         this.loadSelected();
       }
@@ -176,17 +186,21 @@
       this.tab = tab || this.tab;
       const report = this.report;
       this.quiet = setTimeout(() => {
+        // While the page starts, its own address component would undo the change: try again.
+        if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
         const {mark, closed, at} = this.state;
         const {tab: wanted} = this;
         this.tab = '';
-        window.tilescope.changeView({
+        const address = {
           ...(wanted ? {tab: wanted} : {}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
           closed: [...closed].sort((a, b) => a - b).join(','),
           at,
-        }, false);
+        };
+        Object.assign(this.address, address);
+        window.tilescope.changeView(address, false);
       }, QUIET_MS);
     }
 
@@ -692,15 +706,20 @@
     return root.viewer;
   }
 
+  const FIELDS = ['view', 'ipus', 'find', 'range', 'mark', 'closed', 'at'];
+
+  // The state as the address has it now; what a callback brings may be older.
+  function fromAddress(report) {
+    const query = new URLSearchParams(location.search);
+    const view = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) || '']));
+    return {...view, view: view.view || 'flame', report: query.get('report') || report};
+  }
+
   // The page's own start takes long: begin to read as soon as this script runs, and draw as soon
   // as the place is there. The callback that follows finds the same view and leaves it alone.
   (function early() {
-    const query = new URLSearchParams(location.search);
-    if (location.pathname !== '/trace' || !query.get('report')) return;
-    const view = Object.fromEntries(
-      ['report', 'ipus', 'find', 'range', 'mark', 'closed', 'at'].map((name) => [name, query.get(name) || '']),
-    );
-    view.view = query.get('view') || 'flame';
+    const view = fromAddress('');
+    if (location.pathname !== '/trace' || !view.report) return;
     space.early = {report: view.report, source: new space.Source(view.report)};
     space.early.names = space.early.source.loadNames();
     space.early.extent = space.early.source.json('extent');
@@ -732,7 +751,11 @@
     // The view of the address has changed: follow it, when the page has been laid out.
     show(view) {
       if (!view) return;
-      later(() => { const viewer = viewerOf('trace-viewer'); if (viewer) viewer.show(view); });
+      setTimeout(() => { space.isStarted = true; }, QUIET_MS);
+      later(() => {
+        const viewer = location.pathname === '/trace' ? viewerOf('trace-viewer') : null;
+        if (viewer) viewer.show(fromAddress(view.report));
+      });
     },
     act(...clicks) {
       const button = clientside.callback_context.triggered_id;

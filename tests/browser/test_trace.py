@@ -1,0 +1,283 @@
+"""The execution trace in a real browser: motion, selection, search, links that bring it back."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from reports.generate import generate_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome")
+                 if (path := shutil.which(name))), None)  # fmt: skip
+VIEWER = "document.getElementById('trace-viewer')?.viewer"
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the link that ``tilescope serve`` prints for a report that ran and one that did not."""
+    root = tmp_path_factory.mktemp("served")
+    generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=1500, n_variables=60, n_runs=2)
+    generate_report(root / "still", n_tiles=32, n_steps=60, n_variables=40, n_runs=0)
+    command = [sys.executable, "-m", "tilescope", "serve", str(root), "--port", "0"]
+    place = Path(__file__).parents[2]
+    with subprocess.Popen(
+        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as server:
+        assert server.stdout is not None
+        printed = ""
+        for line in server.stdout:
+            printed += line
+            found = re.search(r"http://\S+", line)
+            if found:
+                break
+        else:
+            pytest.fail(f"no link was printed: {printed}")
+        yield found.group()
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return a headless browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, link: str) -> Iterator[Page]:
+    """Return a page that has the cookie; a test fails when anything reached the console."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
+    page.goto(link)
+    yield page
+    context.close()
+    assert said == []
+
+
+def poll(page: Page, expression: str, wanted: Any = True) -> Any:
+    """Return the value of an expression once it is as wanted; the page forbids ``eval`` in it."""
+    value = None
+    until = time.monotonic() + 15
+    while time.monotonic() < until:
+        value = page.evaluate(expression)
+        if value == wanted or (wanted is True and value):
+            return value
+        page.wait_for_timeout(30)
+    pytest.fail(f"{expression} stayed {value!r}")
+
+
+def show(page: Page, query: str = "", report: str = "pair") -> None:
+    """Open the trace of a report and wait until it is painted."""
+    found = page.request.get(urlsplit(page.url)._replace(path="/api/reports", query="").geturl())
+    ids = {entry["label"].split("/")[-1]: entry["id"] for entry in found.json()["reports"]}
+    address = urlsplit(page.url)
+    page.goto(f"http://{address.netloc}/trace?report={ids[report]}{query}")
+    if report == "pair":
+        poll(page, f"{VIEWER}?.firstPaint")
+        poll(page, f"{VIEWER}?.source.labels.length")
+
+
+def seen(page: Page) -> tuple[int, int]:
+    """Return the visible range."""
+    start, end = page.evaluate(f"[{VIEWER}.target().start, {VIEWER}.target().end]")
+    return round(start), round(end)
+
+
+def query(page: Page) -> dict[str, str]:
+    """Return the parameters of the address."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def wait_for(page: Page, name: str, *, present: bool = True) -> str:
+    """Return a parameter once it is in the address, or gone from it."""
+    poll(page, f"new URLSearchParams(location.search).has('{name}') === {str(present).lower()}")
+    return query(page).get(name, "")
+
+
+def point(page: Page, part: float, lane: int) -> tuple[float, float]:
+    """Return a place on the canvas: a part of its width, and a lane of the first group."""
+    box = page.locator(".trace-canvas").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] * part, box["y"] + 24 + 4 + 10 + 19.5 * lane
+
+
+def test_wheel_zooms_at_the_cursor_and_zero_shows_all(page: Page) -> None:
+    show(page)
+    whole = seen(page)
+    x, y = point(page, 0.25, 2)
+    page.mouse.move(x, y)
+    for _ in range(6):
+        page.mouse.wheel(0, -200)
+    poll(page, f"{VIEWER}.target().end - {VIEWER}.target().start < {(whole[1] - whole[0]) / 3}")
+    start, end = seen(page)
+    under = whole[0] + 0.25 * (whole[1] - whole[0])
+    assert abs(start + 0.25 * (end - start) - under) < (end - start) * 0.02
+    assert wait_for(page, "range") == f"{start}:{end}"
+    page.keyboard.press("0")
+    wait_for(page, "range", present=False)
+    assert seen(page) == whole
+
+
+def test_keys_and_dragging_pan_within_the_trace(page: Page) -> None:
+    show(page, "&range=400000:500000")
+    page.mouse.move(*point(page, 0.5, 3))
+    page.keyboard.press("d")
+    poll(page, f"{VIEWER}.range.start > 415000")
+    assert seen(page) == (420_000, 520_000)
+    page.keyboard.press("ArrowLeft")
+    poll(page, f"{VIEWER}.goal === null && {VIEWER}.range.start < 401000")
+    x, y = point(page, 0.5, 2)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 300, y, steps=4)
+    page.mouse.up()
+    start, end = seen(page)
+    assert start < 390_000
+    assert end - start == 100_000
+
+
+def test_a_click_selects_shows_details_and_the_link_brings_it_back(page: Page) -> None:
+    show(page, "&range=400000:440000")
+    lane = page.evaluate(
+        f"""(() => {{
+          const data = {VIEWER}.best({VIEWER}.groups[0]);
+          for (const lane of data.lanes) {{
+            if (lane.level < 0) continue;
+            for (let i = 0; i < lane.n; i += 1) {{
+              const start = data.start + lane.start[i];
+              const end = start + lane.duration[i];
+              if (lane.kind[i] === 0 && start > 402000 && end < 438000 && end - start > 300)
+                return [lane.level, (start + end) / 2, {VIEWER}.source.path(lane.name[i])];
+            }}
+          }}
+        }})()"""
+    )
+    level, middle, name = lane
+    page.mouse.click(*point(page, (middle - 400_000) / 40_000, level + 1))
+    wait_for(page, "at")
+    page.locator("#trace-details h2", has_text=name).wait_for()
+    assert page.evaluate(f"{VIEWER}.selected.name") == name
+    text = page.locator("#trace-details").inner_text()
+    assert "Busiest tile" in text
+    assert "Vertices" in text
+    page.reload()
+    page.locator("#trace-details h2", has_text=name).wait_for()
+    poll(page, f"{VIEWER}?.selected?.name", name)
+    assert seen(page) == (400_000, 440_000)
+    page.keyboard.press("f")
+    poll(page, f"{VIEWER}.range.end - {VIEWER}.range.start < 39000")
+    page.keyboard.press("Escape")
+    wait_for(page, "at", present=False)
+
+
+def test_shift_drag_marks_a_range_and_the_figures_follow(page: Page) -> None:
+    show(page, "&range=0:1000000")
+    page.keyboard.down("Shift")
+    x, y = point(page, 0.2, 2)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(*point(page, 0.6, 2), steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    start, end = (int(part) for part in wait_for(page, "mark").split(":"))
+    assert end - start == pytest.approx(400_000, rel=0.02)
+    page.locator("#trace-summary", has_text="selected range").wait_for()
+    assert f"{end - start:,}" in page.locator("#trace-summary").inner_text()
+    page.keyboard.press("f")
+    poll(page, f"Math.abs({VIEWER}.range.start - {start}) < 30000 && {VIEWER}.goal === null")
+
+
+def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
+    show(page)
+    page.mouse.move(*point(page, 0.5, 2))
+    page.keyboard.press("/")
+    page.keyboard.type("softmax")
+    assert wait_for(page, "find") == "softmax"
+    page.locator(".trace-note", has_text="match; N and Shift-N").wait_for()
+    page.keyboard.press("Escape")
+    starts = []
+    for key in ("n", "n", "Shift+N"):
+        before = page.evaluate(f"{VIEWER}.state.at")
+        page.keyboard.press(key)
+        poll(page, f"{VIEWER}.state.at !== '{before}' && {VIEWER}.selected !== null")
+        poll(page, f"{VIEWER}.selected?.name.includes('softmax')")
+        at = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
+        poll(page, f"String({VIEWER}.selected?.start_cycle)", at)
+        starts.append(page.evaluate(f"{VIEWER}.selected.start_cycle"))
+    assert starts[0] < starts[1]
+    assert starts[2] == starts[0]
+    page.locator("#trace-find").fill("no such step")
+    page.locator(".trace-note", has_text="No step name holds").wait_for()
+
+
+def test_flat_view_collapsed_ipus_and_merged_slices_are_said(page: Page) -> None:
+    show(page)
+    assert "zoom in to see each" in page.locator(".trace-note").inner_text()
+    page.get_by_role("button", name=re.compile("IPU 1")).first.click()
+    assert wait_for(page, "closed") == "1"
+    poll(page, f"{VIEWER}.data.get('1.0')?.lanes.length", 2)
+    page.get_by_text("Flat", exact=True).click()
+    assert wait_for(page, "view") == "flat"
+    poll(page, f"{VIEWER}.data.get('0.0')?.lanes.length", 2)
+    page.locator("#trace-ipus").fill("1")
+    assert wait_for(page, "ipus") == "1"
+    poll(page, f"{VIEWER}.groups.map((group) => group.ipu).join()", "1")
+    page.get_by_role("tab", name="Top contributors").click()
+    page.locator("#trace-top table").wait_for()
+    assert page.locator("#trace-top tbody tr").count() > 10
+
+
+def test_overview_handles_change_the_range(page: Page) -> None:
+    show(page)
+    whole = seen(page)
+    handle = page.get_by_role("slider", name="End of the visible range")
+    box = handle.bounding_box()
+    strip = page.locator(".trace-overview").bounding_box()
+    assert box is not None
+    assert strip is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(strip["x"] + strip["width"] / 2, box["y"] + 10, steps=4)
+    page.mouse.up()
+    start, end = seen(page)
+    assert start == whole[0]
+    assert end == pytest.approx(whole[1] / 2, rel=0.02)
+    handle.press("ArrowLeft")
+    poll(page, f"{VIEWER}.range.end < {end} - 1")
+
+
+def test_a_tooltip_names_the_slice_and_its_kind(page: Page) -> None:
+    show(page, "&range=400000:440000")
+    page.mouse.move(*point(page, 0.5, 0))
+    tooltip = page.locator(".trace-tooltip")
+    tooltip.wait_for()
+    assert "Engine::run" in tooltip.inner_text()
+    assert "[R]" in tooltip.inner_text()
+
+
+def test_a_report_without_a_run_says_what_to_do(page: Page) -> None:
+    show(page, report="still")
+    page.locator(".trace-message", has_text="holds no execution").wait_for()
+    page.locator("#trace-summary", has_text="Nothing ran").wait_for()
