@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -17,19 +16,14 @@ import pytest
 from reports.generate import generate_report
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome")
-                 if (path := shutil.which(name))), None)  # fmt: skip
 VIEWER = "document.getElementById('trace-viewer')?.viewer"
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
 @pytest.fixture(scope="module")
-def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the link that ``tilescope serve`` prints for a report that ran and one that did not."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the printed link to a report that ran and one that did not."""
     root = tmp_path_factory.mktemp("served")
     generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=1500, n_variables=60, n_runs=2)
     generate_report(root / "still", n_tiles=32, n_steps=60, n_variables=40, n_runs=0)
@@ -52,27 +46,26 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Return a headless browser."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
+def session(chromium: Browser, served: str) -> Iterator[BrowserContext]:
+    """Return a browser's session that has opened the link."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(served)
+    page.close()
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def page(browser: Browser, link: str) -> Iterator[Page]:
-    """Return a page that has the cookie; a test fails when anything reached the console."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
+def page(session: BrowserContext, served: str) -> Iterator[Page]:
+    """Return a page; a test fails when anything reached the console."""
+    page = session.new_page()
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
-    page.goto(link)
+    page.goto(served.split("/?", maxsplit=1)[0] + "/api/reports")
     yield page
-    context.close()
+    page.close()
     assert said == []
 
 
