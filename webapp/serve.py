@@ -12,9 +12,11 @@ from pathlib import Path
 
 import uvicorn
 
+from reports import open_report
 from webapp.app import create_app
 from webapp.errors import BadAddress, NothingToServe, PortInUse
 from webapp.library import Library
+from webapp.warm import warm_in_background
 
 __all__ = ["default_paths", "open_listener", "serve_reports"]
 
@@ -51,6 +53,8 @@ def serve_reports(
     ------
     NothingToServe
         When no report is there.
+    ReportError
+        When a file that was named is not a report, or damaged.
     PortInUse
         When another program listens on the port.
     BadAddress
@@ -66,6 +70,10 @@ def serve_reports(
             f"There is no report in {names}; make one with `tilescope run MODEL.onnx`"
             " or name a profile.pop or a directory that holds one."
         )
+    for place in places:
+        # A file that was named must be one; what lies in directories is told of on its page.
+        if place.is_file():
+            open_report(place).close()
     listener = open_listener(host, port)
     try:
         address = listener.getsockname()
@@ -87,7 +95,12 @@ def serve_reports(
             )
         say(f"Open http://{name}:{address[1]}/?token={token}")
         say("Press Ctrl-C to stop.")
-        _run(app, listener)
+        warming = warm_in_background(library)
+        try:
+            _run(app, listener)
+        finally:
+            # A report that is still being read cannot be closed.
+            warming.join()
     finally:
         listener.close()
         library.close()

@@ -32,12 +32,12 @@ def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
                 [
                     html.Th(label, scope="row"),
                     *(_value_cell(row) for row in (one, other)),
-                    html.Td(diff, className="number" + " is-changed" * is_changed),
+                    html.Td(diff, className="number" + (" is-changed" if is_changed else " soft")),
                 ]
             )
         )
     return html.Table(
-        [_head(("", "Source", "Target", "Diff")), html.Tbody(body)], className="facts"
+        [_head(("", "Source", "Target", "Diff")), html.Tbody(body)], className="facts compared"
     )
 
 
@@ -80,7 +80,7 @@ def compare_memory(source: MemoryTable, target: MemoryTable, column: int = 0) ->
         known = next(row for row in rows if row is not None)
         one, other = (row.bytes[column] if row else None for row in rows)
         diff, is_changed = _change(one, other, "bytes")
-        mark = html.Td(diff, className="number" + " is-changed" * is_changed)
+        mark = html.Td(diff, className="number" + (" is-changed" if is_changed else " soft"))
         cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))
     name = source.columns[column]
     return _nested((f"Memory, {name.lower()}", "Source", "Target", "Diff"), cells)

@@ -27,7 +27,7 @@ SOURCE_COLOUR = "#2f74e0"
 TARGET_COLOUR = "#d0741a"
 _CAPACITY_COLOUR = "#d0433b"
 
-#: By category label or series name; what is data is blue and green, what is code warm.
+#: By series name, so that a category looks alike in every report.
 _SERIES_COLOURS = {
     "Total": SOURCE_COLOUR,
     "Always live": "#7d8fa9",
@@ -36,6 +36,24 @@ _SERIES_COLOURS = {
     "Interleaved": "#3a9d8f",
     "Overflowed": "#d0433b",
     "Gaps": "#a7aeb8",
+    "Variables": "#2f74e0",
+    "Constants": "#3a9d8f",
+    "Exchange messages": "#8a63c9",
+    "Stack": "#84789e",
+    "Vertex code": "#d0605e",
+    "Vertex instance state": "#cc6fa0",
+    "Vertex field data": "#b25a9c",
+    "Copy descriptors": "#a0703c",
+    "Control code": "#5d9f47",
+    "Control identifiers": "#7f8c3a",
+    "Control tables": "#b0a03a",
+    "Global exchange packet headers": "#55a88a",
+    "Vector list descriptors": "#6d8fd6",
+    "Internal exchange code": "#4fb0d8",
+    "Global exchange code": "#6f9384",
+    "Host exchange code": "#c9872b",
+    "Host exchange packet headers": "#c77a55",
+    "Instrumentation results": "#5f7fb5",
 }
 #: Distances of ticks that people find round, in KiB and above.
 _ROUND = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 400, 500, 512, 1024)
@@ -110,7 +128,7 @@ def chart(
         xref="paper",
         x=0,
         xanchor="right",
-        xshift=-8,
+        xshift=-36,
         yref="paper",
         y=0,
         yanchor="top",

@@ -8,9 +8,10 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from analyser.diff import Difference, compare, explain
+from analyser.machine import target
 from analyser.metrics import METRICS
 from analyser.quantities import format_bytes, format_cycles, format_percent
-from analyser.summary import OptionRow, Summary, summarise
+from analyser.summary import OptionRow, Plan, Summary, plans, summarise
 from reports import Report
 from webapp.answer import answer
 from webapp.components.controls import text_box
@@ -34,6 +35,7 @@ _INCOMPLETE = (
 
 def layout() -> html.Div:
     """Return the page without content."""
+    changes = guarded("summary-changes-error", html.Div(id="summary-changes"))
     body = html.Div(id="summary-body", className="stack")
     options = panel(
         "Engine options",
@@ -41,7 +43,8 @@ def layout() -> html.Div:
         guarded("summary-options-error", html.Div(id="summary-options")),
         panel_id="panel-options",
     )
-    return html.Div([guarded("summary-error", body), options], className="stack")
+    plans = guarded("summary-plans-error", html.Div(id="summary-plans"))
+    return html.Div([changes, guarded("summary-error", body), plans, options], className="stack")
 
 
 def register(app: Dash, library: Library) -> None:
@@ -63,6 +66,30 @@ def register(app: Dash, library: Library) -> None:
 
     @answer(
         app,
+        "summary-changes-error",
+        [Output("summary-changes", "children")],
+        Input(view_store("summary"), "data"),
+        prevent_initial_call=True,
+    )
+    def show_changes(view: dict[str, str]) -> tuple[Any]:
+        if not view["with"]:
+            return ([],)
+        with library.opened(view["report"]) as report, library.opened(view["with"]) as other:
+            return (_explanation(compare(report, other)),)
+
+    @answer(
+        app,
+        "summary-plans-error",
+        [Output("summary-plans", "children")],
+        Input(view_store("summary"), "data"),
+        prevent_initial_call=True,
+    )
+    def show_plans(view: dict[str, str]) -> tuple[Any]:
+        with library.opened(view["report"]) as report:
+            return (_plans(plans(report)),)
+
+    @answer(
+        app,
         "summary-options-error",
         [Output("summary-options", "children")],
         Input(view_store("summary"), "data"),
@@ -71,11 +98,11 @@ def register(app: Dash, library: Library) -> None:
     def show_options(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
             source = summarise(report).options
-        target: Sequence[OptionRow] | None = None
+        options: Sequence[OptionRow] | None = None
         if view["with"]:
             with library.opened(view["with"]) as other:
-                target = summarise(other).options
-        return (_options(source, target, view["options"].lower()),)
+                options = summarise(other).options
+        return (_options(source, options, view["options"].lower()),)
 
 
 def _one(report: Report) -> list[Any]:
@@ -93,10 +120,9 @@ def _one(report: Report) -> list[Any]:
     ]
 
 
-def _two(source: Report, target: Report) -> list[Any]:
+def _two(source: Report, other: Report) -> list[Any]:
     """Return the blocks of two reports, what explains most first."""
-    ones, others = summarise(source), summarise(target)
-    difference = compare(source, target)
+    ones, others = summarise(source), summarise(other)
     sections = [
         panel(
             title,
@@ -109,7 +135,6 @@ def _two(source: Report, target: Report) -> list[Any]:
     return [
         *_notices(ones, "Source: "),
         *_notices(others, "Target: "),
-        _explanation(difference),
         html.Div(sections, className="page-columns wide-columns"),
     ]
 
@@ -124,6 +149,31 @@ def _explanation(difference: Difference) -> html.Section:
     )
 
 
+def _plans(found: Sequence[Plan]) -> list[html.Section]:
+    """Return how convolutions and products were split over tiles, if there are any."""
+    if not found:
+        return []
+    rows = [
+        (
+            plan.name,
+            plan.operation,
+            f"{plan.n_tiles:,}",
+            format_percent(100 * plan.tile_balance),
+            f"{plan.predicted_cycles:,}",
+            format_bytes(plan.temporary_bytes),
+            plan.bound,
+        )
+        for plan in found[:_MAX_PLANS]
+    ]
+    columns = (
+        "Operation", "Kind", "Tiles", "Tile balance", "Predicted cycles", "Temporary", "Bound",
+    )  # fmt: skip
+    table = plain_table(columns, rows, numbers=range(2, 6))
+    note = f"the {_MAX_PLANS} that take longest" if len(found) > _MAX_PLANS else ""
+    extra = html.Span(note, className="panel-note")
+    return [panel("Plans of convolutions and products", table, panel_id="panel-plans", extra=extra)]
+
+
 def _headlines(report: Report) -> list[html.Div]:
     """Return the few figures everyone asks for first."""
     values = {name: METRICS[name].compute(report) for name in _HEADLINES}
@@ -135,13 +185,18 @@ def _headlines(report: Report) -> list[html.Div]:
         parts.append(headline(format_percent(100 * efficiency), "parallel efficiency"))
     largest = values["memory.max_tile"]
     if isinstance(largest, int):
-        parts.append(headline(format_bytes(largest), "on the fullest tile", exact=f"{largest:,} B"))
+        capacity = target(report).bytes_per_tile
+        share = format_percent(100 * largest / capacity)
+        caption = f"on the fullest tile, {share} of {format_bytes(capacity)}"
+        parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
     total = values["memory.total"]
     if isinstance(total, int):
         parts.append(headline(format_bytes(total), "in all, including gaps", exact=f"{total:,} B"))
     return parts
 
 
+#: More plans than this are read in the report itself.
+_MAX_PLANS = 50
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
 
 
