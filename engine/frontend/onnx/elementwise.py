@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
+from engine.errors import BadModel
 from engine.frontend.onnx.node import Node, converter, emit_each
 from engine.ir import Value
 
@@ -66,6 +67,11 @@ def _clip(node: Node) -> Value:
 @converter("BatchNormalization")
 def _batch_normalization(node: Node) -> Value:
     x = node.operand(0)
+    if node.attributes.get("training_mode", 0):
+        raise BadModel(
+            f"Node {node.name!r} (BatchNormalization) is in training mode: only inference is there"
+            " yet"
+        )
     scale, bias, mean, variance = (
         node.known(i, what).astype(np.float64)
         for i, what in enumerate(("the scale", "the bias", "the mean", "the variance"), start=1)
@@ -79,8 +85,17 @@ def _batch_normalization(node: Node) -> Value:
     return node.binary("add", node.binary("multiply", x, factor_value), offset_value)
 
 
-@converter("Identity", "Dropout")
+@converter("Identity")
 def _identity(node: Node) -> Value:
+    return node.operand(0)
+
+
+@converter("Dropout")
+def _dropout(node: Node) -> Value:
+    if node.optional(2) is not None and node.known(2, "the training mode").any():
+        raise BadModel(
+            f"Node {node.name!r} (Dropout) is in training mode: only inference is there yet"
+        )
     return node.operand(0)
 
 

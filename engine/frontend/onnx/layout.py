@@ -64,7 +64,9 @@ def _transpose(node: Node) -> Value:
 
 @converter("Shape")
 def _shape(node: Node) -> Value:
-    return node.builder.constant(np.array(node.operand(0).shape, dtype=np.int64), node.output)
+    sizes = node.operand(0).shape
+    part = slice(node.attributes.get("start", 0), node.attributes.get("end", len(sizes)))
+    return node.builder.constant(np.array(sizes[part], dtype=np.int64), node.output)
 
 
 @converter("Constant")

@@ -162,25 +162,41 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
             raise BadInput(f"There is no input {name!r}: the model has {', '.join(names)}")
     for info in graph.input:
         if info.name not in values:
+            if info.type.WhichOneof("value") != "tensor_type":
+                raise BadModel(f"Input {info.name!r} is no tensor: only tensors are there yet")
             kind = info.type.tensor_type.elem_type
             dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
             if dtype not in _DEVICE_TYPES:
                 raise BadModel(f"Input {info.name!r} is {dtype}, which is not there yet")
             values[info.name] = builder.input(info.name, _input_shape(info, given), dtype)
+    used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
     for proto_node in graph.node:
+        _check_outputs(proto_node, used)
         _convert(proto_node, opset, values, builder)
     return builder.finish([(info.name, values[info.name]) for info in graph.output])
+
+
+def _check_outputs(proto_node: onnx.NodeProto, used: set[str]) -> None:
+    """Refuse a node of which more than the first output is used.
+
+    Raises
+    ------
+    BadModel
+        Names the node and the output.
+    """
+    for extra in list(proto_node.output)[1:]:
+        if extra and extra in used:
+            name = proto_node.name or proto_node.output[0]
+            raise BadModel(
+                f"Node {name!r} ({proto_node.op_type}) has a second output {extra!r} that is used:"
+                " only first outputs are there yet"
+            )
 
 
 def _convert(
     proto_node: onnx.NodeProto, opset: int, values: dict[str, Value], builder: IrBuilder
 ) -> None:
     name = (proto_node.name or proto_node.output[0]).strip("/")
-    for extra in list(proto_node.output)[1:]:
-        if extra and proto_node.op_type not in ("Dropout",):
-            raise BadModel(
-                f"Node {name!r} ({proto_node.op_type}) has a second output, which is not there yet"
-            )
     node = Node(
         op_type=proto_node.op_type,
         name=name,
