@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reports import Report
 
 __all__ = [
+    "MOST_CYCLES",
     "PHASES",
     "Costs",
     "Execution",
@@ -30,6 +31,9 @@ __all__ = [
 
 #: What a tile does, in the order pages show it.
 PHASES = ("compute", "exchange", "global_exchange", "sync", "stream_copy", "other")
+
+#: A hundred and forty-six years at a gigahertz; a report with more is not one of a run.
+MOST_CYCLES = 1 << 62
 
 _PHASE_OF_KIND = {
     "OnTileExecute": "compute",
@@ -185,9 +189,10 @@ def execution(report: Report) -> Execution:
             trace.c.n_entries,
         ).order_by(trace.c.run_trace_id)
     )
-    for run_id, ipu_id, *_ in rows:
+    for run_id, ipu_id, _, start, end, *_ in rows:
         require(report, run_id in index_of_run, f"run {run_id} has a trace and is not there")
         require(report, 0 <= ipu_id < machine.n_ipus, f"IPU {ipu_id} is not there")
+        require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for run_id, ipu_id, _, start, end, _, _ in rows:
         run = index_of_run[run_id]
@@ -235,7 +240,13 @@ def _read_trace(
         require_below(report, ids, n_steps, "step")
         _add_at(executions, ids, counts)
         if with_cycles:
-            _add_at(cycles, ids, (ends.read(row, stop) - starts.read(row, stop)) * counts)
+            began, ended = starts.read(row, stop), ends.read(row, stop)
+            is_sound = began.min() >= 0 and bool((began <= ended).all())
+            require(report, is_sound and counts.min() >= 0, "a step ends before it begins")
+            took = ended - began
+            total = float((took.astype(np.float64) * counts).sum())
+            require(report, total < MOST_CYCLES, "its steps take longer than can be")
+            _add_at(cycles, ids, took * counts)
     return executions, cycles
 
 

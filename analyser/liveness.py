@@ -331,7 +331,7 @@ def _shape(text: str) -> tuple[int, ...]:
     """Return a shape from its JSON; one that is not a list of numbers is empty."""
     try:
         return tuple(int(size) for size in json.loads(text))
-    except (TypeError, ValueError):
+    except (OverflowError, RecursionError, TypeError, ValueError):
         return ()
 
 

@@ -384,14 +384,28 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
     )
 
 
+@remembered
+def _first_parts(report: Report) -> NDArray[np.int64]:
+    """Return the first lowered part of each tile and one past all, shape (n_tiles + 1,)."""
+    n_tiles, n_parts = target(report).n_tiles, report.array("lowered.variable_id").shape[0]
+    packed = report.array("lowered.tile_start")
+    if not packed.shape[0]:
+        return np.zeros(n_tiles + 1, dtype=np.int64)
+    starts: NDArray[np.int64] = packed.read().astype(np.int64)
+    is_sound = (
+        len(starts) == n_tiles + 1
+        and starts[0] == 0
+        and starts[-1] == n_parts
+        and bool((starts[1:] >= starts[:-1]).all())
+    )
+    require(report, is_sound, "the parts of its variables are not in order of tile")
+    return starts
+
+
 def lowered_parts(report: Report, first_tile: int, end_tile: int) -> dict[str, NDArray[np.int64]]:
     """Return the lowered.* columns of a range of tiles, int64, in order of tile."""
-    starts = report.array("lowered.tile_start")
-    if not starts.shape[0]:
-        first = end = 0
-    else:
-        bounds = starts.read(first_tile, end_tile + 1)
-        first, end = int(bounds[0]), int(bounds[-1])
+    starts = _first_parts(report)
+    first, end = int(starts[first_tile]), int(starts[end_tile])
     names = ("variable_id", "offset", "bytes", "start_step", "end_step")
     return {
         name: report.array(f"lowered.{name}").read(first, end).astype(np.int64) for name in names
@@ -409,7 +423,7 @@ def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
     position = _position_of_variable(report)
     if variable_id not in position:
         raise BadQuestion(f"variable {variable_id} is not there; this report has {len(position)}")
-    starts = report.array("lowered.tile_start").read().astype(np.int64)
+    starts = _first_parts(report)
     parts = np.flatnonzero(report.array("lowered.variable_id").read() == variable_id)
     sizes = report.array("lowered.bytes").read()[parts].astype(np.int64)
     answer = np.zeros(target(report).n_tiles, dtype=np.int64)

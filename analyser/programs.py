@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 
 from analyser.errors import BadQuestion
 from analyser.execution import costs, execution, phase_of
+from analyser.plausible import require
 from analyser.remember import remembered
 from reports import schema
 
@@ -33,6 +34,7 @@ __all__ = [
     "compute_sets",
     "n_programs",
     "node",
+    "program",
     "roots",
     "search",
 ]
@@ -174,6 +176,20 @@ def roots(report: Report) -> tuple[ProgramNode, ...]:
     return tuple(ProgramNode(*row) for row in rows)
 
 
+def program(report: Report, program_id: int) -> ProgramNode:
+    """Return one program, from all of them: quick for scripts that ask for many.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such program.
+    """
+    every = all_programs(report)
+    if program_id not in every:
+        raise _no_such(report, program_id)
+    return every[program_id]
+
+
 def n_programs(report: Report) -> int:
     """Return how many programs the tree has."""
     return len(_tree(report)[0])
@@ -224,6 +240,8 @@ def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
     ------
     BadQuestion
         When there is no such program.
+    DamagedReport
+        When a program stands in one that is not there.
     """
     parents = _tree(report)[0]
     if program_id not in parents:
@@ -231,8 +249,9 @@ def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
     chain: list[int] = []
     parent = parents[program_id]
     while parent is not None and len(chain) < _MAX_DEPTH:
+        require(report, parent in parents, f"program {parent} is not there")
         chain.append(parent)
-        parent = parents.get(parent)
+        parent = parents[parent]
     return tuple(reversed(chain))
 
 

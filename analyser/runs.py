@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from analyser.errors import BadQuestion
-from analyser.execution import steps
+from analyser.execution import MOST_CYCLES, steps
 from analyser.machine import target
 from analyser.plausible import require, require_below
 from analyser.remember import remembered
@@ -72,6 +72,7 @@ def runs(report: Report) -> tuple[Run, ...]:
         select(trace.c.run_id, trace.c.ipu_id, trace.c.start_cycle, trace.c.end_cycle)
     ):
         require(report, 0 <= ipu_id < n_ipus, f"IPU {ipu_id} is not there")
+        require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
         by_ipu = times.setdefault(run_id, [0] * n_ipus)
         by_ipu[ipu_id] = max(by_ipu[ipu_id], end - start)
     rows = report.fetch(

@@ -76,7 +76,7 @@ class Plan:
         try:
             found = json.loads(self.split)
             return {str(name): int(number) for name, number in found.items()}
-        except (AttributeError, TypeError, ValueError, RecursionError):
+        except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
             return {}
 
 

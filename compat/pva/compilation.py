@@ -245,7 +245,7 @@ class LivenessProgramStep:
     def program(self) -> Program:
         """The program of the step."""
         program_id = liveness.step_program(self._opened, self._step)
-        return program_of(self._opened, tree.all_programs(self._opened)[program_id])
+        return program_of(self._opened, tree.program(self._opened, program_id))
 
     @property
     def notAlwaysLiveMemory(self) -> LiveMemory:

@@ -157,7 +157,7 @@ class ExecutionStep(WithAbsent):
     def program(self) -> Program:
         """The program that ran."""
         program_id = int(steps(self._opened).program_id[self._step_id])
-        return program_of(self._opened, tree.all_programs(self._opened)[program_id])
+        return program_of(self._opened, tree.program(self._opened, program_id))
 
     @property
     def ipus(self) -> list[IpuStep]:

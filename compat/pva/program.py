@@ -73,9 +73,8 @@ class Program(WithAbsent):
     @property
     def children(self) -> list[Program]:
         """Programs inside, in order."""
-        nodes, below = tree.all_programs(self._opened), tree.child_ids(self._opened)
-        inside = below.get(self._node.program_id, ())
-        return [program_of(self._opened, nodes[program_id]) for program_id in inside]
+        inside = tree.child_ids(self._opened).get(self._node.program_id, ())
+        return [program_of(self._opened, tree.program(self._opened, each)) for each in inside]
 
     @property
     def codeBytes(self) -> int:

@@ -268,7 +268,7 @@ def _write_programs(writer: ReportWriter, shape: Shape) -> None:
         schema.program,
         [
             {
-                "parent_id": parent,
+                "parent_id": 1 << 60 if shape.fault == "parent" and parent == 5 else parent,
                 "position": position,
                 "root_kind": "function" if name == "unused" else "control",
                 "root_index": 0,
@@ -380,6 +380,8 @@ def _write_lifetimes(writer: ReportWriter, shape: Shape) -> None:
         parts += sorted(here, key=lambda part: part[1])
         starts.append(len(parts))
     columns = np.array(parts, dtype=np.int32).T
+    if shape.fault == "tile_start":
+        starts[-1] = 2
     writer.append("lowered.tile_start", np.array(starts, dtype=np.int64))
     for name, values in zip(
         ("variable_id", "offset", "bytes", "start_step", "end_step"), columns, strict=True
@@ -454,6 +456,8 @@ def _write_trace(
             columns = np.array(entries, dtype=np.int64).T
             if shape.fault == "step":
                 columns[0, 2] = 2_000_000_000
+            if shape.fault == "time":
+                columns[2, 1] = (1 << 63) - 1
             if shape.fault == "count":
                 columns[4, 4] = 2_000_000_000
             names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analyser import liveness, metrics, runs
+from analyser import liveness, memory, metrics, programs, runs
 from analyser.errors import BadQuestion
 from analyser.execution import costs, execution
 from reports import DamagedReport, Report
@@ -23,6 +23,10 @@ from tests.analyser.small_report import Shape
         ("step", execution, "step 2000000000"),
         ("step", lambda r: runs.executed(r, 0), "step 2000000000"),
         ("trace", execution, "trace is not all there"),
+        ("time", execution, "longer than can be"),
+        ("tile_start", lambda r: memory.variable_memory(r, 1), "in order of tile"),
+        ("tile_start", lambda r: memory.tile_variables(r, 7), "in order of tile"),
+        ("parent", lambda r: programs.node(r, 7), "program 1152921504606846976"),
         ("pattern", liveness.curve, "pattern of liveness -1"),
     ],
 )
