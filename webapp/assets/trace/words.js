@@ -1,8 +1,15 @@
-// Numbers and names as people read them.
+// Numbers and names as people read them, and the elements that hold them.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || {};
   const whole = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0});
+
+  space.make = (tag, className, parent) => {
+    const element = document.createElement(tag);
+    element.className = className;
+    if (parent) parent.append(element);
+    return element;
+  };
 
   space.count = (value) => whole.format(Math.round(value));
 

@@ -1,0 +1,95 @@
+// Part of the viewer: which bars there are, which are missing, and asking for them.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const RETRY_MS = 3000;
+
+  (space.parts = space.parts || []).push(class {
+    get cyclesPerPixel() {
+      return (this.range.end - this.range.start) / this.width;
+    }
+
+    covers(data) {
+      return data && data.start <= this.range.start + 1 && data.end >= this.range.end - 1;
+    }
+
+    // The finer of two answers that cover what is seen; else whatever there is.
+    best(group) {
+      const near = this.data.get(group.key);
+      const far = this.whole.get(group.key);
+      const fits = (data) => data && data.how === group.how;
+      if (fits(near) && (this.covers(near) || !fits(far))) return near;
+      return fits(far) ? far : null;
+    }
+
+    isGood(group) {
+      const data = this.best(group);
+      if (!this.covers(data)) return false;
+      const ratio = data.perPixel / this.cyclesPerPixel;
+      return ratio <= 1.02 && (ratio > 0.2 || data.perPixel <= 1);
+    }
+
+    // Asks for what is missing: one question at a time, then whatever is missing by then.
+    async request() {
+      if (!this.extent || this.inFlight || !this.isShown() || this.width < 20) return;
+      const missing = this.visibleGroups(true).filter((group) => !this.isGood(group));
+      if (!missing.length) return;
+      const {source, state} = this;
+      const view = state.view;
+      const span = this.range.end - this.range.start;
+      const start = Math.max(this.extent.start, Math.floor(this.range.start - span));
+      const end = Math.min(this.extent.end, Math.ceil(this.range.end + span));
+      const pixels = Math.max(1, Math.min(20000, Math.ceil((end - start) / this.cyclesPerPixel)));
+      const collapsed = [...new Set(missing.filter((g) => g.isClosed).map((g) => g.ipu))];
+      const ipus = [...new Set(missing.map((group) => group.ipu))];
+      const id = this.asked += 1;
+      this.inFlight = true;
+      this.isMissing = false;
+      try {
+        const answer = await source.window({
+          start, end, width: pixels, view, ipus: ipus.join(','), collapsed: collapsed.join(','),
+        });
+        if (source !== this.source || id !== this.asked || view !== state.view) return;
+        if (this.failed) { this.failed = ''; this.say(''); }
+        this.take(answer, collapsed, view);
+        this.arrange();
+        this.draw();
+      } catch (error) {
+        if (source !== this.source) return;
+        this.failed = error.message;
+        this.say(error.message, true);
+        setTimeout(() => this.request(), RETRY_MS);
+      } finally {
+        if (source === this.source) {
+          this.inFlight = false;
+          if (!this.failed) this.request();
+        }
+      }
+    }
+
+    // Keeps an answer; one of the whole trace stays, to be drawn until a finer one comes.
+    take(answer, collapsed, view) {
+      const {start, end, pixels} = answer;
+      const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
+      for (const group of answer.groups.values()) {
+        const how = collapsed.includes(group.ipu) ? 'flat' : view;
+        const data = {...group, start, end, perPixel: (end - start) / pixels, how};
+        this.data.set(group.key, data);
+        if (isWhole) this.whole.set(group.key, data);
+      }
+    }
+
+    async loadOverview() {
+      const {source, extent, tracks} = this;
+      const width = Math.max(100, this.overviewBox.clientWidth || 1000);
+      try {
+        const answer = await source.window({
+          start: extent.start, end: extent.end, width, view: 'flat', ipus: tracks[0].ipu_id,
+        });
+        if (source !== this.source) return;
+        this.overview.take(answer);
+        this.draw();
+      } catch (error) { /* the lanes say it */ }
+    }
+  });
+})();

@@ -1,0 +1,84 @@
+// Part of the viewer: the selected slice and the search in names.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+
+  (space.parts = space.parts || []).push(class {
+    async click(at) {
+      const found = at.x < 0 ? null : this.laneAt(at.y);
+      if (!found) { this.clear(); return; }
+      const reach = 2 * this.cyclesPerPixel;
+      const cycle = this.cycleAt(at.x);
+      const i = space.barAt(found.lane, cycle - found.data.start, reach);
+      if (i < 0) { this.clear(); return; }
+      const start = found.data.start + found.lane.start[i];
+      const inside = Math.max(start, Math.min(Math.floor(cycle), start + found.lane.duration[i] - 1));
+      this.state.at = [found.group.ipu, found.group.track, found.level, Math.floor(inside)].join('.');
+      this.state.mark = null;
+      this.scroller.focus({preventScroll: true});
+      this.loadSelected();
+      this.changed('details');
+    }
+
+    async loadSelected() {
+      const {at, view, closed} = this.state;
+      const {source} = this;
+      const found = /^(\d+)\.(\d+)\.(-?\d+)\.(-?\d+)$/.exec(at);
+      if (!found || !source || !this.extent) { this.selected = null; this.draw(); return; }
+      const [ipu, track, level, cycle] = found.slice(1).map(Number);
+      const how = closed.has(ipu) ? 'flat' : view;
+      try {
+        const answer = await source.json('slice', {ipu, track, level, cycle, view: how});
+        if (source !== this.source || at !== this.state.at) return;
+        this.selected = answer.slice;
+      } catch (error) {
+        this.selected = null;
+      }
+      this.draw();
+    }
+
+    updateMatches() {
+      const {find} = this.state;
+      this.matches = find.trim() && this.source && this.source.labels.length
+        ? this.source.matches(find) : null;
+      this.draw();
+    }
+
+    async countMatches() {
+      const {source, state} = this;
+      const find = state.find.trim();
+      this.found = '';
+      if (!find || !source || !this.extent) { this.writeNote(); return; }
+      try {
+        const answer = await source.json('search', {text: find, limit: 1});
+        if (source !== this.source || find !== state.find.trim()) return;
+        this.found = answer.n_occurrences
+          ? space.plural(answer.n_occurrences, 'execution', 'executions') + ' of '
+            + space.plural(answer.n_names, 'name', 'names') + ' match; N and Shift-N walk through them'
+          : 'No step name holds “' + find + '”';
+      } catch (error) { this.found = error.message; }
+      this.writeNote();
+    }
+
+    async findNext(direction) {
+      const {source, state} = this;
+      if (!state.find.trim() || !source) return;
+      const {start, end} = this.target();
+      const cycle = this.selected ? this.selected.start_cycle
+        : Math.round(direction === 'next' ? start - 1 : end);
+      const answer = await source.json('occurrence', {text: state.find, cycle, direction});
+      const one = answer.occurrence;
+      if (!one || source !== this.source) return;
+      const level = state.closed.has(one.ipu_id) || state.view === 'flat' ? 0
+        : one.name.split('/').filter((part) => part).length - 1;
+      state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle].join('.');
+      this.loadSelected();
+      if (one.start_cycle < start || one.end_cycle > end) {
+        const span = Math.max(end - start, (one.end_cycle - one.start_cycle) * 1.2);
+        const middle = (one.start_cycle + one.end_cycle) / 2;
+        this.moveTo(middle - span / 2, middle + span / 2, true);
+      }
+      this.changed();
+    }
+  });
+})();

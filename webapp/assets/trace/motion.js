@@ -1,0 +1,178 @@
+// Part of the viewer: how what is seen moves, and where things lie on the screen.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const GUTTER = 74;
+  const SHORTEST = 8;
+  const MOVE_MS = 130;
+
+  (space.parts = space.parts || []).push(class {
+    bounded(start, end) {
+      const {extent} = this;
+      const whole = extent.end - extent.start;
+      const span = Math.max(Math.min(SHORTEST, whole), Math.min(end - start, whole));
+      const middle = (start + end) / 2;
+      let low = end - start < span ? middle - span / 2 : start;
+      low = Math.max(extent.start, Math.min(low, extent.end - span));
+      return {start: low, end: low + span};
+    }
+
+    moveTo(start, end, isSmooth) {
+      const goal = this.bounded(start, end);
+      const still = !isSmooth || matchMedia('(prefers-reduced-motion: reduce)').matches;
+      this.goal = still ? null : {...goal, from: {...this.range}, since: performance.now()};
+      if (still) this.range = goal;
+      this.hover(null);
+      this.draw();
+      if (still) this.request();
+      this.changed();
+    }
+
+    advance() {
+      if (!this.goal) return;
+      const {from, since, start, end} = this.goal;
+      const part = Math.min(1, (performance.now() - since) / MOVE_MS);
+      const eased = 1 - (1 - part) ** 3;
+      this.range = {
+        start: from.start + (start - from.start) * eased,
+        end: from.end + (end - from.end) * eased,
+      };
+      if (part >= 1) { this.range = {start, end}; this.goal = null; }
+      else this.draw();
+      this.request();
+    }
+
+    // Where the goal of a motion lies, so that keys pressed in quick succession add up.
+    target() {
+      return this.goal ? {start: this.goal.start, end: this.goal.end} : this.range;
+    }
+
+    zoomAt(factor, part, isSmooth) {
+      const {start, end} = this.target();
+      const at = start + (end - start) * part;
+      this.moveTo(at - (at - start) * factor, at + (end - at) * factor, isSmooth);
+    }
+
+    pan(part, isSmooth) {
+      const {start, end} = this.target();
+      const by = (end - start) * part;
+      const low = Math.max(this.extent.start, Math.min(start + by, this.extent.end - (end - start)));
+      this.moveTo(low, low + end - start, isSmooth);
+    }
+
+    showAll() {
+      this.moveTo(this.extent.start, this.extent.end, true);
+    }
+
+    focusSelection() {
+      const goal = this.state.mark || this.selected;
+      if (!goal) return;
+      const [start, end] = this.state.mark ? [goal.start, goal.end] : [goal.start_cycle, goal.end_cycle];
+      const room = (end - start) * 0.05;
+      this.moveTo(start - room, end + room, true);
+    }
+
+    clear() {
+      this.state.mark = null;
+      this.state.at = '';
+      this.selected = null;
+      this.hover(null);
+      this.draw();
+      this.changed();
+    }
+
+    mark(from, to) {
+      const [start, end] = [Math.round(Math.min(from, to)), Math.round(Math.max(from, to))];
+      this.state.mark = end > start ? {start, end} : null;
+      this.draw();
+    }
+
+    get width() {
+      return Math.max(1, this.scroller.clientWidth - GUTTER);
+    }
+
+    cycleAt(x) {
+      return this.range.start + x / this.width * (this.range.end - this.range.start);
+    }
+
+    pointer() {
+      return this.last ? Math.max(0, Math.min(1, this.last.x / this.width)) : 0.5;
+    }
+
+    // Lays out the groups from top to bottom; heights follow the lanes that are known.
+    arrange() {
+      if (!this.extent) return;
+      const {ipus, closed, view} = this.state;
+      let top = space.RULER + 4;
+      const before = new Map(this.groups.map((group) => [group.key, group.levels]));
+      this.groups = [];
+      for (const {ipu_id: ipu, track} of this.tracks) {
+        if (ipus && !ipus.has(ipu)) continue;
+        const key = ipu + '.' + track;
+        const isClosed = closed.has(ipu);
+        const how = isClosed ? 'flat' : view;
+        const known = this.data.get(key) || this.whole.get(key);
+        const levels = known && known.how === how ? known.lanes.length - 1
+          : how === 'flat' ? 1 : Math.max(1, before.get(key) || 5);
+        const height = space.RUN_LANE + levels * space.LANE;
+        this.groups.push({key, ipu, track, isClosed, how, levels, top, height});
+        top += height + space.GAP;
+      }
+      this.height = top;
+      const most = Math.max(190, Math.min(window.innerHeight * 0.56, 640));
+      const shown = Math.max(120, Math.min(top + 2, most));
+      this.scroller.style.height = shown + 'px';
+      this.spacer.style.height = Math.max(0, top - shown) + 'px';
+      this.paintGutter();
+    }
+
+    paintGutter() {
+      const wanted = this.groups.map((group) => [group.key, group.isClosed, group.top].join()).join(';');
+      if (this.gutterKey === wanted) return;
+      this.gutterKey = wanted;
+      if (!this.gutter) this.gutter = space.make('div', 'trace-gutter', this.scroller);
+      this.gutter.textContent = '';
+      for (const group of this.groups) {
+        const button = space.make('button', 'trace-group', this.gutter);
+        button.type = 'button';
+        button.style.top = group.top + 'px';
+        const name = 'IPU ' + group.ipu + (group.track ? ' I/O' : '');
+        button.textContent = (group.isClosed ? '▸ ' : '▾ ') + name;
+        button.setAttribute('aria-expanded', String(!group.isClosed));
+        button.title = (group.isClosed ? 'Show all levels of ' : 'Show one lane of ') + name;
+        button.addEventListener('click', () => {
+          const {closed} = this.state;
+          if (!closed.delete(group.ipu)) closed.add(group.ipu);
+          for (const store of [this.data, this.whole]) {
+            for (const key of [...store.keys()]) if (key.startsWith(group.ipu + '.')) store.delete(key);
+          }
+          this.arrange();
+          this.draw();
+          this.request();
+          this.changed();
+        });
+      }
+    }
+
+    // Groups on the screen, and one screen around it if `around`.
+    visibleGroups(around) {
+      const top = this.scroller.scrollTop;
+      const height = this.scroller.clientHeight;
+      const room = around ? height : 0;
+      return this.groups.filter(
+        (group) => group.top + group.height > top - room && group.top < top + height + room,
+      );
+    }
+
+    laneAt(y) {
+      const at = y + this.scroller.scrollTop;
+      const group = this.groups.find((one) => at >= one.top && at < one.top + one.height);
+      if (!group || y < space.RULER) return null;
+      const inside = at - group.top;
+      const level = inside < space.RUN_LANE ? -1 : Math.floor((inside - space.RUN_LANE) / space.LANE);
+      const data = this.best(group);
+      const lane = data && data.lanes.find((one) => one.level === level);
+      return lane ? {group, level, lane, data} : null;
+    }
+  });
+})();

@@ -1,0 +1,162 @@
+// Part of the viewer: painting a frame, the note below it, the tooltip, the legend.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+
+  (space.parts = space.parts || []).push(class {
+    draw() {
+      if (this.frame) return;
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.advance();
+        const since = performance.now();
+        this.paint();
+        this.frames.push(performance.now() - since);
+        if (this.frames.length > 600) this.frames.splice(0, 300);
+      });
+    }
+
+    paint() {
+      if (!this.extent || !this.isShown()) return;
+      this.colours = this.colours || space.readColours(this.root);
+      const {colours, scroller} = this;
+      const ratio = window.devicePixelRatio || 1;
+      const width = this.width;
+      const height = scroller.clientHeight;
+      const context = space.prepare(this.canvas, width, height, ratio);
+      context.font = colours.font;
+      const scene = {
+        start: this.range.start, end: this.range.end, colours, ratio,
+        source: this.source, matches: this.matches, kinds: this.kinds,
+      };
+      space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
+      let slices = 0;
+      let bars = 0;
+      for (const group of this.visibleGroups(false)) {
+        const data = this.best(group);
+        if (!data) continue;
+        let y = group.top - scroller.scrollTop;
+        for (const lane of data.lanes) {
+          const tall = lane.level < 0 ? space.RUN_LANE : space.LANE;
+          if (y + tall > space.RULER && y < height) {
+            const seen = space.paintLane(context, data, lane, {x: 0, y, width, height: tall}, scene);
+            slices += seen[0];
+            bars += seen[1];
+          }
+          y += tall;
+        }
+      }
+      this.paintSelection(context, width, height);
+      space.paintRuler(context, {x: 0, width}, scene);
+      this.overview.paint(colours, ratio);
+      if (bars && !this.firstPaint) {
+        this.firstPaint = performance.now();
+        performance.mark('trace-first-paint');
+      }
+      this.slices = slices;
+      this.bars = bars;
+      this.writeNote();
+    }
+
+    paintSelection(context, width, height) {
+      const {colours, state, selected} = this;
+      const x = (cycle) => (cycle - this.range.start) / (this.range.end - this.range.start) * width;
+      if (state.mark) {
+        const [from, to] = [Math.max(-2, x(state.mark.start)), Math.min(width + 2, x(state.mark.end))];
+        context.fillStyle = colours.shade;
+        context.fillRect(from, 0, Math.max(1, to - from), height);
+        context.fillStyle = colours.accent;
+        context.fillRect(from, 0, 1.5, height);
+        context.fillRect(to - 1.5, 0, 1.5, height);
+      }
+      if (!selected) return;
+      const group = this.groups.find((one) => one.ipu === selected.ipu_id && one.track === selected.track);
+      if (!group) return;
+      const y = group.top - this.scroller.scrollTop
+        + (selected.level < 0 ? 0 : space.RUN_LANE + selected.level * space.LANE);
+      const from = Math.max(-3, x(selected.start_cycle));
+      const to = Math.min(width + 3, x(selected.end_cycle));
+      context.strokeStyle = colours.ink;
+      context.lineWidth = 2;
+      context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), (selected.level < 0 ? space.RUN_LANE : space.LANE) - 1);
+    }
+
+    writeNote() {
+      if (!this.extent) { this.note.textContent = ''; return; }
+      const [start, end] = [Math.round(this.range.start), Math.round(this.range.end)];
+      const parts = [
+        space.plural(end - start, 'cycle', 'cycles') + ' from ' + space.count(start) + ' to ' + space.count(end),
+      ];
+      const time = space.seconds(end - start, this.hertz);
+      if (time) parts[0] += ' (' + time + ')';
+      if (this.slices > this.bars) {
+        parts.push(space.count(this.slices) + ' slices shown as ' + space.count(this.bars)
+          + ' bars; zoom in to see each');
+      } else if (this.bars) {
+        parts.push('every slice shown (' + space.count(this.bars) + ')');
+      }
+      const {mark} = this.state;
+      if (mark) parts.push(space.plural(mark.end - mark.start, 'cycle', 'cycles') + ' selected');
+      if (this.found) parts.push(this.found);
+      const text = parts.join(' · ');
+      if (this.note.textContent !== text) this.note.textContent = text;
+    }
+
+    hover(at) {
+      this.last = at || this.last;
+      const found = at && this.extent ? this.laneAt(at.y) : null;
+      const cycle = found ? this.cycleAt(at.x) : 0;
+      const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;
+      if (i < 0) { this.tooltip.style.display = 'none'; return; }
+      const {lane, data} = found;
+      const kind = this.kinds[lane.kind[i]];
+      const count = lane.count[i];
+      const cycles = lane.duration[i];
+      const title = lane.name[i] >= 0 ? this.source.path(lane.name[i]) || kind.label
+        : space.count(count) + ' slices, too short to show apart';
+      const share = 100 * cycles / (this.range.end - this.range.start);
+      const lines = [
+        kind.label + ' [' + kind.letter + ']' + (count > 1 ? ' for the most part' : ''),
+        space.plural(cycles, 'cycle', 'cycles')
+          + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : '')
+          + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of what is seen',
+        'from ' + space.count(data.start + lane.start[i]),
+      ];
+      this.tooltip.textContent = '';
+      const head = space.make('div', 'trace-tooltip-title', this.tooltip);
+      const swatch = space.make('span', 'trace-swatch', head);
+      swatch.style.background = this.colours.kinds[kind.number];
+      head.append(title);
+      for (const line of lines) space.make('div', '', this.tooltip).textContent = line;
+      this.tooltip.style.display = 'block';
+      const root = this.root.getBoundingClientRect();
+      const box = this.canvas.getBoundingClientRect();
+      const x = box.left - root.left + at.x + 14;
+      const y = box.top - root.top + at.y + 16;
+      const {offsetWidth, offsetHeight} = this.tooltip;
+      this.tooltip.style.left = Math.max(0, Math.min(x, root.width - offsetWidth - 4)) + 'px';
+      const fits = box.top + at.y + 16 + offsetHeight < window.innerHeight - 6;
+      this.tooltip.style.top = (fits ? y : y - offsetHeight - 30) + 'px';
+    }
+
+    paintLegend() {
+      this.legend.textContent = '';
+      for (const kind of this.kinds) {
+        if (kind.name === 'run') continue;
+        const item = space.make('span', 'trace-legend-item', this.legend);
+        const swatch = space.make('span', 'trace-swatch trace-swatch-letter', item);
+        swatch.style.background = 'var(--trace-' + kind.name.replaceAll('_', '-') + ')';
+        swatch.style.color = 'var(--trace-on-' + kind.name.replaceAll('_', '-') + ')';
+        swatch.textContent = kind.letter;
+        item.append(kind.label);
+      }
+    }
+
+    say(text, isError) {
+      this.message.textContent = text;
+      this.message.className = 'trace-message' + (isError ? ' is-error' : '');
+      this.message.setAttribute('role', isError ? 'alert' : 'status');
+      this.root.classList.toggle('is-empty', text !== '');
+    }
+  });
+})();

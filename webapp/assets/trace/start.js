@@ -1,0 +1,77 @@
+// Starting the trace, and what its page calls.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const clientside = window.dash_clientside = window.dash_clientside || {};
+
+  function viewerOf(id) {
+    const root = document.getElementById(id);
+    return root && space.viewerIn(root);
+  }
+
+  const FIELDS = ['view', 'ipus', 'find', 'range', 'mark', 'closed', 'at'];
+
+  // The state as the address has it now; what a callback brings may be older.
+  function fromAddress(report) {
+    const query = new URLSearchParams(location.search);
+    const view = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) || '']));
+    return {...view, view: view.view || 'flame', report: query.get('report') || report};
+  }
+
+  // The page's own start takes long: begin to read as soon as this script runs, and draw as soon
+  // as the place is there. The callback that follows finds the same view and leaves it alone.
+  (function early() {
+    const view = fromAddress('');
+    if (location.pathname !== '/trace' || !view.report) return;
+    space.early = {report: view.report, source: new space.Source(view.report)};
+    space.early.names = space.early.source.loadNames();
+    space.early.extent = space.early.source.json('extent');
+    // A first answer too, for about the right width: painting it needs no further question.
+    space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
+      const range = /^(\d+):(\d+)$/.exec(view.range);
+      if (!tracks.length || view.ipus || view.closed) return;
+      const start = range ? Math.max(low, Number(range[1])) : low;
+      const end = range ? Math.min(high, Number(range[2])) : high;
+      const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
+      const width = Math.max(200, window.innerWidth - 300);
+      const answer = await space.early.source.window({start, end, width, view: view.view, ipus});
+      if (space.early) space.early.answer = answer;
+    }).catch(() => {});
+    space.early.names.catch(() => {});
+    space.early.extent.catch(() => {});
+    const watch = new MutationObserver(() => {
+      const root = document.getElementById('trace-viewer');
+      if (!root || root.offsetParent === null) return;
+      watch.disconnect();
+      viewerOf('trace-viewer').show(view);
+    });
+    watch.observe(document.documentElement, {childList: true, subtree: true, attributes: true, attributeFilter: ['style']});
+  })();
+
+  const later = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
+
+  clientside.trace = {
+    // The view of the address has changed: follow it, when the page has been laid out.
+    show(view) {
+      if (!view) return;
+      setTimeout(() => { space.isStarted = true; }, space.QUIET_MS);
+      later(() => {
+        const viewer = location.pathname === '/trace' ? viewerOf('trace-viewer') : null;
+        if (viewer) viewer.show(fromAddress(view.report));
+      });
+    },
+    act(...clicks) {
+      const button = clientside.callback_context.triggered_id;
+      const viewer = viewerOf('trace-viewer');
+      if (!viewer || !viewer.extent || !clicks.some(Boolean)) return;
+      ({
+        'trace-all': () => viewer.showAll(),
+        'trace-in': () => viewer.zoomAt(1 / 2, 0.5, true),
+        'trace-out': () => viewer.zoomAt(2, 0.5, true),
+        'trace-focus': () => viewer.focusSelection(),
+        'trace-previous': () => viewer.findNext('previous'),
+        'trace-next': () => viewer.findNext('next'),
+      })[button]?.();
+    },
+  };
+})();
