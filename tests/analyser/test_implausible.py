@@ -25,7 +25,7 @@ from tests.analyser.small_report import Shape
         ("trace", execution, "trace is not all there"),
         ("time", execution, "longer than can be"),
         ("tile_start", lambda r: memory.variable_memory(r, 1), "in order of tile"),
-        ("tile_start", lambda r: memory.tile_variables(r, 7), "in order of tile"),
+        ("tile_start", lambda r: memory.tile_variables(r, 7), "the parts of its variables"),
         ("parent", lambda r: programs.node(r, 7), "program 1152921504606846976"),
         ("pattern", liveness.curve, "pattern of liveness -1"),
     ],
