@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.compiler.executable import Executable
-from engine.compiler.liveness import lifetimes
+from engine.compiler.liveness import live_ranges
 from engine.compiler.lowering import Lowering
 from engine.compiler.memory import lay_out
 from engine.graph import Graph
@@ -47,7 +47,7 @@ def compile_programs(
     """
     lowering = Lowering(graph)
     roots = lowering.lower(programs)
-    ranges = lifetimes(graph, lowering.steps, lowering.nodes)
+    ranges = live_ranges(graph, lowering.steps, roots)
     memory = lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     return Executable(
@@ -56,6 +56,7 @@ def compile_programs(
         steps=tuple(lowering.steps),
         nodes=tuple(lowering.nodes),
         roots=tuple(roots),
+        functions=tuple(lowering.functions),
         memory=memory,
         vertex_uses=tuple(uses),
         plans=tuple(plans),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,6 +103,15 @@ class Step:
     message_bytes: NDArray[np.int64] | None = None
     code_bytes: NDArray[np.int64] | None = None
     program_id: int = -1
+    #: Variables that the step writes in full, so that what they held before is not needed.
+    overwrites: tuple[int, ...] = ()
+
+    @property
+    def is_data_dependent(self) -> bool:
+        """Whether its cycles depend on the data."""
+        return self.compute_set is not None and any(
+            batch.codelet.is_data_dependent for batch in self.compute_set.batches
+        )
 
 
 @dataclass
@@ -118,6 +128,28 @@ class Node:
     repeat_count: int = 1
     step: Step | None = None
     children: list[Node] = field(default_factory=list)
+    root_kind: str = "control"
+    #: What decides for If, Switch and RepeatWhile.
+    control: Tensor | None = None
+    #: Numbers of a Switch's children; the last child is the default.
+    cases: tuple[int, ...] = ()
+    #: Whether a RepeatWhile goes on while its control is not zero.
+    while_true: bool = True
+    #: Root of the function that a Call runs.
+    function: Node | None = None
+    #: For PrintTensor and ErrorProgram.
+    message: str = ""
+
+    @functools.cached_property
+    def is_static(self) -> bool:
+        """Whether it takes the same cycles whatever the data: no decision, no counted codelet."""
+        if self.kind in ("If", "Switch", "RepeatWhile", "ErrorProgram", "PrintTensor"):
+            return False
+        if self.step is not None:
+            return not self.step.is_data_dependent
+        if self.function is not None and not self.function.is_static:
+            return False
+        return all(child.is_static for child in self.children)
 
 
 @dataclass(frozen=True)
@@ -194,6 +226,7 @@ class Executable:
     steps: tuple[Step, ...]
     nodes: tuple[Node, ...]
     roots: tuple[Node, ...]
+    functions: tuple[Node, ...]
     memory: Memory
     vertex_uses: tuple[VertexUse, ...]
     plans: tuple[Plan, ...] = ()

@@ -1,81 +1,113 @@
-"""Which variables live at which step, over sequences and loops."""
+"""Which variables live at which step, over sequences, loops, branches and functions.
+
+A variable lives at a step when a step that may follow reads what it holds there. The program is
+walked backwards; loops and functions are walked until nothing changes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.compiler.executable import Node, Step
 from engine.graph import Graph
 
-__all__ = ["lifetimes"]
+__all__ = ["live_ranges"]
+
+Set = NDArray[np.bool_]
 
 
-def _loop_ranges(nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """Return the half-open ranges of steps that repeat, outermost first."""
-    ranges = []
+class _Walk:
+    """Backward walk that marks, for every step, the variables that live at it."""
 
-    def steps_of(node: Node) -> list[int]:
+    def __init__(self, n_variables: int, steps: Sequence[Step]) -> None:
+        self.at = np.zeros((len(steps), n_variables), dtype=np.bool_)
+
+    def before(self, node: Node, after: Set) -> Set:
+        """Return what lives before a node, given what lives after it."""
         if node.step is not None:
-            return [node.step.step_id]
-        return [step for child in node.children for step in steps_of(child)]
+            return self._step(node.step, after)
+        if node.function is not None:
+            return self.before(node.function, after)
+        if node.kind in ("If", "Switch"):
+            union = np.zeros_like(after)
+            for child in node.children:
+                union |= self.before(child, after)
+            return union
+        if node.kind == "RepeatWhile":
+            condition, body = node.children
+            live = self.before(condition, after)
+            while True:
+                again = live | self.before(condition, after | self.before(body, live))
+                if (again == live).all():
+                    return live
+                live = again
+        live = self._sequence(node, after)
+        if node.repeat_count > 1:
+            while True:
+                again = live | self._sequence(node, after | live)
+                if (again == live).all():
+                    break
+                live = again
+        if node.control is not None:
+            live = live.copy()
+            live[node.control.variable.variable_id] = True
+        return live
 
-    for node in nodes:
-        if node.kind == "Repeat":
-            inside = steps_of(node)
-            if inside:
-                ranges.append((min(inside), max(inside) + 1))
-    return ranges
+    def _sequence(self, node: Node, after: Set) -> Set:
+        live = after
+        for child in reversed(node.children):
+            live = self.before(child, live)
+        return live
+
+    def _step(self, step: Step, after: Set) -> Set:
+        live = after.copy()
+        live[list(step.writes)] = True
+        self.at[step.step_id] |= live
+        live[list(step.overwrites)] = False
+        live[list(step.reads)] = True
+        self.at[step.step_id] |= live & ~_only(step.overwrites, live.size, step.reads)
+        return live
 
 
-def lifetimes(
-    graph: Graph, steps: Sequence[Step], nodes: Sequence[Node]
+def _only(overwrites: Sequence[int], size: int, reads: Sequence[int]) -> Set:
+    """Return the variables a step overwrites without reading them."""
+    found = np.zeros(size, dtype=np.bool_)
+    found[list(overwrites)] = True
+    found[list(reads)] = False
+    return found
+
+
+def live_ranges(
+    graph: Graph, steps: Sequence[Step], roots: Sequence[Node]
 ) -> dict[int, tuple[int, int]]:
     """Return the half-open range of steps at which each not-always-live variable lives.
-
-    A variable lives from the first step that writes it to the last that reads it. One that a loop
-    reads before it writes, or that is used inside a loop and outside it, lives for the whole loop.
-    Control programs run any number of times in any order, so that one that is read before it is
-    written, or that several control programs use, lives at every step.
 
     Parameters
     ----------
     graph
         Its variables.
     steps
-        In program order, with the variables each reads and writes.
-    nodes
-        The lowered tree, for its loops.
+        With what each reads, writes and writes in full.
+    roots
+        Control programs; what one leaves behind is not kept for the next unless always live.
 
     Returns
     -------
     dict
-        By variable id; variables that no step uses, and always-live ones, are left out.
+        By variable id: from the first to one past the last step at which it lives or is touched;
+        variables that no step uses, and always-live ones, are left out.
     """
-    accesses: dict[int, list[tuple[int, bool]]] = {}
-    for step in steps:
-        for variable in step.reads:
-            accesses.setdefault(variable, []).append((step.step_id, False))
-        for variable in step.writes:
-            accesses.setdefault(variable, []).append((step.step_id, True))
-    loops = _loop_ranges(nodes)
-    root_of = {n.step.step_id: n.root_index for n in nodes if n.step is not None}
+    walk = _Walk(len(graph.variables), steps)
+    for root in roots:
+        walk.before(root, np.zeros(len(graph.variables), dtype=np.bool_))
     result: dict[int, tuple[int, int]] = {}
-    for variable, found in accesses.items():
-        if graph.variables[variable].is_always_live:
+    for variable in graph.variables:
+        if variable.is_always_live:
             continue
-        is_shared = len({root_of[step] for step, _ in found}) > 1
-        if is_shared or not min(found)[1]:
-            result[variable] = (0, len(steps))
-            continue
-        start = min(step for step, _ in found)
-        end = max(step for step, _ in found) + 1
-        for first, last in reversed(loops):  # inner loops first: each may widen the next
-            inside = [(step, writes) for step, writes in found if first <= step < last]
-            if not inside:
-                continue
-            is_used_outside = start < first or end > last
-            reads_first = not min(inside)[1]
-            if is_used_outside or reads_first:
-                start, end = min(start, first), max(end, last)
-        result[variable] = (start, end)
+        where = np.flatnonzero(walk.at[:, variable.variable_id])
+        if where.size:
+            result[variable.variable_id] = (int(where[0]), int(where[-1]) + 1)
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,24 @@ from engine.compiler.cycles import compute_cost
 from engine.compiler.exchange import Addresses, Exchange, exchange_of
 from engine.compiler.executable import Node, Step, StepCost, StreamAccess, VertexUse
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, DebugContext, Graph
+from engine.graph import ComputeSet, DebugContext, Graph, Tensor
 from engine.machine import Machine
 from engine.program import (
+    Block,
+    Call,
     Copy,
+    ErrorProgram,
     Execute,
+    Function,
+    If,
+    PrintTensor,
     Program,
     Repeat,
+    RepeatWhile,
     StreamCopyIn,
     StreamCopyOut,
+    Switch,
+    Sync,
     WriteUndef,
 )
 from engine.program import Sequence as ProgramSequence
@@ -43,13 +52,17 @@ class Lowering:
         self.nodes: list[Node] = []
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
+        self.functions: list[Node] = []
+        self._functions: dict[Function, Node] = {}
+        self._lowering_now: list[Function] = []
         self._phases: dict[int, tuple[Exchange, StepCost, Exchange]] = {}
 
     def lower(self, programs: Sequence[Program]) -> list[Node]:
         """Lower each program as a control program; return the roots."""
         roots = []
         for index, program in enumerate(programs):
-            root = self._node(None, index, "Sequence", f"program {index}", program.debug)
+            place = ("control", index)
+            root = self._node(None, "Sequence", f"program {index}", program.debug, root=place)
             self._lower(program, root)
             roots.append(root)
         return roots
@@ -57,21 +70,24 @@ class Lowering:
     def _node(
         self,
         parent: Node | None,
-        root_index: int,
         kind: str,
         name: str,
         debug: DebugContext,
+        *,
         repeat_count: int = 1,
+        root: tuple[str, int] = ("control", 0),
     ) -> Node:
+        root_kind, root_index = root if parent is None else (parent.root_kind, parent.root_index)
         node = Node(
             program_id=len(self.nodes),
             parent_id=None if parent is None else parent.program_id,
-            position=len(parent.children) if parent else root_index,
+            position=root_index if parent is None else len(parent.children),
             root_index=root_index,
             kind=kind,
             name=name,
             debug=debug,
             repeat_count=repeat_count,
+            root_kind=root_kind,
         )
         self.nodes.append(node)
         if parent is not None:
@@ -79,15 +95,17 @@ class Lowering:
         return node
 
     def _lower(self, program: Program, parent: Node) -> None:
-        root = parent.root_index
         match program:
             case ProgramSequence():
-                node = self._node(parent, root, "Sequence", program.name, program.debug)
+                node = self._node(parent, "Sequence", program.name, program.debug)
                 for child in program.children:
                     self._lower(child, node)
+            case Block():
+                node = self._node(parent, "Block", program.name, program.debug)
+                self._lower(program.body, node)
             case Repeat():
                 node = self._node(
-                    parent, root, "Repeat", program.name, program.debug, program.count
+                    parent, "Repeat", program.name, program.debug, repeat_count=program.count
                 )
                 self._lower(program.body, node)
             case Execute():
@@ -101,8 +119,91 @@ class Lowering:
             case WriteUndef():
                 step = self._step(parent, "WriteUndef", program.target.variable.name, program.debug)
                 step.writes = (program.target.variable.variable_id,)
+                step.overwrites = step.writes
+            case Sync():
+                self._sync(parent, program.name, program.debug, program.external)
+            case _:
+                self._decide(program, parent)
+
+    def _decide(self, program: Program, parent: Node) -> None:
+        """Lower what depends on data, and calls."""
+        match program:
+            case If():
+                self._broadcast(program.predicate, program.name, program.debug, parent)
+                node = self._node(parent, "If", program.name, program.debug)
+                node.control = program.predicate
+                self._branches(node, {"then": program.then, "else": program.otherwise})
+            case Switch():
+                self._broadcast(program.control, program.name, program.debug, parent)
+                node = self._node(parent, "Switch", program.name, program.debug)
+                node.control, node.cases = program.control, tuple(program.cases)
+                named = {f"case {number}": case for number, case in program.cases.items()}
+                self._branches(node, {**named, "default": program.default})
+            case RepeatWhile():
+                node = self._node(parent, "RepeatWhile", program.name, program.debug)
+                node.control, node.while_true = program.predicate, program.while_true
+                self._branches(node, {"condition": program.condition, "body": program.body})
+                condition = node.children[0]
+                self._broadcast(program.predicate, program.name, program.debug, condition)
+            case Call():
+                node = self._node(parent, "Call", program.function.name, program.debug)
+                node.function = self._function(program.function)
+            case PrintTensor():
+                node = self._node(parent, "PrintTensor", program.title, program.debug)
+                node.control, node.message = program.tensor, program.title
+            case ErrorProgram():
+                node = self._node(parent, "ErrorProgram", program.message, program.debug)
+                node.control, node.message = program.tensor, program.message
             case _:
                 raise BadGraph(f"A program of kind {type(program).__name__} cannot be compiled")
+
+    def _branches(self, parent: Node, branches: Mapping[str, Program]) -> None:
+        for name, program in branches.items():
+            branch = self._node(parent, "Sequence", name, program.debug)
+            self._lower(program, branch)
+
+    def _function(self, function: Function) -> Node:
+        """Return the root of a function, lowered when it is first called.
+
+        Raises
+        ------
+        BadGraph
+            When it calls itself.
+        """
+        if function in self._lowering_now:
+            raise BadGraph(f"Function {function.name!r} calls itself: a tile has no stack for that")
+        if function not in self._functions:
+            self._lowering_now.append(function)
+            place = ("function", len(self.functions))
+            root = self._node(None, "Sequence", function.name, function.body.debug, root=place)
+            self.functions.append(root)
+            self._functions[function] = root
+            self._lower(function.body, root)
+            self._lowering_now.remove(function)
+        return self._functions[function]
+
+    def _broadcast(self, tensor: Tensor, name: str, debug: DebugContext, parent: Node) -> None:
+        """Add the exchange that brings a decision from its tile to all others."""
+        machine, variable = self.machine, tensor.variable
+        self._check_mapped([variable.variable_id])
+        self._sync(parent, f"{name}/decision", debug, machine.n_ipus > 1)
+        owner = int(variable.tile_of(np.array([tensor.offset]))[0])
+        others = np.setdiff1d(np.arange(machine.n_tiles), [owner])
+        one = np.ones_like(others)
+        exchange = Exchange(
+            sender=owner * one,
+            receiver=others,
+            start=(self.addresses.base[variable.variable_id] + tensor.offset) * one,
+            length=one,
+            n_bytes=max(variable.dtype.n_bytes, 4) * one,
+            addresses=self.addresses,
+        )
+        cost = StepCost.nothing(machine) if exchange.is_empty else exchange.cost(machine)
+        kind = "GlobalExchange" if cost.sync_zone == "external" else "DoExchange"
+        step = self._step(parent, kind, f"{name}/decision", debug, cost)
+        step.reads = (variable.variable_id,)
+        if not exchange.is_empty:
+            step.code_bytes = _exchange_code(exchange, machine)
 
     def _step(
         self,
@@ -112,7 +213,7 @@ class Lowering:
         debug: DebugContext,
         cost: StepCost | None = None,
     ) -> Step:
-        node = self._node(parent, parent.root_index, kind, name, debug)
+        node = self._node(parent, kind, name, debug)
         step = Step(
             step_id=len(self.steps),
             kind=kind,
@@ -149,6 +250,7 @@ class Lowering:
         step = self._step(parent, "OnTileExecute", compute_set.name, compute_set.debug, cost)
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
+        step.overwrites = _overwritten(compute_set, writes)
         if not after.is_empty:
             # What goes to other tiles waits on the tile that made it.
             step.message_bytes = after.sent(self.machine.n_tiles)
@@ -179,7 +281,7 @@ class Lowering:
         # The library knows how to cut a copy; it is imported here because it builds on programs.
         from engine.library.copy_program import copy_compute_sets
 
-        node = self._node(parent, parent.root_index, "Sequence", program.name, program.debug)
+        node = self._node(parent, "Sequence", program.name, program.debug)
         n_before = len(self.graph.variables)
         for compute_set in copy_compute_sets(self.graph, program):
             if len(self.graph.variables) != n_before:
@@ -201,6 +303,8 @@ class Lowering:
         step.access = access
         if access.is_input:
             step.writes = (variable.variable_id,)
+            if access.tensor.n_elements == variable.n_elements:
+                step.overwrites = step.writes
         else:
             step.reads = (variable.variable_id,)
         end = StepCost.nothing(machine)
@@ -249,6 +353,24 @@ def _accesses(compute_set: ComputeSet) -> tuple[tuple[int, ...], tuple[int, ...]
             if field.is_written:
                 writes.add(variable)
     return tuple(sorted(reads)), tuple(sorted(writes))
+
+
+def _overwritten(compute_set: ComputeSet, writes: Sequence[int]) -> tuple[int, ...]:
+    """Return the variables that the vertices write in full and do not also read.
+
+    Vertices of a compute set do not write an element twice, so that counting is enough.
+    """
+    written = dict.fromkeys(writes, 0)
+    sizes = {}
+    for batch in compute_set.batches:
+        for field in batch.codelet.fields:
+            variable = batch.fields[field.name].variable
+            if field.direction == "out":
+                written[variable.variable_id] += int(batch.fields[field.name].n_elements.sum())
+                sizes[variable.variable_id] = variable.n_elements
+            elif field.is_read:
+                written[variable.variable_id] = -(2**62)
+    return tuple(v for v, n in sorted(written.items()) if v in sizes and n == sizes[v])
 
 
 def _exchange_code(exchange: Exchange, machine: Machine) -> NDArray[np.int64]:

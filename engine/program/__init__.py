@@ -1,23 +1,41 @@
 """Programs: what the machine does, in which order."""
 
 from engine.program.program import (
+    Block,
+    Call,
     Copy,
+    ErrorProgram,
     Execute,
+    Function,
+    If,
+    PrintTensor,
     Program,
     Repeat,
+    RepeatWhile,
     Sequence,
     StreamCopyIn,
     StreamCopyOut,
+    Switch,
+    Sync,
     WriteUndef,
 )
 
 __all__ = [
+    "Block",
+    "Call",
     "Copy",
+    "ErrorProgram",
     "Execute",
+    "Function",
+    "If",
+    "PrintTensor",
     "Program",
     "Repeat",
+    "RepeatWhile",
     "Sequence",
     "StreamCopyIn",
     "StreamCopyOut",
+    "Switch",
+    "Sync",
     "WriteUndef",
 ]

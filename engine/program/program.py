@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import BadGraph
@@ -10,13 +11,22 @@ from engine.graph.graph import ComputeSet
 from engine.graph.tensor import Tensor
 
 __all__ = [
+    "Block",
+    "Call",
     "Copy",
+    "ErrorProgram",
     "Execute",
+    "Function",
+    "If",
+    "PrintTensor",
     "Program",
     "Repeat",
+    "RepeatWhile",
     "Sequence",
     "StreamCopyIn",
     "StreamCopyOut",
+    "Switch",
+    "Sync",
     "WriteUndef",
 ]
 
@@ -89,6 +99,113 @@ class Repeat(Program):
         """
         if self.count < 1:
             raise BadGraph(f"Repeat {self.name!r} runs {self.count} times: at least 1 is needed")
+
+
+@dataclass(eq=False)
+class RepeatWhile(Program):
+    """Run `condition` and, as long as `predicate` says so, `body`; then both again.
+
+    With ``while_true`` the body runs while the predicate is not zero, else while it is zero.
+    """
+
+    condition: Program
+    predicate: Tensor
+    body: Program
+    while_true: bool = True
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the predicate."""
+        _check_scalar(self.predicate, f"RepeatWhile {self.name!r}")
+
+
+@dataclass(eq=False)
+class If(Program):
+    """Run `then` where `predicate` is not zero, else `otherwise`."""
+
+    predicate: Tensor
+    then: Program
+    otherwise: Program
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the predicate."""
+        _check_scalar(self.predicate, f"If {self.name!r}")
+
+
+@dataclass(eq=False)
+class Switch(Program):
+    """Run the program whose number `control` holds, or `default`."""
+
+    control: Tensor
+    cases: Mapping[int, Program]
+    default: Program
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the control tensor."""
+        _check_scalar(self.control, f"Switch {self.name!r}")
+
+
+@dataclass(eq=False)
+class Function:
+    """A program that is compiled once and called from many places."""
+
+    body: Program
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Call(Program):
+    """Run a function."""
+
+    function: Function
+
+
+@dataclass(eq=False)
+class Sync(Program):
+    """Wait until all tiles, or with ``external`` all IPUs, are here."""
+
+    external: bool = False
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Block(Program):
+    """A body under a name of its own in the program tree and the trace."""
+
+    name: str
+    body: Program
+
+
+@dataclass(eq=False)
+class PrintTensor(Program):
+    """Print a tensor on the host when the program comes here."""
+
+    tensor: Tensor
+    title: str = ""
+
+
+@dataclass(eq=False)
+class ErrorProgram(Program):
+    """End the run with an error that carries a message and the values of a tensor."""
+
+    message: str
+    tensor: Tensor | None = None
+
+
+def _check_scalar(tensor: Tensor, where: str) -> None:
+    """Raise BadGraph unless a tensor is one whole number.
+
+    Raises
+    ------
+    BadGraph
+        When it has several elements or is of floating point.
+    """
+    if tensor.n_elements != 1 or tensor.dtype.is_float:
+        raise BadGraph(
+            f"{where} is controlled by one int32 or bool, not by {tensor.dtype} {tensor.shape}"
+        )
 
 
 @dataclass(eq=False)

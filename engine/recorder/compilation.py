@@ -222,7 +222,7 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
             "program_id": node.program_id,
             "parent_id": node.parent_id,
             "position": node.position,
-            "root_kind": "control",
+            "root_kind": node.root_kind,
             "root_index": node.root_index,
             "kind": node.kind,
             "name": node.name,
@@ -299,8 +299,7 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
                 "compute_set_id": None
                 if item.compute_set is None
                 else item.compute_set.compute_set_id,
-                "is_data_dependent": item.compute_set is not None
-                and any(b.codelet.is_data_dependent for b in item.compute_set.batches),
+                "is_data_dependent": item.is_data_dependent,
             }
         )
         cost = item.cost
