@@ -9,6 +9,7 @@ EngineError                 engine: base of all
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
 ├── ModelNotAvailable       model_not_available: cannot be had, or is not the one that was pinned
 └── RunFailed               run_failed: the program could not be run to its end
+    ├── ProgramError        program_error: the program itself said so
     └── OutOfTileMemory     out_of_tile_memory: does not fit; says which tiles and variables
 """
 
@@ -23,6 +24,7 @@ __all__ = [
     "EngineError",
     "ModelNotAvailable",
     "OutOfTileMemory",
+    "ProgramError",
     "RunFailed",
     "UnsupportedOperators",
 ]
@@ -85,6 +87,12 @@ class RunFailed(EngineError):
 
     code = "run_failed"
     exit_code = 4
+
+
+class ProgramError(RunFailed):
+    """The program came to an ErrorProgram."""
+
+    code = "program_error"
 
 
 class OutOfTileMemory(RunFailed):

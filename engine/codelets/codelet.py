@@ -76,6 +76,8 @@ class Batch:
         By field: bytes of one element on the device.
     scalars
         By name: ndarray, shape (n_vertices,).
+    counts : ndarray of int64, shape (n_vertices,)
+        What the kernels of a data-dependent codelet returned; zeros before they have run.
     """
 
     n_vertices: int
@@ -83,6 +85,7 @@ class Batch:
     stride: Mapping[str, NDArray[np.int64]]
     item_bytes: Mapping[str, int]
     scalars: Mapping[str, NDArray[Any]]
+    counts: NDArray[np.int64]
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
         """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""
@@ -124,7 +127,8 @@ class Codelet:
     is_supervisor
         Whether one vertex uses all worker contexts of its tile.
     is_data_dependent
-        Whether its cycles depend on the data.
+        Whether its cycles depend on the data: the kernel then returns a count, which the law
+        finds in `Batch.counts`.
     """
 
     name: str
@@ -236,10 +240,14 @@ def _launcher_source(codelet: Codelet) -> str:
     for scalar in codelet.scalars:
         parameters.append(scalar.name)
         arguments.append(f"{scalar.name}[v]")
+    count = ""
+    if codelet.is_data_dependent:
+        parameters.append("_counts")
+        count = "_counts[v] = "
     return (
         f"def launch(first, last, {', '.join(parameters)}):\n"
         "    for v in range(first, last):\n"
-        f"        kernel({', '.join(arguments)})\n"
+        f"        {count}kernel({', '.join(arguments)})\n"
     )
 
 
@@ -263,6 +271,7 @@ def launch_arguments(
     starts: Sequence[NDArray[np.int64]],
     regions: Sequence[Regions],
     scalars: Mapping[str, NDArray[Any]],
+    counts: NDArray[np.int64],
 ) -> tuple[Any, ...]:
     """Return the launcher's arguments after `first` and `last`, fields in the codelet's order."""
     arguments: list[Any] = []
@@ -271,4 +280,6 @@ def launch_arguments(
         if not field.is_vector:
             arguments.append(region.stride)
     arguments += [scalars[scalar.name] for scalar in codelet.scalars]
+    if codelet.is_data_dependent:
+        arguments.append(counts)
     return tuple(arguments)

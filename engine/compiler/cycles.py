@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,13 +17,14 @@ from engine.machine import Machine
 __all__ = ["compute_cost"]
 
 
-def _shapes(batch: VertexBatch) -> Batch:
+def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
         stride={name: regions.stride for name, regions in batch.fields.items()},
         item_bytes={name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()},
         scalars=batch.scalars,
+        counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
     )
 
 
@@ -39,9 +42,24 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
     return cycles.astype(np.int64)
 
 
-def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, list[VertexUse]]:
+def compute_cost(
+    compute_set: ComputeSet,
+    machine: Machine,
+    counts: Sequence[NDArray[np.int64]] | None = None,
+) -> tuple[StepCost, list[VertexUse]]:
     """Return what a compute set costs and how it uses its codelets.
 
+    Parameters
+    ----------
+    compute_set
+        What runs.
+    machine
+        Where.
+    counts
+        Per batch, what the kernels counted in an execution; None before one.
+
+    Notes
+    -----
     Supervisor vertices of a tile run one after the other; worker vertices share its contexts.
 
     Raises
@@ -55,8 +73,9 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
     worker_cycles: list[NDArray[np.int64]] = []
     uses = []
     flops_by_tile = np.zeros(n_tiles, np.int64)
-    for batch in compute_set.batches:
-        shapes = _shapes(batch)
+    for i, batch in enumerate(compute_set.batches):
+        counted = counts[i] if counts is not None and counts[i].size else None
+        shapes = _shapes(batch, counted)
         cycles = _vertex_cycles(batch, shapes, machine)
         if batch.codelet.is_supervisor:
             cost.tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,8 @@ from engine.errors import BadGraph, BadInput, OutOfTileMemory
 from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
 from engine.execute.memory import HostMemory
 from engine.execute.oom import describe_overflow
-from engine.execute.timeline import Timeline, timeline_of
+from engine.execute.timeline import Clock, Timeline, timeline_of
+from engine.execute.walk import Walker
 from engine.graph import Tensor
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
@@ -64,7 +66,9 @@ class Engine:
         self._memory: HostMemory | None = None
         self._launches: dict[int, list[Launch]] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
-        self._pool, self._n_threads = thread_pool()
+        self._pool = thread_pool()
+        #: Where PrintTensor prints to.
+        self.print_line: Callable[[str], None] = _to_standard_output
         self.recorder = Recorder.start(executable, self.options, name, provenance or {})
         if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
             raise self._out_of_memory()
@@ -97,7 +101,7 @@ class Engine:
         for step in self.executable.steps:
             compute_set = step.compute_set
             if compute_set is not None and compute_set.compute_set_id not in bound:
-                bound[compute_set.compute_set_id] = bind(compute_set, memory)
+                bound[compute_set.compute_set_id] = bind(compute_set, memory, self._pool)
         compile_launchers((launch for found in bound.values() for launch in found), progress)
         for step in self.executable.steps:
             if step.compute_set is not None:
@@ -162,29 +166,50 @@ class Engine:
         if not 0 <= program < len(roots):
             raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
         self.load()
+        root = roots[program]
         began = time.time_ns()
         timer = time.perf_counter_ns()
-        self._walk(roots[program])
+        timelines = self._run_root(root, program)
         elapsed_us = (time.perf_counter_ns() - timer) // 1000
-        timelines = self.timelines(program)
         self.recorder.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
         )
         self._counters += [timeline.n_cycles for timeline in timelines]
 
+    def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
+        """Run a control program and return when its steps ran."""
+        walker = Walker(self._launches, self._host(), self._stream, self._show)
+        if root.is_static:
+            walker.run(root)
+            if program not in self._timelines:
+                self._timelines[program] = timeline_of(root, self.executable.machine)
+            return self._timelines[program]
+        clock = Clock(self.executable.machine)
+        walker.run(root, clock)
+        self._timelines[program] = clock.timelines()
+        return self._timelines[program]
+
     def timelines(self, program: int = 0) -> Sequence[Timeline]:
-        """Return when each step of a control program runs on each IPU, from cycle 0."""
+        """Return when each step of a control program runs on each IPU, from cycle 0.
+
+        Where data decide, it is that of the last run.
+
+        Raises
+        ------
+        BadGraph
+            When data decide and the program has not run yet.
+        """
         if program not in self._timelines:
             root = self.executable.roots[program]
+            if not root.is_static:
+                raise BadGraph(f"Program {program} depends on data: run it first")
             self._timelines[program] = timeline_of(root, self.executable.machine)
         return self._timelines[program]
 
     def close(self) -> None:
         """Finish the report and release what the engine holds; safe to call twice."""
         self.recorder.finish()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
-            self._pool = None
+        self._pool.shutdown()
 
     def _out_of_memory(self) -> OutOfTileMemory:
         """Seal the report, which says where the memory went, and return the error that says so."""
@@ -199,19 +224,9 @@ class Engine:
             raise BadGraph("The engine is not loaded")
         return self._memory
 
-    def _walk(self, node: Node) -> None:
-        if node.step is not None:
-            self._step(node.step)
-            return
-        for _ in range(node.repeat_count):
-            for child in node.children:
-                self._walk(child)
-
-    def _step(self, step: Step) -> None:
-        for launch in self._launches.get(step.step_id, ()):
-            launch.run(self._pool, self._n_threads)
-        if step.access is not None:
-            self._stream(step)
+    def _show(self, title: str, values: NDArray[Any]) -> None:
+        """Print a tensor for PrintTensor."""
+        self.print_line(f"{title}: {np.array2string(values, threshold=100)}")
 
     def _stream(self, step: Step) -> None:
         access = step.access
@@ -230,3 +245,7 @@ class Engine:
         self._outputs[access.stream] = values
         if callable(source):
             source(values)
+
+
+def _to_standard_output(line: str) -> None:
+    sys.stdout.write(line + "\n")

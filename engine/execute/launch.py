@@ -9,13 +9,15 @@ from itertools import pairwise
 from typing import Any
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.codelets.codelet import launch_arguments
 from engine.errors import BadGraph
 from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
 
-__all__ = ["Launch", "bind", "compile_launchers", "thread_pool"]
+__all__ = ["Launch", "Threads", "bind", "compile_launchers", "thread_pool"]
 
 _typeof: Any = numba.typeof
 _config: Any = numba.config
@@ -24,28 +26,60 @@ _config: Any = numba.config
 _SHARE_ABOVE = 2_000_000
 
 
+class Threads:
+    """A pool beside the calling thread; on one processor there is none."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._pool = (
+            ThreadPoolExecutor(n_threads - 1, thread_name_prefix="tilescope")
+            if n_threads > 1
+            else None
+        )
+
+    def share(self, call: Any, n: int, arguments: tuple[Any, ...]) -> None:
+        """Call ``call(first, last, *arguments)`` over parts of `n`, one on each thread."""
+        if self._pool is None:
+            call(0, n, *arguments)
+            return
+        edges = [n * i // self.n_threads for i in range(self.n_threads + 1)]
+        futures: list[Future[Any]] = [
+            self._pool.submit(call, first, last, *arguments) for first, last in pairwise(edges[1:])
+        ]
+        call(edges[0], edges[1], *arguments)
+        for future in futures:
+            future.result()
+
+    def shutdown(self) -> None:
+        """Let the threads go; afterwards everything runs on the calling one."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
+
 @dataclass(frozen=True)
 class Launch:
-    """One batch, bound to its memory."""
+    """One batch, bound to its memory.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_vertices,)
+        What each vertex's kernel counted in the last run; empty unless its law needs that.
+    """
 
     call: Any
     arguments: tuple[Any, ...]
     n_vertices: int
     work: int
+    threads: Threads
+    counts: NDArray[np.int64]
 
-    def run(self, pool: ThreadPoolExecutor | None, n_threads: int) -> None:
+    def run(self) -> None:
         """Run all vertices, on several threads where the work is worth it."""
-        if pool is None or self.work < _SHARE_ABOVE or self.n_vertices < n_threads:
+        if self.work < _SHARE_ABOVE or self.n_vertices < self.threads.n_threads:
             self.call(0, self.n_vertices, *self.arguments)
-            return
-        edges = [self.n_vertices * i // n_threads for i in range(n_threads + 1)]
-        futures: list[Future[Any]] = [
-            pool.submit(self.call, first, last, *self.arguments)
-            for first, last in pairwise(edges[1:])
-        ]
-        self.call(edges[0], edges[1], *self.arguments)
-        for future in futures:
-            future.result()
+        else:
+            self.threads.share(self.call, self.n_vertices, self.arguments)
 
 
 def _work(batch: VertexBatch) -> int:
@@ -59,7 +93,7 @@ def _work(batch: VertexBatch) -> int:
     return total
 
 
-def bind(compute_set: ComputeSet, memory: HostMemory) -> list[Launch]:
+def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[Launch]:
     """Return the launches of a compute set.
 
     Raises
@@ -79,12 +113,15 @@ def bind(compute_set: ComputeSet, memory: HostMemory) -> list[Launch]:
                 )
         starts = [r.start + memory.base[r.variable.variable_id] for r in regions]
         memories = [memory.arenas[r.variable.dtype.host] for r in regions]
+        counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(
                 codelet.launcher,
-                launch_arguments(codelet, memories, starts, regions, batch.scalars),
+                launch_arguments(codelet, memories, starts, regions, batch.scalars, counts),
                 batch.n_vertices,
                 _work(batch),
+                threads,
+                counts,
             )
         )
     return launches
@@ -112,9 +149,6 @@ def compile_launchers(
         call.compile(types)
 
 
-def thread_pool() -> tuple[ThreadPoolExecutor | None, int]:
-    """Return a pool beside the calling thread, and the number of threads with it."""
-    n_threads = min(int(_config.NUMBA_NUM_THREADS), 8)
-    if n_threads < 2:
-        return None, 1
-    return ThreadPoolExecutor(n_threads - 1, thread_name_prefix="tilescope"), n_threads
+def thread_pool() -> Threads:
+    """Return the threads that large batches are shared between: NUMBA_NUM_THREADS, at most 8."""
+    return Threads(min(int(_config.NUMBA_NUM_THREADS), 8))

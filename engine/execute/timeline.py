@@ -1,4 +1,7 @@
-"""When each step runs on each IPU, from the costs of the steps: a template of a run's trace.
+"""When each step runs on each IPU, from the costs of the steps.
+
+A program without decisions has one timeline, worked out once. Where data decide, the clock goes
+along with the run.
 
 Each IPU counts its own cycles. A step that syncs externally begins on all IPUs when the last of
 them is ready. A loop whose body has no external sync is kept as its first round, a period and a
@@ -7,16 +10,16 @@ count; other loops are written out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Node, Step
+from engine.compiler.executable import Node, Step, StepCost
 from engine.machine import Machine
 
-__all__ = ["Timeline", "timeline_of"]
+__all__ = ["Clock", "Timeline", "timeline_of"]
 
 
 @dataclass
@@ -26,6 +29,7 @@ class _Track:
     end: list[int] = field(default_factory=list)
     period: list[int] = field(default_factory=list)
     count: list[int] = field(default_factory=list)
+    patterns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Timeline:
         Number of rounds.
     n_cycles
         Length of the run on this IPU.
+    patterns
+        Busy cycles of the IPU's tiles, ndarray of int64, by entry, where they differ from what
+        the step costs by itself.
     """
 
     step_id: NDArray[np.int32]
@@ -52,75 +59,102 @@ class Timeline:
     period: NDArray[np.int64]
     count: NDArray[np.int32]
     n_cycles: int
+    patterns: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
-class _Walker:
+class Clock:
+    """Cycle counters of all IPUs, and what ran when.
+
+    Parameters
+    ----------
+    machine
+        Gives the number of IPUs.
+    """
+
     def __init__(self, machine: Machine) -> None:
-        self.n_ipus = machine.n_ipus
-        self.now = np.zeros(machine.n_ipus, np.int64)
-        self.tracks = [_Track() for _ in range(machine.n_ipus)]
+        self.machine = machine
+        self._now = np.zeros(machine.n_ipus, np.int64)
+        self._tracks = [_Track() for _ in range(machine.n_ipus)]
 
     def run(self, node: Node) -> None:
+        """Let a node without decisions pass."""
         if node.step is not None:
-            self._leaf(node.step)
-        elif node.kind == "Repeat" and node.repeat_count > 1 and not _has_loop_or_sync(node):
-            self._loop(node)
-        else:
-            for _ in range(node.repeat_count):
-                for child in node.children:
-                    self.run(child)
+            self.step(node.step, node.step.cost)
+            return
+        if node.function is not None:
+            self.run(node.function)
+        self.run_round(node.children, node.repeat_count)
 
-    def _leaf(self, step: Step) -> None:
-        if step.cost.sync_zone == "external":
-            self.now[:] = self.now.max()
-        for ipu, track in enumerate(self.tracks):
-            cycles = int(step.cost.cycles[ipu])
+    def run_round(self, nodes: Sequence[Node], count: int) -> None:
+        """Let nodes without decisions pass, one after the other, `count` times."""
+        if count > 1 and not any(_is_uneven(node) for node in nodes):
+            self._loop(nodes, count)
+            return
+        for _ in range(count):
+            for node in nodes:
+                self.run(node)
+
+    def step(self, step: Step, cost: StepCost) -> None:
+        """Let one step pass, at a cost that may be the step's own or that of this execution."""
+        if cost.sync_zone == "external":
+            self._now[:] = self._now.max()
+        is_measured = cost is not step.cost
+        by_ipu = cost.tile_cycles.reshape(self.machine.n_ipus, -1)
+        for ipu, track in enumerate(self._tracks):
+            cycles = int(cost.cycles[ipu])
             if cycles == 0:
                 continue
-            begin = int(self.now[ipu])
+            if is_measured:
+                track.patterns[len(track.step_id)] = by_ipu[ipu]
+            begin = int(self._now[ipu])
             track.step_id.append(step.step_id)
             track.start.append(begin)
             track.end.append(begin + cycles)
             track.period.append(0)
             track.count.append(1)
-            self.now[ipu] += cycles
+            self._now[ipu] += cycles
 
-    def _loop(self, node: Node) -> None:
-        before = self.now.copy()
-        first = [len(track.step_id) for track in self.tracks]
-        for child in node.children:
-            self.run(child)
-        period = self.now - before
-        for ipu, track in enumerate(self.tracks):
+    def _loop(self, nodes: Sequence[Node], count: int) -> None:
+        before = self._now.copy()
+        first = [len(track.step_id) for track in self._tracks]
+        for node in nodes:
+            self.run(node)
+        period = self._now - before
+        for ipu, track in enumerate(self._tracks):
             for i in range(first[ipu], len(track.step_id)):
                 track.period[i] = int(period[ipu])
-                track.count[i] = node.repeat_count
-        self.now = before + period * node.repeat_count
+                track.count[i] = count
+        self._now = before + period * count
+
+    def timelines(self) -> list[Timeline]:
+        """Return what ran on each IPU so far."""
+        return [
+            Timeline(
+                np.asarray(track.step_id, dtype=np.int32),
+                np.asarray(track.start, dtype=np.int64),
+                np.asarray(track.end, dtype=np.int64),
+                np.asarray(track.period, dtype=np.int64),
+                np.asarray(track.count, dtype=np.int32),
+                int(self._now[ipu]),
+                track.patterns,
+            )
+            for ipu, track in enumerate(self._tracks)
+        ]
 
 
-def _has_loop_or_sync(node: Node) -> bool:
-    """Whether rounds of a loop cannot be kept as a count: an inner loop, or IPUs that wait."""
-    for child in node.children:
-        if child.step is not None:
-            if child.step.cost.sync_zone == "external":
-                return True
-        elif (child.kind == "Repeat" and child.repeat_count > 1) or _has_loop_or_sync(child):
-            return True
-    return False
+def _is_uneven(node: Node) -> bool:
+    """Whether rounds cannot be kept as a count: there is an inner loop, or IPUs wait."""
+    if node.step is not None:
+        return node.step.cost.sync_zone == "external"
+    if node.repeat_count > 1:
+        return True
+    if node.function is not None and _is_uneven(node.function):
+        return True
+    return any(_is_uneven(child) for child in node.children)
 
 
 def timeline_of(root: Node, machine: Machine) -> Sequence[Timeline]:
-    """Return the timeline of one run of a control program, per IPU."""
-    walker = _Walker(machine)
-    walker.run(root)
-    return [
-        Timeline(
-            np.asarray(track.step_id, dtype=np.int32),
-            np.asarray(track.start, dtype=np.int64),
-            np.asarray(track.end, dtype=np.int64),
-            np.asarray(track.period, dtype=np.int64),
-            np.asarray(track.count, dtype=np.int32),
-            int(walker.now[ipu]),
-        )
-        for ipu, track in enumerate(walker.tracks)
-    ]
+    """Return the timeline of one run of a control program without decisions, per IPU."""
+    clock = Clock(machine)
+    clock.run(root)
+    return clock.timelines()

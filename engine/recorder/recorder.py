@@ -156,11 +156,7 @@ class Recorder:
                     "program_index": program,
                     "start_cycle": int(start.min()),
                     "end_cycle": int(ends.max()),
-                    "is_data_dependent": any(
-                        step.compute_set is not None
-                        and any(b.codelet.is_data_dependent for b in step.compute_set.batches)
-                        for step in self._executable.steps
-                    ),
+                    "is_data_dependent": not self._executable.roots[program].is_static,
                 }
             ],
         )
@@ -205,7 +201,10 @@ class Recorder:
         writer.append("trace.period", timeline.period)
         writer.append("trace.count", timeline.count)
         rows = timeline.step_id.astype(np.int64) * n_ipus + ipu_id
-        writer.append("trace.pattern_id", self._pattern_of_step[rows])
+        patterns = self._pattern_of_step[rows]
+        for entry, tile_cycles in timeline.patterns.items():
+            patterns[entry] = writer.pattern("cycles.pattern", tile_cycles)
+        writer.append("trace.pattern_id", patterns)
 
     def _keep(self, writer: ReportWriter, milestone: str) -> None:
         """Commit; a full disk ends the report, never the program that is profiled."""

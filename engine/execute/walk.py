@@ -1,0 +1,123 @@
+"""Walks a lowered program and does what it says, on the host's copy of the tiles' memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.cycles import compute_cost
+from engine.compiler.executable import Node, Step
+from engine.errors import ProgramError
+from engine.execute.launch import Launch
+from engine.execute.memory import HostMemory
+from engine.execute.timeline import Clock
+from engine.graph import Tensor
+
+__all__ = ["Walker"]
+
+
+class Walker:
+    """Runs nodes of the program tree.
+
+    Parameters
+    ----------
+    launches
+        By step id: the bound batches of its compute set.
+    memory
+        Values of the variables.
+    stream
+        Carries out a step that copies from or to the host.
+    show
+        Prints a title and values.
+    """
+
+    def __init__(
+        self,
+        launches: Mapping[int, Sequence[Launch]],
+        memory: HostMemory,
+        stream: Callable[[Step], None],
+        show: Callable[[str, NDArray[Any]], None],
+    ) -> None:
+        self._launches = launches
+        self._memory = memory
+        self._stream = stream
+        self._show = show
+
+    def run(self, node: Node, clock: Clock | None = None) -> None:
+        """Run a node; with a clock, also let the time pass that it takes.
+
+        Raises
+        ------
+        ProgramError
+            When the program comes to an ErrorProgram.
+        """
+        if clock is not None and node.is_static:
+            clock.run(node)
+            clock = None
+        if node.step is not None:
+            self._step(node.step, clock)
+        elif node.function is not None:
+            self.run(node.function, clock)
+        elif node.control is not None:
+            self._decide(node, node.control, clock)
+        elif node.kind == "ErrorProgram":
+            raise ProgramError(node.message)
+        else:
+            for _ in range(node.repeat_count):
+                for child in node.children:
+                    self.run(child, clock)
+
+    def _decide(self, node: Node, control: Tensor, clock: Clock | None) -> None:
+        match node.kind:
+            case "If":
+                branch = node.children[0 if self._number(control) else 1]
+                self.run(branch, clock)
+            case "Switch":
+                number = self._number(control)
+                place = node.cases.index(number) if number in node.cases else len(node.cases)
+                self.run(node.children[place], clock)
+            case "RepeatWhile":
+                self._while(node, control, clock)
+            case "PrintTensor":
+                self._show(node.message, self._memory.read(control))
+            case "ErrorProgram":
+                values = np.array2string(self._memory.read(control), threshold=20)
+                raise ProgramError(f"{node.message}: {values}")
+
+    def _while(self, node: Node, control: Tensor, clock: Clock | None) -> None:
+        condition, body = node.children
+        # A round without decisions takes the same time whenever it runs: rounds are counted.
+        is_even = clock is not None and condition.is_static and body.is_static
+        inner = None if is_even else clock
+        rounds = 0
+        self.run(condition, inner)
+        while bool(self._number(control)) == node.while_true:
+            self.run(body, inner)
+            self.run(condition, inner)
+            rounds += 1
+        if is_even and clock is not None:
+            clock.run(condition)
+            if rounds:
+                # After the first condition each round is the body and the condition again.
+                clock.run_round([body, condition], rounds)
+
+    def _number(self, tensor: Tensor) -> int:
+        return int(self._memory.read(tensor).reshape(-1)[0])
+
+    def _step(self, step: Step, clock: Clock | None) -> None:
+        launches = self._launches.get(step.step_id, ())
+        for launch in launches:
+            launch.run()
+        if step.access is not None:
+            self._stream(step)
+        if clock is None:
+            return
+        if step.is_data_dependent and step.compute_set is not None:
+            counts = [launch.counts for launch in launches]
+            cost, _ = compute_cost(step.compute_set, clock.machine, counts)
+            clock.step(step, cost)
+        else:
+            clock.step(step, step.cost)
