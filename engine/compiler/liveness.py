@@ -92,7 +92,8 @@ def live_ranges(
     steps
         With what each reads, writes and writes in full.
     roots
-        Control programs; what one leaves behind is not kept for the next unless always live.
+        Control programs, which run any number of times in any order. What one of them reads
+        before it writes it is state that the host or an earlier run left: it lives at every step.
 
     Returns
     -------
@@ -101,8 +102,10 @@ def live_ranges(
         variables that no step uses, and always-live ones, are left out.
     """
     walk = _Walk(len(graph.variables), steps)
+    state = np.zeros(len(graph.variables), dtype=np.bool_)
     for root in roots:
-        walk.before(root, np.zeros(len(graph.variables), dtype=np.bool_))
+        state |= walk.before(root, np.zeros(len(graph.variables), dtype=np.bool_))
+    walk.at[:, state] = True
     result: dict[int, tuple[int, int]] = {}
     for variable in graph.variables:
         if variable.is_always_live:
