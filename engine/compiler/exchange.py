@@ -125,10 +125,12 @@ class Exchange:
         if not crosses.any():
             return
         # To one IPU an element goes once, however many of its tiles receive it.
-        key = np.stack([source, target, self.start, self.n_bytes])[:, crosses]
-        unique = np.unique(key, axis=1)
-        cost.link_out_bytes = np.bincount(unique[0], unique[3], machine.n_ipus).astype(np.int64)
-        cost.link_in_bytes = np.bincount(unique[1], unique[3], machine.n_ipus).astype(np.int64)
+        pair = source * machine.n_ipus + target
+        pair, start, length = join_runs(pair[crosses], self.start[crosses], self.length[crosses])
+        n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
+        n_ipus = machine.n_ipus
+        cost.link_out_bytes = np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64)
+        cost.link_in_bytes = np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64)
         busiest = np.maximum(cost.link_out_bytes, cost.link_in_bytes)
         link = np.ceil(busiest / machine.link_bytes_per_cycle).astype(np.int64)
         cost.cycles = np.full(machine.n_ipus, int(np.maximum(cost.cycles, link).max()))

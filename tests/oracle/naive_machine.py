@@ -28,11 +28,13 @@ Element = tuple[int, int]
 
 @dataclass
 class Traffic:
-    """Bytes and pieces by tile in one exchange."""
+    """Bytes and pieces by tile in one exchange, and bytes over links by IPU."""
 
     sent_bytes: Counter[int] = field(default_factory=Counter)
     received_bytes: Counter[int] = field(default_factory=Counter)
     fragments: Counter[int] = field(default_factory=Counter)
+    link_out_bytes: Counter[int] = field(default_factory=Counter)
+    link_in_bytes: Counter[int] = field(default_factory=Counter)
 
 
 def elements_of(regions: Regions, vertex: int) -> list[Element]:
@@ -189,6 +191,11 @@ class NaiveMachine:
         traffic = Traffic()
         for sender, element in {(sender, element) for sender, _, element in moved}:
             traffic.sent_bytes[sender] += self._item_bytes(element)
+        ipu = self.graph.machine.ipu_of
+        for source, target, element in {(ipu(s), ipu(r), e) for s, r, e in moved}:
+            if source != target:
+                traffic.link_out_bytes[source] += self._item_bytes(element)
+                traffic.link_in_bytes[target] += self._item_bytes(element)
         previous: tuple[int, int, Element] | None = None
         for receiver, element, sender in sorted((r, e, s) for s, r, e in moved):
             traffic.received_bytes[receiver] += self._item_bytes(element)
@@ -304,3 +311,7 @@ def _check_step(traffic: Traffic, step: Step | None) -> None:
     assert cost.sent_bytes.tolist() == counts(traffic.sent_bytes, n_tiles)
     assert cost.received_bytes.tolist() == counts(traffic.received_bytes, n_tiles)
     assert cost.fragments.tolist() == counts(traffic.fragments, n_tiles)
+    n_ipus = cost.link_in_bytes.size
+    assert cost.link_out_bytes.tolist() == counts(traffic.link_out_bytes, n_ipus)
+    assert cost.link_in_bytes.tolist() == counts(traffic.link_in_bytes, n_ipus)
+    assert (step.kind == "GlobalExchange") == bool(traffic.link_in_bytes)
