@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,9 +54,10 @@ def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
         When it is not there or no .npz file.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if isinstance(stored, np.ndarray):
-                raise BadInput(f"{path} holds one array without a name: save it with numpy.savez")
+        stored = np.load(path, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            raise BadInput(f"{path} holds one array without a name: save it with numpy.savez")
+        with stored:
             return {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise BadInput(f"Inputs {path} do not exist: give the path of an .npz file") from None
@@ -78,7 +80,8 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
             np.savez(file, **arrays)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise RunFailed(f"Outputs cannot be written to {path}: {error.strerror}") from None
 
 

@@ -1,0 +1,279 @@
+"""``tilescope run`` in this process: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import analyser
+from analyser.metrics import values
+from analyser.runs import runs
+from reports import ReportError, check_report, find_reports, open_report
+from tests.tilescope.conftest import Outcome
+
+Run = Callable[..., Outcome]
+
+
+def save_model(
+    path: Path, nodes: Sequence[Any], shape: Sequence[Any], weights: dict[str, np.ndarray]
+) -> Path:
+    """Save a model of one input ``x`` and one output ``y``."""
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])],
+        [numpy_helper.from_array(values, name) for name, values in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+WEIGHTS = np.arange(32, dtype=np.float32).reshape(8, 4) / 32
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return a product and a relu on rows of 8."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        helper.make_node("Relu", ["h"], ["y"], name="cut"),
+    ]
+    return save_model(tmp_path / "small.onnx", nodes, ["rows", 8], {"w": WEIGHTS})
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start every test in an empty folder, where ./report may come to be."""
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+
+def test_a_run_prints_what_it_did_and_writes_a_sound_report(tilescope: Run, model: Path) -> None:
+    outcome = tilescope("run", model, "--tiles", 8)
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("Ran small.onnx on gc200: ")
+    assert "Output y: float32 (1, 4)" in lines
+    report = Path("report/profile.pop")
+    assert f"Report: {report.absolute()}" in lines or f"Report: {report}" in lines
+    assert check_report(report) == []
+    assert tilescope("summary", "report").code == 0
+
+
+def test_outputs_are_those_of_the_inputs(tilescope: Run, model: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    out = tmp_path / "out.npz"
+    outcome = tilescope(
+        "run", model, "--tiles", 8, "--shape", "x=3,8", "--no-report",
+        "--inputs", tmp_path / "in.npz", "--outputs", out,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    with np.load(out) as stored:
+        np.testing.assert_allclose(stored["y"], np.maximum(x @ WEIGHTS, 0), rtol=1e-5, atol=1e-6)
+    assert list(Path().iterdir()) == []
+
+
+def test_the_seed_decides_the_inputs(tilescope: Run, model: Path, tmp_path: Path) -> None:
+    found = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        out = tmp_path / f"{name}.npz"
+        outcome = tilescope(
+            "run", model, "--tiles", 8, "--no-report", "--seed", seed, "--outputs", out
+        )
+        assert outcome.code == 0
+        with np.load(out) as stored:
+            found.append(stored["y"].tolist())
+    assert found[0] == found[1] != found[2]
+
+
+def test_iterations_are_runs_one_after_the_other(
+    tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = '{"autoReport.executionProfileProgramRunCount": "4"}'
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", asked)
+    assert tilescope("run", model, "--tiles", 8, "--iterations", 3, "--report", "r").code == 0
+    with analyser.open("r") as report:
+        rows = runs(report)
+    assert [row.start_cycle for row in rows] == [0, rows[0].end_cycle, rows[1].end_cycle]
+    assert len({row.end_cycle - row.start_cycle for row in rows}) == 1
+
+
+def test_as_many_runs_are_recorded_as_the_option_says(tilescope: Run, model: Path) -> None:
+    assert tilescope("run", model, "--tiles", 8, "--iterations", 5, "--report", "r").code == 0
+    with analyser.open("r") as report:
+        assert len(runs(report)) == 2
+
+
+def refused(outcome: Outcome, *words: str, code: int = 2) -> str:
+    """Check for one exit code and a plain sentence; return it."""
+    assert outcome.code == code, (outcome.out, outcome.err)
+    assert "Traceback" not in outcome.err
+    for word in words:
+        assert word in outcome.err
+    return outcome.err
+
+
+def test_bad_models_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path) -> None:
+    refused(tilescope("run", tmp_path / "absent.onnx"), "absent.onnx", "does not exist")
+    refused(tilescope("run", tmp_path), "is a directory")
+    text = tmp_path / "text.onnx"
+    text.write_text("this is no model\n")
+    refused(tilescope("run", text), "text.onnx", "no ONNX")
+    whole = model.read_bytes()
+    for n_bytes in (0, 1, len(whole) // 2, len(whole) - 1):
+        short = tmp_path / "short.onnx"
+        short.write_bytes(whole[:n_bytes])
+        assert refused(tilescope("run", short), "short.onnx").count("\n") == 1
+    assert not Path("report").exists()
+
+
+def test_unsupported_operators_are_all_listed(tilescope: Run, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        helper.make_node("Det", ["a"], ["b"], name="first_det"),
+        helper.make_node("Det", ["a"], ["c"], name="second_det"),
+        helper.make_node("NonZero", ["b"], ["y"], name="counted"),
+    ]
+    path = save_model(tmp_path / "odd.onnx", nodes, [2, 2], {})
+    error = refused(tilescope("run", path), "first_det", "second_det", "counted", "NonZero")
+    assert "fine" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--shape", "x=3"], ["x"]),
+        (["--shape", "x=3,9"], ["'x'", "9"]),
+        (["--shape", "z=3,8"], ["'z'", "x"]),
+        (["--shape", "x"], ["--shape", "name=d0,d1"]),
+        (["--shape", "x=a,b"], ["--shape", "name=d0,d1"]),
+        (["--shape", "x=0,8"], ["--shape", "at least 1"]),
+        (["--target", "gc300"], ["gc300", "gc200"]),
+        (["--ipus", "0"], ["0 IPUs"]),
+        (["--tiles", "0"], ["0 tiles"]),
+        (["--tiles", "100000"], ["100000", "1472"]),
+        (["--parameters", "silicon"], ["silicon", "hardware", "ipu_model"]),
+        (["--iterations", "0"], ["iterations"]),
+        (["--report", "r", "--no-report"], ["--report", "--no-report"]),
+        (["--inputs", "absent.npz"], ["absent.npz"]),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    tilescope: Run, model: Path, arguments: list[str], words: list[str]
+) -> None:
+    refused(tilescope("run", model, *arguments), *words)
+    assert not Path("report").exists()
+
+
+def test_bad_inputs_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+
+    def with_inputs(**arrays: Any) -> Outcome:
+        np.savez(path, **arrays)
+        return tilescope("run", model, "--tiles", 8, "--no-report", "--inputs", path)
+
+    good = np.zeros((1, 8), np.float32)
+    assert with_inputs(x=good).code == 0
+    refused(with_inputs(x=np.zeros((2, 8), np.float32)), "'x'", "(1, 8)", "(2, 8)")
+    refused(with_inputs(x=np.zeros((1, 8), np.complex64)), "'x'", "complex64")
+    refused(with_inputs(x=np.array([["a"] * 8])), "'x'", "float32")
+    refused(with_inputs(x=good, extra=good), "'extra'", "x")
+    path.write_text("no archive")
+    refused(tilescope("run", model, "--no-report", "--inputs", path), "in.npz")
+    np.save(tmp_path / "one.npy", good)
+    refused(tilescope("run", model, "--no-report", "--inputs", tmp_path / "one.npy"), "one.npy")
+
+
+def test_the_environment_beats_the_command_line(
+    tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"autoReport.all": "true", "autoReport.directory": "./from_environment"}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(asked))
+    assert tilescope("run", model, "--tiles", 8, "--report", "from_command_line").code == 0
+    assert Path("from_environment/profile.pop").is_file()
+    assert not Path("from_command_line").exists()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.all": "false"}')
+    assert tilescope("run", model, "--tiles", 8, "--report", "wanted").code == 0
+    assert not Path("wanted").exists()
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.all": ')
+    refused(tilescope("run", model), "POPLAR_ENGINE_OPTIONS")
+
+
+def test_a_model_that_does_not_fit_says_why_and_leaves_its_compilation(
+    tilescope: Run, tmp_path: Path
+) -> None:
+    weights = np.ones((600, 600), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="large")]
+    path = save_model(tmp_path / "large.onnx", nodes, [1, 600], {"w": weights})
+    error = refused(tilescope("run", path, "--tiles", 1), "tile 0", "step", "weights", code=4)
+    assert len(error.splitlines()) <= 40
+    report = Path("report/profile.pop")
+    assert check_report(report) == []
+    with open_report(report) as opened:
+        assert runs(opened) == ()
+        assert values(opened)["memory.tiles_over_capacity"] == 1
+    assert tilescope("memory", "report").code == 0
+
+
+def test_a_report_directory_that_cannot_be_is_one_sentence(
+    tilescope: Run, model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    outcome = tilescope("run", model, "--tiles", 8, "--report", file / "below")
+    assert outcome.code in (2, 4)
+    assert "Traceback" not in outcome.err
+    assert str(file) in outcome.err
+    outcome = tilescope("run", model, "--tiles", 8, "--no-report", "--outputs", file / "o.npz")
+    refused(outcome, "o.npz", code=4)
+
+
+_ENDLESS = """
+import sys
+from tilescope.main import main
+sys.exit(main(["run", sys.argv[1], "--tiles", "8", "--report", "killed",
+               "--iterations", "1000000"]))
+"""
+
+
+def test_a_killed_run_leaves_a_report_that_opens_as_incomplete(tilescope: Run, model: Path) -> None:
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'compat'}"}
+    process = subprocess.Popen([sys.executable, "-c", _ENDLESS, str(model)], env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not _has_runs(Path("killed")):
+            assert process.poll() is None
+            time.sleep(0.2)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not Path("killed/profile.pop").exists()
+    outcome = tilescope("summary", "killed")
+    assert outcome.code == 0, outcome.err
+    assert "incomplete" in (outcome.out + outcome.err).lower()
+
+
+def _has_runs(directory: Path) -> bool:
+    for found in find_reports([directory]):
+        with contextlib.suppress(ReportError), open_report(found.path) as report:
+            if runs(report):
+                return True
+    return False
