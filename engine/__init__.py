@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.codelets.codelet import Field, Scalar
+    from engine.codelets.define import codelet
     from engine.compiler import Executable, compile_programs
     from engine.execute import Engine
     from engine.frontend.onnx import load_onnx
@@ -26,9 +28,12 @@ __all__ = [
     "Engine",
     "EngineOptions",
     "Executable",
+    "Field",
     "Graph",
     "Machine",
+    "Scalar",
     "Tensor",
+    "codelet",
     "compile_model",
     "compile_programs",
     "load_machine",
@@ -42,9 +47,12 @@ _PLACES = {
     "Engine": ("engine.execute", "Engine"),
     "EngineOptions": ("engine.options", "EngineOptions"),
     "Executable": ("engine.compiler", "Executable"),
+    "Field": ("engine.codelets.codelet", "Field"),
     "Graph": ("engine.graph", "Graph"),
     "Machine": ("engine.machine", "Machine"),
+    "Scalar": ("engine.codelets.codelet", "Scalar"),
     "Tensor": ("engine.graph", "Tensor"),
+    "codelet": ("engine.codelets.define", "codelet"),
     "compile_model": ("engine.lower", "compile_model"),
     "compile_programs": ("engine.compiler", "compile_programs"),
     "load_machine": ("engine.machine", "load_machine"),

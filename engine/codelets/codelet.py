@@ -34,14 +34,49 @@ Law = Callable[["Batch", "Machine"], NDArray[np.int64]]
 class Field:
     """What a vertex connects to.
 
-    A field of one dimension that must be contiguous reaches the kernel as a 1-D array. Any other
-    reaches it as four arguments: memory, start, sizes and strides.
+    Parameters
+    ----------
+    name
+        An identifier, by which graphs connect it.
+    direction
+        ``in``, ``out`` or ``inout``.
+    n_dims
+        Dimensions of the region.
+    kind
+        How it reaches the kernel: ``vector``, a contiguous 1-D array; ``view``, an array of
+        `n_dims` dimensions with any strides; ``block``, the four arguments memory, start, sizes
+        and strides, for kernels that do their own indexing.
     """
 
     name: str
     direction: str
     n_dims: int = 1
-    is_vector: bool = True
+    kind: str = "vector"
+
+    def __post_init__(self) -> None:
+        """Check that the description can be.
+
+        Raises
+        ------
+        BadGraph
+            When a part of it is none of those allowed.
+        """
+        if not self.name.isidentifier():
+            raise BadGraph(f"A field cannot be called {self.name!r}: use a Python identifier")
+        if self.direction not in ("in", "out", "inout"):
+            raise BadGraph(f"Field {self.name!r} is in, out or inout, not {self.direction!r}")
+        if self.kind not in ("vector", "view", "block") or not 1 <= self.n_dims <= 8:
+            raise BadGraph(
+                f"Field {self.name!r} is a vector, view or block of 1 to 8 dimensions, not a"
+                f" {self.kind} of {self.n_dims}"
+            )
+        if self.kind == "vector" and self.n_dims != 1:
+            raise BadGraph(f"Field {self.name!r} is a vector and has one dimension")
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it must be contiguous."""
+        return self.kind == "vector"
 
     @property
     def is_read(self) -> bool:
@@ -209,7 +244,11 @@ class Codelet:
         ).hexdigest()
         path = cache_folder() / "launchers" / f"launch_{key}.py"
         is_kept = _write_once(path, source)
-        namespace: dict[str, Any] = {"kernel": self.kernel, "__name__": __name__}
+        namespace: dict[str, Any] = {
+            "kernel": self.kernel,
+            "as_strided": np.lib.stride_tricks.as_strided,
+            "__name__": __name__,
+        }
         exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
         return (cached_jit if is_kept else jit)(namespace["launch"])
 
@@ -218,25 +257,27 @@ def _python_of(kernel: Any) -> Any:
     return getattr(kernel, "py_func", kernel)
 
 
+_PARTS = ("memory", "start", "size", "stride")
+
+
 def _launcher_source(codelet: Codelet) -> str:
     """Return the text of the loop; names come from the codelet's fields and are identifiers."""
     parameters: list[str] = []
     arguments: list[str] = []
     for field in codelet.fields:
         name = field.name
-        parameters += [f"{name}_memory", f"{name}_start", f"{name}_size"]
-        if field.is_vector:
-            arguments.append(
-                f"{name}_memory[{name}_start[v] : {name}_start[v] + {name}_size[v, 0]]"
-            )
-        else:
-            parameters.append(f"{name}_stride")
-            arguments += [
-                f"{name}_memory",
-                f"{name}_start[v]",
-                f"{name}_size[v]",
-                f"{name}_stride[v]",
-            ]
+        memory, start, size, stride = (f"{name}_{part}" for part in _PARTS)
+        parameters += [memory, start, size]
+        if field.kind == "vector":
+            arguments.append(f"{memory}[{start}[v] : {start}[v] + {size}[v, 0]]")
+            continue
+        parameters.append(stride)
+        if field.kind == "block":
+            arguments += [memory, f"{start}[v]", f"{size}[v]", f"{stride}[v]"]
+            continue
+        shape = "".join(f"{size}[v, {d}], " for d in range(field.n_dims))
+        steps = "".join(f"{stride}[v, {d}] * {memory}.itemsize, " for d in range(field.n_dims))
+        arguments.append(f"as_strided({memory}[{start}[v] :], ({shape}), ({steps}))")
     for scalar in codelet.scalars:
         parameters.append(scalar.name)
         arguments.append(f"{scalar.name}[v]")

@@ -314,9 +314,9 @@ def _partial(name: str, law: object, code_bytes: int, source: str) -> Codelet:
     return Codelet(
         name,
         (
-            Field("x", "in", 4, is_vector=False),
-            Field("w", "in", 5, is_vector=False),
-            Field("out", "out", 3, is_vector=False),
+            Field("x", "in", 4, kind="block"),
+            Field("w", "in", 5, kind="block"),
+            Field("out", "out", 3, kind="block"),
         ),
         _convolve,
         law,  # type: ignore[arg-type]
@@ -342,9 +342,9 @@ CONV_PARTIAL_NX1 = _partial(
 DEPTHWISE = Codelet(
     "poplin::ConvPartialVerticalMac",
     (
-        Field("x", "in", 3, is_vector=False),
-        Field("w", "in", 3, is_vector=False),
-        Field("out", "out", 3, is_vector=False),
+        Field("x", "in", 3, kind="block"),
+        Field("w", "in", 3, kind="block"),
+        Field("out", "out", 3, kind="block"),
     ),
     _depthwise,
     _law_depthwise,

@@ -69,7 +69,7 @@ COPY = Codelet(
 
 COPY_BLOCK = Codelet(
     "poplar::StridedCopy",
-    (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
     _copy_block,
     _copy_block_law,
     code_bytes=200,

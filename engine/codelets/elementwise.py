@@ -260,7 +260,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
-        (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+        (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
         block,
         _block_law(cycles),
         code_bytes=260,
@@ -285,9 +285,9 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
         (
-            Field("a", "in", 3, is_vector=False),
-            Field("b", "in", 3, is_vector=False),
-            Field("out", "out", 3, is_vector=False),
+            Field("a", "in", 3, kind="block"),
+            Field("b", "in", 3, kind="block"),
+            Field("out", "out", 3, kind="block"),
         ),
         block,
         _block_law(cycles),

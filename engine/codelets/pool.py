@@ -98,7 +98,7 @@ def _pool_flops(batch: Batch) -> NDArray[np.int64]:
 def _pool(name: str, is_max: bool, per_vector: int) -> Codelet:
     return Codelet(
         name,
-        (Field("x", "in", 3, is_vector=False), Field("out", "out", 3, is_vector=False)),
+        (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
         _pool_kernel(is_max),
         _pool_law(per_vector),
         code_bytes=420,

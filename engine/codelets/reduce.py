@@ -43,7 +43,7 @@ def _partials_flops(batch: Batch) -> NDArray[np.int64]:
 
 REDUCE_PARTIALS = Codelet(
     "poplin::ReducePartials",
-    (Field("partials", "in", 2, is_vector=False), Field("out", "out")),
+    (Field("partials", "in", 2, kind="block"), Field("out", "out")),
     _sum_partials,
     _partials_law,
     code_bytes=200,
@@ -105,7 +105,7 @@ def _reduce_flops(batch: Batch) -> NDArray[np.int64]:
 REDUCE = {
     name: Codelet(
         f"popops::Reduce<{name}>",
-        (Field("x", "in", 3, is_vector=False), Field("out", "out")),
+        (Field("x", "in", 3, kind="block"), Field("out", "out")),
         _reduce_kernel(combine),
         _reduce_law,
         code_bytes=280,

@@ -1,0 +1,97 @@
+"""Heat spreading along a rod: a vertex of one's own, halos by exchange, a loop on the machine.
+
+Every tile holds a piece of the rod. In a step a cell becomes the mean of itself and its two
+neighbours, weighted; the cells at a piece's ends need one cell of the next tile, which the
+compiler finds out by itself and exchanges.
+"""
+
+import numpy as np
+
+import engine
+from engine.graph import blocks
+from engine.program import Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+
+CELLS, STEPS, ALPHA = 94_208, 1_000, np.float32(0.25)
+
+
+def spread_law(batch, _machine):
+    """12 instructions to begin, then 5 for every pair of cells, on each context."""
+    pairs = -(-(batch.size["out"][:, 0]) // 2)
+    return 12 + 5 * pairs
+
+
+@engine.codelet(
+    engine.Field("rod", "in"),
+    engine.Field("out", "out"),
+    law=spread_law,
+    code_bytes=160,
+    source="assumption: two loads, two multiply-adds and a store for a pair of floats",
+)
+def spread(rod, out):
+    # rod has a cell more than out at each end
+    for i in range(out.size):
+        out[i] = rod[i + 1] + ALPHA * (rod[i] - 2 * rod[i + 1] + rod[i + 2])
+
+
+def add_step(graph, name, source, target):
+    """Add a compute set that spreads heat from `source` to `target`, six vertices a tile."""
+    machine = graph.machine
+    per_tile, n_contexts = CELLS // machine.n_tiles, machine.n_worker_contexts
+    tile = np.repeat(np.arange(machine.n_tiles), n_contexts)
+    part = np.tile(np.arange(n_contexts), machine.n_tiles)
+    start = tile * per_tile + part * per_tile // n_contexts
+    end = tile * per_tile + (part + 1) * per_tile // n_contexts
+    start, end = np.maximum(start, 1), np.minimum(end, CELLS - 1)  # the rod's ends stay
+    size, n_vertices = end - start, tile.size
+    compute_set = graph.add_compute_set(name)
+    graph.add_vertices(
+        compute_set,
+        spread,
+        tile,
+        {
+            "rod": blocks(source.variable, start - 1, [size + 2], [1], n_vertices),
+            "out": blocks(target.variable, start, [size], [1], n_vertices),
+        },
+    )
+    return Execute(compute_set)
+
+
+def main() -> None:
+    graph = engine.Graph(engine.load_machine("gc200"))
+    now = graph.add_variable("float32", (CELLS,), "now")
+    then = graph.add_variable("float32", (CELLS,), "then")
+    for rod in (now, then):
+        graph.map_linearly(rod, grain=CELLS // graph.machine.n_tiles)
+    there = add_step(graph, "there", now, then)
+    back = add_step(graph, "back", then, now)
+    program = Sequence(
+        "main",
+        [
+            StreamCopyIn("rod", now),
+            StreamCopyIn("rod again", then),
+            Repeat(STEPS // 2, Sequence("two steps", [there, back]), name="steps"),
+            StreamCopyOut(now, "result"),
+        ],
+    )
+    executable = engine.compile_programs(graph, [program])
+
+    rod = np.zeros(CELLS, np.float32)
+    rod[CELLS // 2 - 50 : CELLS // 2 + 50] = 100
+    with engine.Engine(executable) as device:
+        device.connect_stream("rod", rod)
+        device.connect_stream("rod again", rod)
+        device.run()
+        result = device.output("result")
+        cycles = device.timelines()[0].n_cycles
+
+    expected = rod.copy()
+    for _ in range(STEPS):
+        expected[1:-1] += ALPHA * (expected[:-2] - 2 * expected[1:-1] + expected[2:])
+    error = np.abs(result - expected).max()
+    print(f"{STEPS} steps over {CELLS:,} cells: {cycles:,} cycles, largest error {error:.1e}")
+    if error > 1e-3:
+        raise SystemExit("The result is wrong")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""The examples run as they stand, and each checks its own result."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports import check_report, open_report
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_example_runs_and_leaves_a_sound_report(name: str, tmp_path: Path) -> None:
+    options = f'{{"autoReport.all": "true", "autoReport.directory": "{tmp_path}/report"}}'
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "POPLAR_ENGINE_OPTIONS": options},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert check_report(tmp_path / "report") == []
+    with open_report(tmp_path / "report") as report:
+        assert report.is_complete
