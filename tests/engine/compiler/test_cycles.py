@@ -1,0 +1,119 @@
+"""Cycle laws and the scheduling rule, against figures worked out by hand or published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import Graph, compile_programs, load_machine
+from engine.codelets.codelet import Codelet, Field
+from engine.codelets.convolution import amp_1x1_cycles
+from engine.codelets.copy import COPY
+from engine.codelets.elementwise import BINARY, FILL
+from engine.compiler.kernels.schedule import list_schedule
+from engine.errors import BadGraph
+from engine.graph import blocks
+from engine.program import Execute
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def step_cycles(codelet: Codelet, n_elements: int, tiles: list[int], n_ipus: int = 1) -> Any:
+    """Return the cost of a compute set of one vertex per entry of `tiles`, on 4 tiles an IPU."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4, n_ipus=n_ipus))
+    n = len(tiles)
+    fields = {}
+    for field in codelet.fields:
+        x = graph.add_variable("float32", (n, n_elements), field.name)
+        order = np.repeat(np.array(tiles), 1)
+        graph.set_tile_mapping(x, np.arange(n) * n_elements, order)
+        start = np.arange(n, dtype=np.int64) * n_elements
+        fields[field.name] = blocks(x.variable, start, [n_elements], [1], n)
+    compute_set = graph.add_compute_set("c")
+    scalars = {scalar.name: 1.0 for scalar in codelet.scalars}
+    graph.add_vertices(compute_set, codelet, tiles, fields, scalars)
+    (step,) = compile_programs(graph, [Execute(compute_set)]).steps
+    return step.cost
+
+
+def test_multi_vertices_of_one_tile_share_its_contexts() -> None:
+    """48 worker vertices of 77 instructions: 8 rounds on 6 contexts, 6 x 8 x 77 = 3,696."""
+    cycles = list_schedule(np.zeros(48, np.int32), np.full(48, 77), 2, 6)
+    assert cycles.tolist() == [3696, 0]
+
+
+def test_list_scheduling_takes_the_least_busy_context() -> None:
+    # Two contexts: 5 | 3, then 4 joins the 3 (7), then 2 joins the 5 (7), then 1 joins the first.
+    cycles = list_schedule(np.zeros(5, np.int32), ints(5, 3, 4, 2, 1), 1, 2)
+    assert cycles.tolist() == [2 * 8]
+
+
+@pytest.mark.parametrize(("rows", "published"), [(16, 402), (64, 584), (256, 1352), (1024, 4424)])
+def test_a_product_on_one_tile_takes_what_was_measured(rows: int, published: int) -> None:
+    """Half [rows, 16] x [16, 16] on a Bow tile: cycles of the 1x1 AMP vertex, within 3 percent.
+
+    Source: graphcore-research/tessellate-ipu, notebook IPU Peak Flops.
+    """
+    machine = load_machine("bow")
+    assert machine.weight_load_bytes_per_cycle == 16
+    cycles = int(amp_1x1_cycles(ints(rows), ints(16), ints(16), machine, 2)[0])
+    assert abs(cycles / published - 1) < 0.03
+
+
+def test_an_addition_by_hand() -> None:
+    """100 floats: 17 a worker, 9 vectors of 8 bytes at 3 cycles: 11 + 6 x (29 + 27) = 347."""
+    cost = step_cycles(BINARY["add"], 100, [1])
+    assert cost.tile_cycles.tolist() == [0, 347, 0, 0]
+    assert cost.cycles.tolist() == [347]
+    assert cost.flops.tolist() == [100]
+
+
+def test_a_copy_by_hand() -> None:
+    """100 floats are 50 vectors, 9 for the slowest worker: 11 + 6 x (20 + 9) = 185."""
+    assert step_cycles(COPY, 100, [3]).tile_cycles.tolist() == [0, 0, 0, 185]
+
+
+def test_supervisor_vertices_of_a_tile_run_one_after_the_other() -> None:
+    one = int(step_cycles(FILL, 40, [2]).tile_cycles[2])
+    assert one == 6 * (16 + 4 + 7)  # 7 floats a worker are 4 vectors
+    cost = step_cycles(FILL, 40, [2, 2, 0])
+    assert cost.tile_cycles.tolist() == [one, 0, 2 * one, 0]
+    assert cost.cycles.tolist() == [2 * one]
+
+
+def test_worker_vertices_share_the_contexts() -> None:
+    codelet = Codelet(
+        "test::Worker",
+        (Field("out", "out"),),
+        FILL.kernel,
+        lambda batch, _: np.full(batch.n_vertices, 77),
+        code_bytes=10,
+        source="by hand",
+        is_supervisor=False,
+    )
+    cost = step_cycles(codelet, 1, [0] * 48 + [1])
+    assert cost.tile_cycles.tolist() == [3696, 6 * 77, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        (lambda _, __: np.full(3, 1), "must give 1 integers"),
+        (lambda _, __: np.full(1, 1.5), "must give 1 integers"),
+        (lambda _, __: np.full(1, -1), "gives -1 cycles"),
+    ],
+    ids=["too many", "no integers", "negative"],
+)
+def test_a_law_that_gives_no_cycles_is_refused(law: Any, words: str) -> None:
+    codelet = Codelet("test::Odd", (Field("out", "out"),), FILL.kernel, law, 10, "by hand")
+    with pytest.raises(BadGraph, match=words):
+        step_cycles(codelet, 1, [0])
+
+
+def test_each_ipu_takes_as_long_as_its_own_slowest_tile() -> None:
+    cost = step_cycles(FILL, 40, [1, 5, 5], n_ipus=2)
+    assert cost.cycles.tolist() == [162, 324]

@@ -1,0 +1,144 @@
+"""Views of tensors, with numpy's own views as the oracle."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Graph, Tensor, load_machine
+from engine.errors import BadGraph
+
+MACHINE = load_machine("gc200", tiles_per_ipu=4)
+
+
+def fresh(shape: tuple[int, ...]) -> tuple[Tensor, np.ndarray]:
+    """Return a tensor and the array of its elements' numbers in the variable."""
+    tensor = Graph(MACHINE).add_variable("float32", shape, "x")
+    return tensor, np.arange(math.prod(shape)).reshape(shape)
+
+
+def elements(tensor: Tensor) -> np.ndarray:
+    """Return the number of every element of a view, by loops over its atoms."""
+    numbers = np.array(tensor.offset)
+    for dim in tensor.dims:
+        column = np.zeros(1, np.int64)
+        for size, stride in dim:
+            column = (column[:, None] + np.arange(size) * stride).reshape(-1)
+        numbers = numbers[..., None] + column
+    return numbers
+
+
+def slice_or_none(tensor: Tensor, dim: int, start: int, stop: int) -> Tensor | None:
+    """Return a slice, or None where it is no view."""
+    try:
+        return tensor.slice(dim, start, stop)
+    except BadGraph as error:
+        if "copy it first" in str(error):
+            return None
+        raise
+
+
+@st.composite
+def factorised(draw: st.DrawFn, n: int) -> tuple[int, ...]:
+    """Return a shape of n elements."""
+    sizes = []
+    while n > 1:
+        size = draw(st.sampled_from([d for d in range(1, n + 1) if n % d == 0]))
+        sizes.append(size)
+        n //= size
+        if size == 1 and len(sizes) > 4:
+            sizes.append(n)
+            break
+    return tuple(sizes) or (1,)
+
+
+@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> None:
+    """A view that is refused is one numpy would have to copy, or one that cuts atoms unevenly."""
+    tensor, array = fresh(tuple(shape))
+    for _ in range(data.draw(st.integers(1, 5))):
+        kind = data.draw(st.sampled_from(["reshape", "shuffle", "slice", "broadcast", "flatten"]))
+        if kind == "reshape":
+            wanted = data.draw(factorised(array.size))
+            if not tensor.can_reshape(*wanted):
+                with pytest.raises(BadGraph, match="copy it first"):
+                    tensor.reshape(*wanted)
+                continue
+            tensor, array = tensor.reshape(*wanted), array.reshape(wanted)
+        elif kind == "shuffle":
+            order = data.draw(st.permutations(range(array.ndim)))
+            tensor, array = tensor.dim_shuffle(*order), array.transpose(order)
+        elif kind == "slice":
+            dim = data.draw(st.integers(0, array.ndim - 1))
+            start = data.draw(st.integers(0, array.shape[dim] - 1))
+            stop = data.draw(st.integers(start + 1, array.shape[dim]))
+            cut = slice_or_none(tensor, dim, start, stop)
+            if cut is None:
+                assert len(tensor.dims[dim]) > 1
+                continue
+            tensor = cut
+            array = np.take(array, range(start, stop), axis=dim)
+        elif kind == "broadcast" and array.size < 2000:
+            wide = tuple(3 if size == 1 else size for size in array.shape)
+            wanted = (*((2,) if data.draw(st.booleans()) else ()), *wide)
+            tensor, array = tensor.broadcast_to(wanted), np.broadcast_to(array, wanted)
+        else:
+            tensor, array = tensor.flatten(), array.reshape(-1)
+        assert tensor.shape == array.shape
+        assert tensor.n_elements == array.size
+        assert elements(tensor).tolist() == array.tolist()
+        assert tensor.is_contiguous == (
+            (np.diff(array.reshape(-1)) == 1).all() if array.size > 1 else True
+        )
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data())
+def test_what_numpy_reshapes_as_a_view_is_a_view(shape: list[int], data: st.DataObject) -> None:
+    tensor, array = fresh(tuple(shape))
+    order = data.draw(st.permutations(range(len(shape))))
+    wanted = data.draw(factorised(array.size))
+    shuffled = array.transpose(order)
+    if np.shares_memory(shuffled.reshape(wanted), array):
+        assert tensor.dim_shuffle(*order).can_reshape(*wanted)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.data())
+def test_refine_cuts_dimensions_into_factors(shape: list[int], data: st.DataObject) -> None:
+    tensor, _ = fresh(tuple(shape))
+    order = data.draw(st.permutations(range(len(shape))))
+    tensor = tensor.dim_shuffle(*order)
+    factors = [data.draw(factorised(size)) for size in tensor.shape]
+    refined = tensor.refine(factors)
+    assert refined is not None
+    flat = [atom for dim in refined for atom in dim]
+    assert [size for size, _ in flat] == [size for sizes in factors for size in sizes]
+    numbers = np.array(0)
+    for size, stride in flat:
+        numbers = numbers[..., None] + np.arange(size) * stride
+    assert numbers.reshape(-1).tolist() == elements(tensor).reshape(-1).tolist()
+
+
+def test_minus_one_stands_for_the_rest() -> None:
+    tensor, array = fresh((4, 6))
+    assert tensor.reshape(3, -1).shape == array.reshape(3, -1).shape
+
+
+def test_what_is_no_view_is_refused() -> None:
+    tensor, _ = fresh((4, 6))
+    with pytest.raises(BadGraph, match=r"cannot be reshaped to \(5, 5\)"):
+        tensor.reshape(5, 5)
+    with pytest.raises(BadGraph, match="outside dimension 1 of size 6"):
+        tensor.slice(1, 2, 7)
+    with pytest.raises(BadGraph, match="outside"):
+        tensor.slice(0, 2, 2)
+    with pytest.raises(BadGraph, match="does not order"):
+        tensor.dim_shuffle(0, 0)
+    with pytest.raises(BadGraph, match="does not broadcast"):
+        tensor.broadcast_to((4, 7))
+    with pytest.raises(BadGraph, match="does not broadcast"):
+        tensor.broadcast_to((6,))
+    assert tensor.dim_shuffle(1, 0).refine([[4], [6]]) is None

@@ -1,0 +1,65 @@
+"""Machine presets: every figure has a source, sizes are those of the machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine import load_machine
+from engine.errors import BadMachine
+from engine.machine import machine_figures, machine_names
+from engine.machine.machine import PARAMETER_SETS
+
+
+def test_there_are_four_machines() -> None:
+    assert machine_names() == ["bow", "c600", "gc2", "gc200"]
+
+
+@pytest.mark.parametrize("name", machine_names())
+def test_every_figure_has_a_source(name: str) -> None:
+    figures = machine_figures(name)
+    for section in ("common", *PARAMETER_SETS):
+        for key, figure in figures[section].items():
+            assert set(figure) == {"value", "source"}, key
+            assert isinstance(figure["value"], int | float), key
+            source = figure["source"]
+            assert len(source) > 15, key
+            is_assumption = source.startswith("Assumption: ")
+            assert is_assumption or "assum" not in source.lower(), key
+
+
+@pytest.mark.parametrize("name", machine_names())
+@pytest.mark.parametrize("parameter_set", PARAMETER_SETS)
+def test_memory_regions_make_up_the_tile(name: str, parameter_set: str) -> None:
+    machine = load_machine(name, parameter_set=parameter_set)
+    regions_bytes = machine.non_interleaved_bytes + machine.interleaved_bytes
+    reserved = 8192 if name == "gc2" else 0  # of a GC2 tile's 256 KiB, 8 KiB are the system's
+    assert machine.bytes_per_tile - regions_bytes == reserved
+    assert machine.n_worker_contexts == 6
+    assert machine.total_bytes == machine.n_tiles * machine.bytes_per_tile
+
+
+def test_published_sizes() -> None:
+    gc2, gc200, bow = (load_machine(name) for name in ("gc2", "gc200", "bow"))
+    assert (gc2.n_tiles, gc2.bytes_per_tile) == (1216, 256 * 1024)
+    assert (gc200.n_tiles, gc200.bytes_per_tile) == (1472, 624 * 1024)
+    assert (bow.n_tiles, bow.clock_hz) == (1472, 1.85e9)
+    assert load_machine("gc200", n_ipus=4).n_tiles == 4 * 1472
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("gc20", {}, ["choose one of bow, c600, gc2, gc200", "did you mean gc2"]),
+        ("gc200", {"n_ipus": 0}, ["0 IPUs cannot be"]),
+        ("gc200", {"n_ipus": 65}, ["1 to 64"]),
+        ("gc200", {"tiles_per_ipu": 1473}, ["1 to 1472 tiles"]),
+        ("gc200", {"tiles_per_ipu": 0}, ["0 tiles cannot be"]),
+        ("gc200", {"parameter_set": "fast"}, ["hardware or ipu_model"]),
+    ],
+)
+def test_what_is_no_machine(name: str, options: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(BadMachine) as caught:
+        load_machine(name, **options)
+    assert all(word in str(caught.value) for word in words)
