@@ -206,7 +206,8 @@ def amp_1x1_cycles(
     load = units * inputs * item_bytes // machine.weight_load_bytes_per_cycle
     workers = machine.n_worker_contexts
     slowest = worker_share(field, machine)
-    fastest = field // workers
+    # Every context but the last takes a full share, so that the last may have little.
+    fastest = np.maximum(field - (workers - 1) * slowest, 0)
     inner = np.maximum(
         workers * _worker_cycles(slowest, is_half), workers * _worker_cycles(fastest, is_half) + 14
     )
