@@ -236,9 +236,9 @@ def test_the_target_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None
     _wait(page, "/summary")
     page.click("#report-target")
     page.get_by_role("option", name=re.compile("changed")).click()
-    expect(page.locator("#summary-body")).to_contain_text("What changed")
+    expect(page.locator("#summary-changes")).to_contain_text("What changed")
     page.locator(".report-menu", has_text="Target").locator("button").click()
-    expect(page.locator("#summary-body")).not_to_contain_text("What changed")
+    expect(page.locator("#summary-changes")).to_be_empty()
 
 
 def test_the_colour_scheme_is_remembered(visit: Visit) -> None:

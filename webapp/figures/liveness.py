@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from analyser.liveness import Curve
 from analyser.quantities import format_bytes
 from webapp.figures.decimate import Kept, visible_points
-from webapp.figures.theme import SOURCE_COLOUR, TARGET_COLOUR, chart, faded, highlight_line
+from webapp.figures.theme import (
+    SOURCE_COLOUR,
+    TARGET_COLOUR,
+    chart,
+    faded,
+    highlight_line,
+    outline,
+)
 
 __all__ = ["StepChart", "compare_steps", "draw_steps", "matching_steps"]
 
@@ -121,7 +128,7 @@ def compare_steps(
             name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
             fill="tozeroy",
             fillcolor=faded(colour, 0.1),
-            line={"width": 1.3, "color": colour, "shape": kept[-1].line_shape},
+            line=outline(name, kept[-1].line_shape),
             customdata=_labels(curve, positions),
             hovertemplate="%{customdata}",
         )

@@ -18,6 +18,7 @@ from webapp.figures.theme import (
     chart,
     faded,
     highlight_line,
+    outline,
     series_colour,
 )
 
@@ -109,7 +110,7 @@ def compare_tiles(
             name=name,
             fill="tozeroy",
             fillcolor=faded(colour, 0.12),
-            line={"width": 1.3, "color": colour, "shape": kept[-1].line_shape},
+            line=outline(name, kept[-1].line_shape),
             hovertemplate="%{y:,d} B",
         )
     highest = max(int(height.max(initial=0)) for height in heights)

@@ -20,6 +20,7 @@ __all__ = [
     "chart",
     "faded",
     "highlight_line",
+    "outline",
     "series_colour",
 ]
 
@@ -73,6 +74,13 @@ def faded(colour: str, opacity: float) -> str:
     """Return ``#rrggbb`` as an rgba() of that opacity."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
+
+
+def outline(side: str, shape: str) -> dict[str, Any]:
+    """Return the line of Source or Target; where they agree, one shows through the other."""
+    if side == "Source":
+        return {"width": 1.5, "color": SOURCE_COLOUR, "shape": shape}
+    return {"width": 1.5, "color": TARGET_COLOUR, "shape": shape, "dash": "5px,3px"}
 
 
 def byte_ticks(highest_bytes: int, n_ticks: int = 5) -> tuple[list[int], list[str]]:

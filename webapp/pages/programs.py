@@ -97,7 +97,8 @@ def register(app: Dash, library: Library) -> None:
     def show_details(view: dict[str, str]) -> tuple[Any]:
         text = view["node"]
         if not text:
-            return (empty_state("Select a program in the tree to see its details."),)
+            which = " The tree is that of the source." if view["with"] else ""
+            return (empty_state(f"Select a program in the tree to see its details.{which}"),)
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise BadView(f"The program {text[:40]!r} in the address is not a number; select one.")
         with library.opened(view["report"]) as report:
