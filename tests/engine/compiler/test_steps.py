@@ -1,0 +1,176 @@
+"""From programs to steps: liveness over loops, time over loops and IPUs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine, resolve_options
+from engine.compiler.executable import Executable
+from engine.errors import BadGraph, BadInput
+from engine.execute.timeline import timeline_of
+from engine.graph import ROOT
+from engine.library.elementwise import binary, unary
+from engine.program import Copy, Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut, WriteUndef
+
+
+def new(n_tiles: int = 2, n_ipus: int = 1) -> tuple[Graph, Builder]:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=n_tiles, n_ipus=n_ipus))
+    return graph, Builder(graph, Sequence("program"), ROOT)
+
+
+def variable(graph: Graph, name: str, tile: int = 0, size: int = 8) -> Tensor:
+    tensor = graph.add_variable("float32", (size,), name)
+    graph.set_tile_mapping(tensor, [0], [tile])
+    return tensor
+
+
+def lifetime(executable: Executable, tensor: Tensor) -> tuple[int, int]:
+    return executable.memory.lifetimes[tensor.variable.variable_id]
+
+
+def test_a_variable_lives_from_its_writer_to_its_last_reader() -> None:
+    graph, builder = new()
+    x = variable(graph, "x")
+    builder.sequence.add(StreamCopyIn("in", x))  # steps 0, 1, 2: begin, data, end
+    a = unary(builder, "negate", x)  # step 3
+    b = unary(builder, "square", a)  # step 4
+    c = binary(builder, "add", a, b, (8,))  # step 5
+    builder.sequence.add(StreamCopyOut(c, "out"))  # steps 6, 7, 8
+    executable = compile_programs(graph, [builder.sequence])
+    assert [lifetime(executable, t) for t in (x, a, b, c)] == [(1, 4), (3, 6), (4, 6), (5, 8)]
+    # 32 bytes each: x, then x and a, then a and b, then a, b and c, then c.
+    assert executable.memory.live[:, 0].tolist() == [0, 32, 32, 64, 64, 96, 32, 32, 0]
+    offsets = executable.memory.parts.offset
+    assert len(set(offsets.tolist())) == 3, "c does not fit beside a and b before x's place is free"
+
+
+def loop_of(count: int) -> tuple[Graph, Builder, Tensor, Tensor, Tensor]:
+    """Return a loop that adds x to a sum; both are streamed in before."""
+    graph, builder = new()
+    x, total = variable(graph, "x"), variable(graph, "total")
+    builder.sequence.add(StreamCopyIn("x", x), StreamCopyIn("total", total))
+    body = Builder(graph, Sequence("body"), ROOT)
+    made = binary(body, "add", total, x, (8,))
+    body.sequence.add(Copy(made, total))
+    builder.sequence.add(Repeat(count, body.sequence, "loop"))
+    builder.sequence.add(StreamCopyOut(total, "out"))
+    return graph, builder, x, total, made
+
+
+def test_what_a_loop_needs_in_every_round_lives_for_all_of_it() -> None:
+    graph, builder, x, total, made = loop_of(3)
+    executable = compile_programs(graph, [builder.sequence])
+    # Steps 0 to 5 stream in, 6 adds, 7 copies, 8 to 10 stream out.
+    assert [step.kind for step in executable.steps][6:8] == ["OnTileExecute", "OnTileExecute"]
+    assert lifetime(executable, x) == (1, 8)
+    assert lifetime(executable, total) == (4, 10)
+    assert lifetime(executable, made) == (6, 8)
+
+
+def test_a_loop_really_runs() -> None:
+    graph, builder, *_ = loop_of(5)
+    executable = compile_programs(graph, [builder.sequence])
+    with Engine(executable, resolve_options()) as engine:
+        engine.connect_stream("x", np.arange(8, dtype=np.float32))
+        engine.connect_stream("total", lambda: np.ones(8, np.float32))
+        engine.run()
+        assert engine.output("out").tolist() == [1 + 5 * i for i in range(8)]
+
+
+def test_state_between_runs_and_between_programs_stays_live() -> None:
+    graph, _ = new()
+    state, other = variable(graph, "state"), variable(graph, "other")
+    first: list[Program] = [StreamCopyIn("in", state), StreamCopyIn("other", other)]
+    second = StreamCopyOut(state, "out")
+    executable = compile_programs(graph, [Sequence("write", first), second])
+    assert lifetime(executable, state) == (0, len(executable.steps))
+    assert lifetime(executable, other) == (4, 5)
+    read_first = compile_programs(graph, [Sequence("read", [second, *first])])
+    assert lifetime(read_first, state) == (0, len(read_first.steps))
+
+
+def test_a_repeat_is_kept_as_a_period_and_a_count() -> None:
+    graph, builder, *_ = loop_of(4)
+    executable = compile_programs(graph, [builder.sequence])
+    (timeline,) = timeline_of(executable.roots[0], executable.machine)
+    costs = [int(step.cost.cycles[0]) for step in executable.steps]
+    period = costs[6] + costs[7]
+    in_loop = np.isin(timeline.step_id, [6, 7])
+    assert timeline.count.tolist() == np.where(in_loop, 4, 1).tolist()
+    assert timeline.period.tolist() == np.where(in_loop, period, 0).tolist()
+    assert timeline.n_cycles == sum(costs) + 3 * period
+    after = timeline.start[timeline.step_id == 8]
+    assert after.tolist() == [sum(costs[:6]) + 4 * period]
+
+
+def test_inner_loops_are_written_out() -> None:
+    graph, _ = new()
+    x = variable(graph, "x")
+    inner = Builder(graph, Sequence("inner"), ROOT)
+    inner.sequence.add(Copy(unary(inner, "negate", x), x))
+    outer = Repeat(3, Repeat(2, inner.sequence))
+    executable = compile_programs(graph, [outer])
+    (timeline,) = timeline_of(executable.roots[0], executable.machine)
+    n_executions = int(timeline.count.sum())
+    assert n_executions == 3 * 2 * len(executable.steps)
+    once = sum(int(step.cost.cycles[0]) for step in executable.steps)
+    assert timeline.n_cycles == 6 * once
+    ends = timeline.end + (timeline.count - 1) * timeline.period
+    assert int(ends.max()) == timeline.n_cycles
+
+
+def test_an_external_sync_waits_for_the_slowest_ipu() -> None:
+    graph, builder = new(n_ipus=2)
+    near, far = variable(graph, "near", tile=0, size=600), variable(graph, "far", tile=2, size=8)
+    unary(builder, "exp", near)
+    unary(builder, "exp", far)
+    builder.sequence.add(StreamCopyOut(near, "out"))
+    executable = compile_programs(graph, [builder.sequence])
+    slow, fast = timeline_of(executable.roots[0], executable.machine)
+    work = [step.cost.cycles.tolist() for step in executable.steps[:2]]
+    assert work[0][1] == work[1][0] == 0
+    begins = [int(t.start[np.flatnonzero(t.step_id == 2)[0]]) for t in (slow, fast)]
+    assert begins == [work[0][0], work[0][0]]
+    assert begins[0] > work[1][1] == int(fast.end[0])
+    assert slow.n_cycles == fast.n_cycles
+
+
+def test_overlapping_reads_cross_a_link_once() -> None:
+    """Two tiles of IPU 1 read [0, 6) and [4, 8) of IPU 0: 8 elements cross, not 10."""
+    from engine.codelets.copy import COPY
+    from engine.graph import blocks
+
+    graph, builder = new(n_ipus=2)
+    x = variable(graph, "x", tile=0)
+    out = graph.add_variable("float32", (10,), "out")
+    graph.set_tile_mapping(out, [0, 6], [2, 3])
+    sizes = np.array([6, 4])
+    fields = {
+        "x": blocks(x.variable, np.array([0, 4]), [sizes], [1], 2),
+        "out": blocks(out.variable, np.array([0, 6]), [sizes], [1], 2),
+    }
+    builder.vertices(builder.compute_set("copy"), COPY, [2, 3], fields)
+    steps = compile_programs(graph, [builder.sequence]).steps
+    assert [step.kind for step in steps] == ["Sync", "GlobalExchange", "OnTileExecute"]
+    assert steps[1].cost.link_out_bytes.tolist() == [32, 0]
+    assert steps[1].cost.link_in_bytes.tolist() == [0, 32]
+    assert steps[1].cost.sent_bytes.tolist() == [32, 0, 0, 0]
+    assert steps[1].cost.received_bytes.tolist() == [0, 0, 24, 16]
+
+
+def test_what_cannot_be_run_is_one_sentence() -> None:
+    graph, builder = new()
+    x = variable(graph, "x")
+    builder.sequence.add(StreamCopyIn("in", x), WriteUndef(x))
+    executable = compile_programs(graph, [builder.sequence])
+    with Engine(executable, resolve_options()) as engine:
+        with pytest.raises(BadInput, match="'in' is not connected"):
+            engine.run()
+        engine.connect_stream("in", np.zeros((2, 4)))
+        with pytest.raises(BadInput, match=r"shape \(8,\), not \(2, 4\)"):
+            engine.run()
+        with pytest.raises(BadGraph, match="no program 1: this engine has 1"):
+            engine.run(1)
+        with pytest.raises(BadInput, match="stream 'out'"):
+            engine.output("out")

@@ -1,0 +1,115 @@
+"""The engine: threads, half precision, memory that does not suffice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
+from engine.errors import BadGraph, OutOfTileMemory
+from engine.execute.launch import Threads, bind
+from engine.execute.memory import HostMemory
+from engine.graph import ROOT
+from engine.library.convolution import matmul
+from engine.library.elementwise import unary
+from engine.program import Sequence
+from reports import check_report
+
+
+def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=n_tiles))
+    return graph, Builder(graph, Sequence("program"), ROOT)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
+def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
+    """However vertices are shared out, each runs once."""
+    graph, builder = new(64)
+    a = graph.add_variable("float32", (1, 512, 128), "a")
+    graph.map_linearly(a)
+    random = np.random.default_rng(0)
+    left = random.standard_normal((1, 512, 128)).astype(np.float32)
+    right = random.standard_normal((1, 128, 64)).astype(np.float32)
+    out = matmul(builder, a, right)
+    memory = HostMemory(graph)
+    memory.write(a, left, "a")
+    threads = Threads(n_threads)
+    launches = [
+        launch
+        for compute_set in graph.compute_sets
+        for launch in bind(compute_set, memory, threads)
+    ]
+    assert max(launch.work for launch in launches) > 2_000_000, "large enough to be shared"
+    for launch in launches:
+        launch.run()
+    threads.shutdown()
+    np.testing.assert_allclose(memory.read(out), left @ right, rtol=1e-4, atol=1e-4)
+
+
+def test_half_precision_is_costed_and_not_run() -> None:
+    graph, builder = new()
+    x = graph.add_variable("float16", (64,), "x")
+    graph.map_linearly(x)
+    unary(builder, "relu", x)
+    executable = compile_programs(graph, [builder.sequence])
+    assert executable.steps[-1].cost.cycles.max() > 0
+    in_memory = executable.memory.live.max(axis=0)
+    assert in_memory.sum() == 2 * 64 * 2, "two variables of two bytes an element"
+    with (
+        Engine(executable, resolve_options()) as engine,
+        pytest.raises(BadGraph, match="float16"),
+    ):
+        engine.run()
+
+
+def overfull() -> tuple[Graph, Builder]:
+    graph, builder = new(2)
+    x = graph.add_variable("float32", (100_000,), "much")
+    graph.set_tile_mapping(x, [0], [1])
+    unary(builder, "relu", x)
+    return graph, builder
+
+
+def test_what_does_not_fit_says_where_and_what(tmp_path: Path) -> None:
+    graph, builder = overfull()
+    executable = compile_programs(graph, [builder.sequence])
+    assert executable.overfull_tiles.tolist() == [1]
+    options = resolve_options(code={"autoReport.all": True, "autoReport.directory": str(tmp_path)})
+    with Engine(executable, options) as engine, pytest.raises(OutOfTileMemory) as caught:
+        engine.run()
+    text = str(caught.value)
+    assert "1 of 2 tiles" in text
+    assert "tile 1" in text
+    assert "much" in text
+    assert "638,976 bytes" in text
+    assert check_report(tmp_path) == [], "the compilation is in a finished report"
+
+
+def test_only_who_allows_it_gets_an_engine_that_does_not_fit() -> None:
+    graph, builder = overfull()
+    executable = compile_programs(graph, [builder.sequence])
+    with pytest.raises(OutOfTileMemory):
+        Engine(executable, resolve_options())
+    options = resolve_options(code={"debug.allowOutOfMemory": True})
+    with Engine(executable, options) as engine, pytest.raises(OutOfTileMemory):
+        engine.run()
+
+
+def test_values_survive_between_runs_and_engines_are_apart() -> None:
+    graph, builder = new()
+    x = graph.add_variable("float32", (6,), "x")
+    graph.map_linearly(x)
+    out = unary(builder, "square", x)
+    executable = compile_programs(graph, [builder.sequence])
+    with (
+        Engine(executable, resolve_options()) as one,
+        Engine(executable, resolve_options()) as two,
+    ):
+        one.write_tensor(x, np.full(6, 3.0))
+        two.write_tensor(x, np.full(6, 4.0))
+        for engine in (one, two, one):
+            engine.run()
+        assert one.read_tensor(out).tolist() == [9.0] * 6
+        assert two.read_tensor(out).tolist() == [16.0] * 6

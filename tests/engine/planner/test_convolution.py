@@ -1,0 +1,73 @@
+"""The planner uses the machine, keeps to the memory, and says why."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from engine import load_machine
+from engine.planner import ConvolutionShape, plan_convolution
+
+MACHINE = load_machine("gc200")
+LARGE = ConvolutionShape(
+    batch=1, height=56, width=56, input_groups=8, inputs_per_group=8, output_groups=4,
+    outputs_per_group=16, kernel_height=3, kernel_width=3,
+)  # fmt: skip
+
+
+def test_a_large_convolution_is_split_over_most_of_the_machine() -> None:
+    plan = plan_convolution("conv", LARGE, MACHINE)
+    assert 1000 < plan.n_tiles <= MACHINE.n_tiles
+    assert prod(plan.split.values()) == plan.n_tiles
+    assert set(plan.split) == {"batch", "rows", "columns", "outputs", "inputs"}
+    assert 0.5 < plan.tile_balance <= 1
+    assert plan.bound == "cycles"
+
+
+def test_the_best_split_beats_the_runner_up_and_a_single_tile() -> None:
+    plan = plan_convolution("conv", LARGE, MACHINE)
+    assert plan.predicted_cycles <= plan.runner_up["cycles"]
+    one = plan_convolution("conv", LARGE, load_machine("gc200", tiles_per_ipu=1))
+    assert one.n_tiles == 1
+    assert one.predicted_cycles > 100 * plan.predicted_cycles
+    assert one.predicted["exchange"] > 0, "the planner takes inputs to come from anywhere"
+
+
+def test_a_tiny_product_stays_on_few_tiles() -> None:
+    shape = ConvolutionShape(1, 1, 1, 1, 8, 1, 4, is_matmul=True)
+    plan = plan_convolution("product", shape, MACHINE)
+    assert (plan.operation, plan.n_tiles) == ("matmul", 1)
+    assert plan.runner_up == {}
+
+
+@pytest.mark.parametrize("n_tiles", [4, 16])
+def test_temporary_memory_keeps_to_its_share(n_tiles: int) -> None:
+    machine = load_machine("gc200", tiles_per_ipu=n_tiles)
+    free = plan_convolution("conv", LARGE, machine, available_memory_proportion=10.0)
+    share = free.temporary_bytes / machine.bytes_per_tile * 0.9
+    tight = plan_convolution("conv", LARGE, machine, available_memory_proportion=share)
+    limit = share * machine.bytes_per_tile
+    if tight.bound == "cycles":
+        assert tight.temporary_bytes <= limit
+    elif tight.bound.startswith("memory: a faster split"):
+        assert tight.temporary_bytes <= limit
+        assert tight.predicted_cycles >= free.predicted_cycles
+    else:
+        assert tight.bound.startswith("memory, twice")
+        assert limit < tight.temporary_bytes <= 2 * limit
+
+
+def test_a_faster_split_that_needs_too_much_memory_is_named() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=16)
+    free = plan_convolution("conv", LARGE, machine, available_memory_proportion=10.0)
+    share = (free.temporary_bytes - 1) / machine.bytes_per_tile
+    tight = plan_convolution("conv", LARGE, machine, available_memory_proportion=share)
+    assert tight.split != free.split
+    assert tight.bound.startswith("memory")
+
+
+def test_where_nothing_fits_the_bound_is_dropped_and_said() -> None:
+    plan = plan_convolution("conv", LARGE, MACHINE, available_memory_proportion=1e-6)
+    assert plan.bound == "none: no split keeps to the memory available"
+    assert plan.n_tiles > 1

@@ -1,0 +1,184 @@
+"""What holds for every program, machine and report."""
+
+from __future__ import annotations
+
+import random as standard_random
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analyser import diff
+from analyser.execution import execution
+from analyser.liveness import curve
+from analyser.memory import tile_memory
+from analyser.metrics import values
+from engine import (
+    CompiledModel,
+    Engine,
+    EngineOptions,
+    Executable,
+    Machine,
+    compile_model,
+    compile_programs,
+    load_machine,
+    resolve_options,
+)
+from engine.ir import OPERATORS, Model
+from engine.lower import lower
+from reports import check_report, open_report
+from tests.oracle.drawn_graphs import machines
+from tests.properties.drawn_models import models
+
+
+def evaluate(model: Model, x: np.ndarray) -> np.ndarray:
+    """Return a model's result by the operators' forms in numpy."""
+    known = {model.inputs[0]: x}
+    for operation in model.operations:
+        inputs = [
+            known[value] if value.constant is None else value.constant for value in operation.inputs
+        ]
+        result = OPERATORS[operation.kind].evaluate(inputs, operation.attributes)
+        known[operation.output] = result
+    return np.asarray(known[model.outputs[0][1]])
+
+
+def run(compiled: CompiledModel, options: EngineOptions | None = None) -> np.ndarray:
+    with Engine(compiled.executable, options or resolve_options()) as engine:
+        return compiled.run(engine, compiled.random_inputs(0))["y"]
+
+
+@given(models(), machines())
+def test_the_machine_changes_no_value(model: Model, machine: Machine) -> None:
+    compiled = compile_model(model, machine)
+    expected = evaluate(model, compiled.random_inputs(0)["x"])
+    result = run(compiled)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@given(models(), machines())
+def test_what_is_sent_is_received(model: Model, machine: Machine) -> None:
+    """A multicast is sent once and received by many; without one, the two are equal."""
+    for step in compile_model(model, machine).executable.steps:
+        if step.kind not in ("DoExchange", "GlobalExchange"):
+            continue
+        sent, received = step.cost.sent_bytes.sum(), step.cost.received_bytes.sum()
+        assert 0 < sent <= received
+        assert step.cost.link_in_bytes.sum() == step.cost.link_out_bytes.sum() <= received
+        assert (step.cost.fragments[step.cost.received_bytes > 0] > 0).all()
+        if machine.n_tiles == 2:  # nobody to multicast to
+            assert sent == received
+
+
+def check_memory(executable: Executable) -> None:
+    memory, machine = executable.memory, executable.machine
+    assert (memory.live >= 0).all()
+    assert memory.not_always_live_peak.tolist() == memory.live.max(axis=0).tolist()
+    total = memory.always_live + memory.not_always_live_peak
+    assert memory.excluding_gaps.tolist() == total.tolist()
+    assert (memory.excluding_gaps <= memory.including_gaps).all()
+    in_categories = sum(regions.sum(axis=0) for regions in memory.categories.values())
+    assert np.asarray(in_categories).tolist() == memory.excluding_gaps.tolist()
+    parts = memory.parts
+    for tile in range(machine.n_tiles):
+        here = range(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
+        for i in here:
+            end = int(parts.offset[i] + parts.n_bytes[i])
+            assert end <= memory.including_gaps[tile]
+            for j in range(i + 1, here.stop):
+                apart_in_time = (
+                    parts.end_step[i] <= parts.start_step[j]
+                    or parts.end_step[j] <= parts.start_step[i]
+                )
+                apart_in_space = (
+                    end <= parts.offset[j] or parts.offset[j] + parts.n_bytes[j] <= parts.offset[i]
+                )
+                assert apart_in_time or apart_in_space
+
+
+@given(models(), machines())
+def test_memory_adds_up_and_nothing_overlaps(model: Model, machine: Machine) -> None:
+    check_memory(compile_model(model, machine).executable)
+
+
+@given(models(), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_renumbering_tiles_leaves_totals(
+    model: Model, n_tiles: int, random: standard_random.Random
+) -> None:
+    machine = load_machine("gc200", tiles_per_ipu=n_tiles)
+    graph, program, _ = lower(model, machine)
+    before = compile_programs(graph, [program])
+    order = np.array(random.sample(range(n_tiles), n_tiles), dtype=np.int32)
+    for variable in graph.variables:
+        if variable.is_mapped:
+            variable.map_tile = order[variable.map_tile]
+    for compute_set in graph.compute_sets:
+        for batch in compute_set.batches:
+            batch.tile = order[batch.tile]
+    after = compile_programs(graph, [program])
+    assert [s.cost.cycles.tolist() for s in before.steps] == [
+        s.cost.cycles.tolist() for s in after.steps
+    ]
+    assert before.memory.excluding_gaps.tolist() == after.memory.excluding_gaps[order].tolist()
+    assert before.memory.including_gaps.sum() == after.memory.including_gaps.sum()
+    for a, b in zip(before.steps, after.steps, strict=True):
+        assert a.cost.sent_bytes.tolist() == b.cost.sent_bytes[order].tolist()
+        assert a.cost.fragments.tolist() == b.cost.fragments[order].tolist()
+
+
+@given(models(), machines())
+def test_the_clock_changes_no_cycle(model: Model, machine: Machine) -> None:
+    slow = compile_model(model, machine).executable
+    fast = compile_model(model, replace(machine, clock_hz=2 * machine.clock_hz)).executable
+    for a, b in zip(slow.steps, fast.steps, strict=True):
+        assert a.cost.cycles.tolist() == b.cost.cycles.tolist()
+
+
+def into(directory: Path) -> EngineOptions:
+    return resolve_options(code={"autoReport.all": True, "autoReport.directory": str(directory)})
+
+
+@settings(max_examples=15)
+@given(models(), machines(most_tiles=5))
+def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) -> None:
+    compiled = compile_model(model, machine)
+    executable = compiled.executable
+    with tempfile.TemporaryDirectory() as folder:
+        run(compiled, into(Path(folder)))
+        assert check_report(Path(folder)) == []
+        with open_report(Path(folder)) as report:
+            found = execution(report)
+            metrics = values(report)
+            total = tile_memory(report).series["Total"]
+            with_gaps = tile_memory(report, include_gaps=True).series["Total"]
+            live = curve(report).not_always_live_bytes
+    cycles = np.sum([step.cost.cycles for step in executable.steps], axis=0)
+    with Engine(executable, resolve_options()) as engine:
+        ends = [timeline.n_cycles for timeline in engine.timelines(0)]
+    assert metrics["cycles.total"] == max(ends)
+    if machine.n_ipus == 1:  # nobody waits for another IPU
+        assert ends == cycles.tolist()
+        assert sum(found.phase_cycles.values()) == ends[0]
+    laid_out = executable.memory
+    assert metrics["memory.max_tile"] == laid_out.including_gaps.max()
+    assert total.tolist() == laid_out.excluding_gaps.tolist()
+    assert with_gaps.tolist() == laid_out.including_gaps.tolist()
+    assert live.tolist() == laid_out.live.sum(axis=1).tolist()
+
+
+@settings(max_examples=10)
+@given(models(), machines(most_tiles=5))
+def test_two_runs_give_identical_reports(model: Model, machine: Machine) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("base", "new"):
+            run(compile_model(model, machine), into(Path(folder) / name))
+        with (
+            open_report(Path(folder) / "base") as base,
+            open_report(Path(folder) / "new") as new,
+        ):
+            assert diff.unequal_data(base, new) == ()
+            assert all(change.base == change.new for change in diff.metric_changes(base, new))
