@@ -91,7 +91,7 @@ def test_only_who_allows_it_gets_an_engine_that_does_not_fit() -> None:
     graph, builder = overfull()
     executable = compile_programs(graph, [builder.sequence])
     with pytest.raises(OutOfTileMemory):
-        Engine(executable, resolve_options())
+        Engine(executable, resolve_options(code={"debug.allowOutOfMemory": False}))
     options = resolve_options(code={"debug.allowOutOfMemory": True})
     with Engine(executable, options) as engine, pytest.raises(OutOfTileMemory):
         engine.run()
