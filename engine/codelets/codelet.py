@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.codelets._half import round_block
 from engine.codelets._jit import cache_folder, cached_jit, jit, source_digest
 from engine.errors import BadGraph
 
@@ -234,10 +235,16 @@ class Codelet:
             columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))
         return columns
 
-    @functools.cached_property
-    def launcher(self) -> Any:
-        """The compiled loop over vertices `first` to `last` on flat memory."""
-        source = _launcher_source(self)
+    @functools.cache  # noqa: B019 - codelets live as long as the process
+    def launcher(self, half_fields: tuple[str, ...] = ()) -> Any:
+        """Return the compiled loop over vertices `first` to `last` on flat memory.
+
+        Parameters
+        ----------
+        half_fields
+            Fields on half variables that the kernel writes: they are rounded after each vertex.
+        """
+        source = _launcher_source(self, half_fields)
         kernel_file = Path(inspect.getsourcefile(_python_of(self.kernel)) or __file__)
         key = hashlib.blake2b(
             f"{source}{self.name}{source_digest([kernel_file])}".encode(), digest_size=8
@@ -246,6 +253,7 @@ class Codelet:
         is_kept = _write_once(path, source)
         namespace: dict[str, Any] = {
             "kernel": self.kernel,
+            "round_block": round_block,
             "as_strided": np.lib.stride_tricks.as_strided,
             "__name__": __name__,
         }
@@ -260,18 +268,17 @@ def _python_of(kernel: Any) -> Any:
 _PARTS = ("memory", "start", "size", "stride")
 
 
-def _launcher_source(codelet: Codelet) -> str:
+def _launcher_source(codelet: Codelet, half_fields: Sequence[str]) -> str:
     """Return the text of the loop; names come from the codelet's fields and are identifiers."""
     parameters: list[str] = []
     arguments: list[str] = []
     for field in codelet.fields:
         name = field.name
         memory, start, size, stride = (f"{name}_{part}" for part in _PARTS)
-        parameters += [memory, start, size]
+        parameters += [memory, start, size, stride]
         if field.kind == "vector":
             arguments.append(f"{memory}[{start}[v] : {start}[v] + {size}[v, 0]]")
             continue
-        parameters.append(stride)
         if field.kind == "block":
             arguments += [memory, f"{start}[v]", f"{size}[v]", f"{stride}[v]"]
             continue
@@ -289,6 +296,9 @@ def _launcher_source(codelet: Codelet) -> str:
         f"def launch(first, last, {', '.join(parameters)}):\n"
         "    for v in range(first, last):\n"
         f"        {count}kernel({', '.join(arguments)})\n"
+    ) + "".join(
+        f"        round_block({name}_memory, {name}_start[v], {name}_size[v], {name}_stride[v])\n"
+        for name in half_fields
     )
 
 
@@ -316,10 +326,8 @@ def launch_arguments(
 ) -> tuple[Any, ...]:
     """Return the launcher's arguments after `first` and `last`, fields in the codelet's order."""
     arguments: list[Any] = []
-    for field, memory, start, region in zip(codelet.fields, memories, starts, regions, strict=True):
-        arguments += [memory, start, region.size]
-        if not field.is_vector:
-            arguments.append(region.stride)
+    for memory, start, region in zip(memories, starts, regions, strict=True):
+        arguments += [memory, start, region.size, region.stride]
     arguments += [scalars[scalar.name] for scalar in codelet.scalars]
     if codelet.is_data_dependent:
         arguments.append(counts)

@@ -18,7 +18,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["COPY", "COPY_BLOCK"]
+__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK"]
 
 
 @jit
@@ -58,6 +58,25 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))
 
 
+def _cast_work(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    """Return a worker's cycles: 2 for 4 elements to half, 1 for 2 from half, else 2 for 2."""
+    share = worker_share(batch.n_elements("out"), machine)
+    source, target = batch.item_bytes["x"], batch.item_bytes["out"]
+    per_four = 4 if source == target else 2
+    return np.asarray(18 + 19 + per_four * -(-share // 4))
+
+
+def _cast_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    return np.asarray(12 + machine.n_worker_contexts * _cast_work(batch, machine))
+
+
+def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    """Each row costs 11 cycles more (popops cast in two dimensions)."""
+    planes, rows, _ = batch.size["out"].T
+    per_row = 11 * worker_share(planes * rows, machine)
+    return np.asarray(5 + machine.n_worker_contexts * (per_row + _cast_work(batch, machine)))
+
+
 COPY = Codelet(
     "poplar::Memcpy",
     (Field("x", "in"), Field("out", "out")),
@@ -74,4 +93,23 @@ COPY_BLOCK = Codelet(
     _copy_block_law,
     code_bytes=200,
     source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
+)
+
+# The kernels of a copy serve for a cast: the memories they get differ in type.
+CAST = Codelet(
+    "popops::Cast1D",
+    (Field("x", "in"), Field("out", "out")),
+    _copy,
+    _cast_law,
+    code_bytes=240,
+    source="graphcore/poplibs sdk-release-3.4, lib/popops/CastModelling",
+)
+
+CAST_BLOCK = Codelet(
+    "popops::Cast2D",
+    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+    _copy_block,
+    _cast_block_law,
+    code_bytes=280,
+    source="graphcore/poplibs sdk-release-3.4, lib/popops/CastModelling",
 )

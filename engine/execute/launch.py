@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import launch_arguments
-from engine.errors import BadGraph
 from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
 
@@ -94,29 +93,22 @@ def _work(batch: VertexBatch) -> int:
 
 
 def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[Launch]:
-    """Return the launches of a compute set.
-
-    Raises
-    ------
-    BadGraph
-        When a field has a type that half-precision rounding is not there for yet.
-    """
+    """Return the launches of a compute set."""
     launches = []
     for batch in compute_set.batches:
         codelet = batch.codelet
         regions = [batch.fields[field.name] for field in codelet.fields]
-        for field, region in zip(codelet.fields, regions, strict=True):
-            if field.is_written and region.variable.dtype.name == "float16":
-                raise BadGraph(
-                    f"{compute_set.name!r} writes float16: this version compiles and costs half"
-                    " precision but does not run it; use float32"
-                )
+        half_fields = tuple(
+            field.name
+            for field, region in zip(codelet.fields, regions, strict=True)
+            if field.is_written and region.variable.dtype.name == "float16"
+        )
         starts = [r.start + memory.base[r.variable.variable_id] for r in regions]
         memories = [memory.arenas[r.variable.dtype.host] for r in regions]
         counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(
-                codelet.launcher,
+                codelet.launcher(half_fields),
                 launch_arguments(codelet, memories, starts, regions, batch.scalars, counts),
                 batch.n_vertices,
                 _work(batch),

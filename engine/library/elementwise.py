@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.codelets.codelet import Codelet
-from engine.codelets.copy import COPY, COPY_BLOCK
+from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.errors import BadGraph
 from engine.graph import DType, Tensor
 from engine.library.builder import Builder
 from engine.library.spread import joint_walk
 
-__all__ = ["binary", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
+__all__ = ["binary", "cast", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
 
 
 def similar(
@@ -108,4 +108,13 @@ def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequenc
         b = row_major_copy(build, b, "rearrangeRight")
         out = similar(build, "out", [], shape, a.dtype)
         _apply(build, function, plain, in_blocks, [a, b], out)
+    return out
+
+
+def cast(builder: Builder, x: Tensor, dtype: DType) -> Tensor:
+    """Return the elements in another type: rounded to half, cut to whole numbers."""
+    build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
+    out = similar(build, "out", [x], x.shape, dtype)
+    if not _apply(build, "cast", CAST, CAST_BLOCK, [x], out):
+        _apply(build, "cast", CAST, CAST_BLOCK, [row_major_copy(build, x, "rearrange")], out)
     return out

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from engine.compiler import Executable, compile_programs
 from engine.errors import BadInput, BadModel
 from engine.execute import Engine
-from engine.graph import ROOT, Graph, Tensor
+from engine.graph import ROOT, Graph, Tensor, dtype_of
 from engine.ir import Model, Operation, Value, check_model
 from engine.library.builder import Builder
 from engine.library.convolution import Window, convolution, matmul
-from engine.library.elementwise import binary, rearranged, unary
+from engine.library.elementwise import binary, cast, rearranged, unary
 from engine.library.pool import pool
 from engine.library.reduce import reduce
 from engine.machine import Machine
@@ -262,11 +262,12 @@ def _transpose(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor])
     return _tensor(builder, op.inputs[0], tensors).dim_shuffle(*op.attributes["order"])
 
 
-def _cast(_: Builder, op: Operation, __: Mapping[Value, Tensor]) -> Tensor:
-    raise BadModel(
-        f"{op.name!r}: a cast from {op.inputs[0].dtype} to {op.output.dtype} on the device is not"
-        " there yet"
-    )
+def _cast(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
+    x = _tensor(builder, op.inputs[0], tensors)
+    dtype = dtype_of(op.output.dtype)
+    if "bool" in (x.dtype.name, dtype.name) and x.dtype != dtype:
+        raise BadModel(f"{op.name!r}: a cast from or to bool on the device is not there yet")
+    return x if x.dtype == dtype else cast(builder, x, dtype)
 
 
 _OPERATIONS: dict[str, Any] = {

@@ -22,7 +22,7 @@ from engine.ir import IrBuilder, Model, Value
 __all__ = ["load_onnx", "model_digest"]
 
 _FAMILIES = (elementwise, layout, product, reduction, window)
-_DEVICE_TYPES = {"float32", "int32", "int64", "bool", "float64", "uint8"}
+_DEVICE_TYPES = {"float16", "float32", "int32", "int64", "bool", "float64", "uint8"}
 
 
 def model_digest(path: Path) -> str:
