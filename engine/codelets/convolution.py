@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets._lanes import LANES, PIXELS, block_kernels
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
+from engine.codelets.codelet import Batch, Codelet, Field, Scalar
 
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CONV_PARTIAL_1X1", "CONV_PARTIAL_NX1", "DEPTHWISE", "amp_1x1_cycles", "amp_nx1_cycles"]
+__all__ = ["CONV_PARTIAL_1X1", "CONV_PARTIAL_NX1", "DEPTHWISE"]
 
 _SCALARS = tuple(
     Scalar(name)
@@ -166,145 +167,25 @@ def _depthwise(  # type: ignore[no-untyped-def]
                         out[target + c] += x[source + c * x_stride[2]] * w[weight + c]
 
 
-def _worker_cycles(n: NDArray[np.int64], is_half: bool) -> NDArray[np.int64]:
-    """Cycles of a worker for n field elements: the AMP inner loop with its short cases."""
-    if is_half:
-        return np.select([n == 0, n == 1, n == 2], [20, 31, 40], 38 + 4 * (n - 3))
-    return np.select([n == 0, n == 1, n == 2], [24, 47, 46], 46 + 8 * (n - 3))
-
-
-def amp_1x1_cycles(
-    field: NDArray[np.int64],
-    n_inputs: NDArray[np.int64],
-    n_outputs: NDArray[np.int64],
-    machine: Machine,
-    item_bytes: int,
-) -> NDArray[np.int64]:
-    """Return the cycles of a tile for a 1x1 convolution or product on the AMP unit.
-
-    Parameters
-    ----------
-    field : ndarray of int64
-        Output field elements (rows of a product).
-    n_inputs, n_outputs : ndarray of int64
-        Input and output channels of the vertex.
-    machine
-        Gives the conv units, inputs a pass and rate of the weight load.
-    item_bytes
-        2 for half, 4 for float.
-
-    Notes
-    -----
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/PerformanceEstimation.hpp,
-    getConvPartial1x1SupervisorCycleEstimate; with the weight load of the machine.
-    """
-    is_half = item_bytes == 2
-    units = machine.half_conv_units if is_half else machine.float_conv_units
-    inputs = machine.half_conv_inputs if is_half else machine.float_conv_inputs
-    input_groups = -(-n_inputs // inputs)
-    passes = -(-n_outputs // units)
-    load = units * inputs * item_bytes // machine.weight_load_bytes_per_cycle
-    workers = machine.n_worker_contexts
-    slowest = worker_share(field, machine)
-    # Every context but the last takes a full share, so that the last may have little.
-    fastest = np.maximum(field - (workers - 1) * slowest, 0)
-    inner = np.maximum(
-        workers * _worker_cycles(slowest, is_half), workers * _worker_cycles(fastest, is_half) + 14
-    )
-    zeroing = inner - workers if is_half else inner + workers * (2 + 4 * slowest)
-    first = 11 + (18 if is_half else 19) + passes * (7 + load + zeroing)
-    others = (input_groups - 1) * (15 + 19 + passes * (6 + load + inner))
-    return np.asarray(50 + workers * (7 + 3 * (input_groups - 1)) + 13 + first + others)
-
-
-def amp_nx1_cycles(
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    kernel: NDArray[np.int64],
-    n_inputs: NDArray[np.int64],
-    n_outputs: NDArray[np.int64],
-    machine: Machine,
-    item_bytes: int,
-) -> NDArray[np.int64]:
-    """Return the cycles of a tile for a convolution with a larger kernel on the AMP unit.
-
-    Parameters
-    ----------
-    rows, columns : ndarray of int64
-        Output field of the vertex.
-    kernel : ndarray of int64
-        Kernel positions (height times width).
-    n_inputs, n_outputs : ndarray of int64
-        Input and output channels of the vertex.
-    machine
-        Gives the conv units, inputs a pass and rate of the weight load.
-    item_bytes
-        2 for half, 4 for float.
-
-    Notes
-    -----
-    One weight load and one pass over the field per kernel position. Source: graphcore/poplibs
-    sdk-release-3.4, lib/poplin/PerformanceEstimation.hpp,
-    getConvPartialnx1SupervisorCycleEstimate.
-    """
-    is_half = item_bytes == 2
-    units = machine.half_conv_units if is_half else machine.float_conv_units
-    inputs = machine.half_conv_inputs if is_half else machine.float_conv_inputs
-    input_groups = -(-n_inputs // inputs)
-    passes = -(-n_outputs // units)
-    load = units * inputs * item_bytes // machine.weight_load_bytes_per_cycle
-    workers = machine.n_worker_contexts
-    share_rows = np.where(rows >= workers, worker_share(rows, machine), 1)
-    share = np.where(rows >= workers, share_rows * columns, worker_share(rows * columns, machine))
-    per_row = -(-share // share_rows)
-    short = np.select([per_row == 0, per_row == 1, per_row == 2], [17, 29, 34], 34)
-    long = 34 + (4 if is_half else 8) * (per_row - 3)
-    entry = 3 + np.where(per_row < 3, short, long) - 9
-    inner = workers * (17 + share_rows * entry) + 9
-    position = 14 + passes * (load + 15 + 3 + inner)
-    group = 14 + 12 + kernel * position
-    zeroing = workers * (-(-rows * columns * n_outputs * item_bytes // 8) // workers + 5)
-    return np.asarray(109 + 54 + workers * 9 + 17 + zeroing + 16 + input_groups * group)
-
-
 def _law_1x1(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     groups, _, _, inputs = batch.size["x"].T
     height, width, outputs = batch.size["out"].T
-    item = batch.item_bytes["x"]
-    return amp_1x1_cycles(height * width, groups * inputs, outputs, machine, item)
+    item, partial = batch.item_bytes["x"], batch.item_bytes["out"]
+    return amp_1x1_cycles(height * width, groups * inputs, outputs, machine, item, partial)
 
 
 def _law_nx1(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     groups, _, _, inputs = batch.size["x"].T
-    kernel = batch.size["w"][:, 1] * batch.size["w"][:, 2]
+    kernel = batch.size["w"][:, 1], batch.size["w"][:, 2]
     height, width, outputs = batch.size["out"].T
-    item = batch.item_bytes["x"]
-    return amp_nx1_cycles(height, width, kernel, groups * inputs, outputs, machine, item)
-
-
-def depthwise_cycles(
-    field: NDArray[np.int64],
-    kernel: NDArray[np.int64],
-    channels: NDArray[np.int64],
-    machine: Machine,
-    item_bytes: int,
-) -> NDArray[np.int64]:
-    """Return the cycles of a tile for a depthwise convolution on the vector unit.
-
-    Notes
-    -----
-    A multiply-accumulate of one data-path vector a worker issue: 3 cycles to start and 3 a kernel
-    position and vector. Source: graphcore/poplibs sdk-release-3.4, lib/poplin, vertical MAC.
-    """
-    vectors = -(-channels * item_bytes // machine.data_path_bytes)
-    share = worker_share(field * vectors, machine)
-    return np.asarray(100 + machine.n_worker_contexts * share * (3 + 3 * kernel))
+    item, partial = batch.item_bytes["x"], batch.item_bytes["out"]
+    return amp_nx1_cycles(height, width, kernel, groups * inputs, outputs, machine, item, partial)
 
 
 def _law_depthwise(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     height, width, channels = batch.size["out"].T
     kernel = batch.size["w"][:, 0] * batch.size["w"][:, 1]
-    return depthwise_cycles(height * width, kernel, channels, machine, batch.item_bytes["x"])
+    return vertical_mac_cycles(height * width, kernel, channels, machine, batch.item_bytes["x"])
 
 
 def _flops(batch: Batch) -> NDArray[np.int64]:

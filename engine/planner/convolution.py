@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.convolution import amp_1x1_cycles, amp_nx1_cycles, depthwise_cycles
+from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
 from engine.machine import Machine
 from engine.planner.plan import Plan
 
@@ -118,14 +118,18 @@ def _cost(shape: ConvolutionShape, parts: NDArray[np.int64], machine: Machine) -
     n_in = inputs * shape.inputs_per_group
     n_out = np.full(len(parts), shape.outputs_per_group, dtype=np.int64)
     if shape.is_depthwise:
-        vertex = depthwise_cycles(rows * columns, kernel, n_out, machine, item)
+        vertex = vertical_mac_cycles(rows * columns, kernel, n_out, machine, item)
         channels_in = outputs * shape.outputs_per_group
     else:
         channels_in = n_in
         if shape.kernel_height * shape.kernel_width == 1:
-            vertex = amp_1x1_cycles(rows * columns, n_in, n_out, machine, item)
+            vertex = amp_1x1_cycles(rows * columns, n_in, n_out, machine, item, item)
         else:
-            vertex = amp_nx1_cycles(rows, columns, kernel, n_in, n_out, machine, item)
+            sides = (
+                np.full_like(kernel, shape.kernel_height),
+                np.full_like(kernel, shape.kernel_width),
+            )
+            vertex = amp_nx1_cycles(rows, columns, sides, n_in, n_out, machine, item, item)
     in_rows = (rows - 1) * shape.stride_y + shape.kernel_height
     in_columns = (columns - 1) * shape.stride_x + shape.kernel_width
     input_bytes = batch * in_rows * in_columns * channels_in * item
