@@ -17,6 +17,14 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let stored reports be renewed."""
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden reports anew (tests/golden)"
+    )
+
+
 _OURS = (
     "POPLAR_ENGINE_OPTIONS",
     "POPLAR_TARGET_OPTIONS",

@@ -1,0 +1,49 @@
+"""The same workload gives the same report as when it was stored, number by number.
+
+A change that is meant renews the file: ``pytest tests/golden --update-golden``, with the reason
+in the commit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analyser import diff
+from analyser.metrics import values
+from reports import check_report, open_report
+from tests.golden.recipe import GOLDEN, make
+
+
+def test_the_same_workload_gives_the_stored_report(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "profile.pop"
+    make(path)
+    if request.config.getoption("--update-golden"):
+        make(GOLDEN)
+    with open_report(GOLDEN) as base, open_report(path) as new:
+        # Provenance names versions of packages, which may be others here.
+        unequal = set(diff.unequal_data(base, new)) - {"provenance"}
+        changed = {
+            change.name: (change.base, change.new)
+            for change in diff.metric_changes(base, new)
+            if change.base != change.new
+        }
+    assert (unequal, changed) == (set(), {}), (
+        "The report of the golden workload changed. If that is meant, renew it with"
+        " --update-golden and say why in the commit."
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(Path(__file__).parent.glob("v*/*.pop")),
+    ids=lambda path: "/".join(path.parts[-2:]),
+)
+def test_every_stored_report_opens_and_is_sound(path: Path) -> None:
+    assert path.stat().st_size < 150_000
+    assert check_report(path) == []
+    with open_report(path) as report:
+        assert values(report)["cycles.total"]
