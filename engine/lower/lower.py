@@ -129,13 +129,15 @@ def lower(model: Model, machine: Machine) -> tuple[Graph, Sequence, Builder]:
         graph.map_linearly(tensor, grain=_grain(value.shape))
         root.add(StreamCopyIn(value.name, _shaped(tensor, value.shape)))
         tensors[value] = _shaped(tensor, value.shape)
+    inside = builder
     for operation in model.operations:
-        debug = ROOT.child(operation.name, "onnx", operation.source, _detail(operation))
-        sequence = Sequence(operation.name, debug=debug)
-        inside = Builder(graph, sequence, debug, builder.plans)
+        if inside is builder or inside.debug.name != operation.name:
+            # Operations that stand for one node of the model share its place in the tree.
+            debug = ROOT.child(operation.name, "onnx", operation.source, _detail(operation))
+            inside = Builder(graph, Sequence(operation.name, debug=debug), debug, builder.plans)
         tensors[operation.output] = _OPERATIONS[operation.kind](inside, operation, tensors)
-        if sequence.children:
-            root.add(sequence)
+        if inside.sequence.children and inside.sequence not in root.children[-1:]:
+            root.add(inside.sequence)
     for name, value in model.outputs:
         if value.constant is None:
             root.add(StreamCopyOut(tensors[value], name))

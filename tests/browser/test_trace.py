@@ -16,7 +16,7 @@ import pytest
 from reports.generate import generate_report
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 VIEWER = "document.getElementById('trace-viewer')?.viewer"
 
@@ -62,7 +62,12 @@ def page(session: BrowserContext, served: str) -> Iterator[Page]:
     page = session.new_page()
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else 0)
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            said.append(message.text)
+
+    page.on("console", listen)
     page.goto(served.split("/?", maxsplit=1)[0] + "/api/reports")
     yield page
     page.close()
