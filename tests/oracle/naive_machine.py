@@ -98,8 +98,9 @@ class NaiveMachine:
 
     def _store(self, element: Element, value: float) -> None:
         """Keep a value as the device's type holds it, on the tile that owns it."""
-        host = self.graph.variables[element[0]].dtype.host
-        self.memory[self.owner(element)][element] = np.dtype(host).type(value).item()
+        dtype = self.graph.variables[element[0]].dtype
+        kind = np.dtype("float16" if dtype.name == "float16" else dtype.host)
+        self.memory[self.owner(element)][element] = kind.type(value).item()
 
     def write(self, tensor: Tensor, values: ArrayLike) -> None:
         """Set a tensor's values."""
