@@ -128,7 +128,12 @@ def run_model(
     say(f"Reading {path}")
     model = load_onnx(path, shapes)
     say(f"Compiling {len(model.operations)} operations for {machine.n_tiles:,} tiles")
-    compiled = compile_model(model, machine, is_instrumented=options.instrument)
+    compiled = compile_model(
+        model,
+        machine,
+        is_instrumented=options.instrument,
+        is_checked=options.flag("debug.verify"),
+    )
     facts = {
         "model_name": path.stem,
         "model_sha256": model_digest(path),

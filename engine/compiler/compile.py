@@ -9,6 +9,7 @@ from engine.compiler.liveness import live_ranges
 from engine.compiler.lowering import Lowering
 from engine.compiler.memory import lay_out
 from engine.graph import Graph
+from engine.graph.check import check_compute_sets
 from engine.planner.plan import Plan
 from engine.program import Program
 
@@ -21,6 +22,7 @@ def compile_programs(
     *,
     plans: Sequence[Plan] = (),
     is_instrumented: bool = True,
+    is_checked: bool = False,
 ) -> Executable:
     """Compile control programs for the graph's machine.
 
@@ -34,6 +36,9 @@ def compile_programs(
         Plans to keep for the report.
     is_instrumented
         Whether cycle counters take memory on the tiles.
+    is_checked
+        Whether to check that no vertex reads or writes what another one of its compute set
+        writes.
 
     Returns
     -------
@@ -47,6 +52,8 @@ def compile_programs(
     """
     lowering = Lowering(graph)
     roots = lowering.lower(programs)
+    if is_checked:
+        check_compute_sets(graph.compute_sets)
     ranges = live_ranges(graph, lowering.steps, roots)
     memory = lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]

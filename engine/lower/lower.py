@@ -101,8 +101,21 @@ def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
     return array
 
 
-def compile_model(model: Model, machine: Machine, *, is_instrumented: bool = True) -> CompiledModel:
+def compile_model(
+    model: Model, machine: Machine, *, is_instrumented: bool = True, is_checked: bool = False
+) -> CompiledModel:
     """Compile a model for a machine; it may turn out not to fit.
+
+    Parameters
+    ----------
+    model
+        The operator graph.
+    machine
+        The target.
+    is_instrumented
+        Whether cycle counters take memory on the tiles.
+    is_checked
+        Whether to check that vertices of a compute set do not touch what another one writes.
 
     Raises
     ------
@@ -113,7 +126,11 @@ def compile_model(model: Model, machine: Machine, *, is_instrumented: bool = Tru
     check_model(model)
     graph, program, builder = lower(model, machine)
     executable = compile_programs(
-        graph, [program], plans=builder.plans, is_instrumented=is_instrumented
+        graph,
+        [program],
+        plans=builder.plans,
+        is_instrumented=is_instrumented,
+        is_checked=is_checked,
     )
     return CompiledModel(model, executable)
 

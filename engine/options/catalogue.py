@@ -136,7 +136,12 @@ _DEBUG = (
     _flag("debug.floatPointOpException", "Stop at floating-point exceptions", default=None),
     _flag("debug.nanOverflowMode", "Turn half overflow into NaN", default=None),
     _flag("debug.runtimeVerify", "Verify while running", default=None),
-    _flag("debug.verify", "Verify while compiling", default=None),
+    _flag(
+        "debug.verify",
+        "Check while a model is compiled that no vertex touches what another one writes",
+        default=None,
+        acts=True,
+    ),
     _flag("debug.trace", "Trace the simulator", default=None),
     _text("debug.traceFile", "File for the simulator's trace"),
     _count("debug.workerStackSizeInBytes", "Stack of one worker, bytes"),

@@ -32,7 +32,7 @@ def run(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[CompiledModel, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return the compiled model, its inputs (random if not given) and its outputs."""
-    compiled = compile_model(load_onnx(path, shapes), machine)
+    compiled = compile_model(load_onnx(path, shapes), machine, is_checked=True)
     given = dict(compiled.random_inputs(0) if inputs is None else inputs)
     with Engine(compiled.executable, resolve_options()) as engine:
         return compiled, given, compiled.run(engine, given)

@@ -38,7 +38,7 @@ def run_both(
     outputs: Sequence[Tensor],
 ) -> tuple[Executable, list[np.ndarray]]:
     """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
-    executable = compile_programs(graph, [program])
+    executable = compile_programs(graph, [program], is_checked=True)
     naive = NaiveMachine(graph)
     with Engine(executable, resolve_options()) as engine:
         for tensor, values in inputs:

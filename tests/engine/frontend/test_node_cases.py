@@ -102,7 +102,9 @@ def outputs_of(case: Any, path: Path) -> dict[str, np.ndarray]:
             model.graph.initializer.append(numpy_helper.from_array(inputs.pop(name), name))
         del model.graph.input[n_kept:]
     onnx.save(model, path)
-    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=16))
+    compiled = compile_model(
+        load_onnx(path), load_machine("gc200", tiles_per_ipu=16), is_checked=True
+    )
     with Engine(compiled.executable, resolve_options()) as engine:
         return compiled.run(engine, inputs)
 

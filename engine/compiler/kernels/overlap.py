@@ -1,0 +1,74 @@
+"""Which runs of elements overlap, swept in the order of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import cached_jit
+
+__all__ = ["first_read_of_write", "first_shared_write"]
+
+
+@cached_jit
+def _shared_write(start, length):  # type: ignore[no-untyped-def]
+    last = 0
+    for i in range(1, start.size):
+        if start[i] < start[last] + length[last]:
+            return last, i
+        if start[i] + length[i] > start[last] + length[last]:
+            last = i
+    return -1, -1
+
+
+@cached_jit
+def _read_of_write(  # type: ignore[no-untyped-def]
+    vertex, start, length, first, write_vertex, write_start
+):
+    for i in range(start.size):
+        k = first[i]
+        while k < write_start.size and write_start[k] < start[i] + length[i]:
+            if write_vertex[k] != vertex[i]:
+                return i, k
+            k += 1
+    return -1, -1
+
+
+def first_shared_write(
+    start: NDArray[np.int64], length: NDArray[np.int64]
+) -> tuple[int, int] | None:
+    """Return the first two runs that overlap, or None.
+
+    Parameters
+    ----------
+    start, length : ndarray of int64, shape (n,)
+        Runs in ascending order of their start.
+    """
+    pair: Any = _shared_write(start, length)
+    return None if pair[0] < 0 else (int(pair[0]), int(pair[1]))
+
+
+def first_read_of_write(
+    reads: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    writes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+) -> tuple[int, int] | None:
+    """Return the first run that is read by one vertex and written by another, or None.
+
+    Parameters
+    ----------
+    reads, writes
+        Vertex, start and length of runs: ndarrays of int64; the written ones ascend and do not
+        overlap.
+
+    Returns
+    -------
+    tuple of int
+        Index of the run read, and of the run written.
+    """
+    vertex, start, length = reads
+    write_vertex, write_start, write_length = writes
+    first = np.searchsorted(write_start + write_length, start, side="right")
+    pair: Any = _read_of_write(vertex, start, length, first, write_vertex, write_start)
+    return None if pair[0] < 0 else (int(pair[0]), int(pair[1]))
