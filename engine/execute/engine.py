@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +15,13 @@ from engine.errors import BadGraph, BadInput, OutOfTileMemory
 from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
 from engine.execute.memory import HostMemory
 from engine.execute.oom import describe_overflow
+from engine.execute.profile_summary import profile_summary
 from engine.execute.timeline import Clock, Timeline, timeline_of
 from engine.execute.walk import Walker
 from engine.graph import Tensor
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
+from reports import Report, open_report
 
 __all__ = ["Engine"]
 
@@ -66,6 +68,7 @@ class Engine:
         self._memory: HostMemory | None = None
         self._launches: dict[int, list[Launch]] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
+        self._last_program: int | None = None
         self._pool = thread_pool()
         #: Where PrintTensor prints to.
         self.print_line: Callable[[str], None] = _to_standard_output
@@ -174,6 +177,7 @@ class Engine:
         self.recorder.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
         )
+        self._last_program = program
         self._counters += [timeline.n_cycles for timeline in timelines]
 
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
@@ -205,6 +209,60 @@ class Engine:
                 raise BadGraph(f"Program {program} depends on data: run it first")
             self._timelines[program] = timeline_of(root, self.executable.machine)
         return self._timelines[program]
+
+    def print_profile_summary(
+        self,
+        *,
+        show_execution_steps: bool = False,
+        show_var_storage: bool = False,
+        show_per_ipu_memory_usage: bool = False,
+        show_optimizations: bool = False,
+        file: TextIO | None = None,
+    ) -> None:
+        """Print what the program takes and what the last run took, as Poplar does.
+
+        Parameters
+        ----------
+        show_execution_steps
+            Whether to list every step that ran.
+        show_var_storage
+            Whether to list the largest variables that live at each step.
+        show_per_ipu_memory_usage
+            Whether to repeat the memory for each IPU.
+        show_optimizations
+            Whether to list the plans that were chosen.
+        file
+            Where to; the standard output when None.
+        """
+        last = self._last_program
+        text = profile_summary(
+            self.executable,
+            None if last is None else self._timelines[last],
+            show_execution_steps=show_execution_steps,
+            show_var_storage=show_var_storage,
+            show_per_ipu_memory_usage=show_per_ipu_memory_usage,
+            show_optimizations=show_optimizations,
+        )
+        (sys.stdout if file is None else file).write(text)
+
+    def get_report(self) -> Report:
+        """Finish the report and open it; runs after this are not recorded any more.
+
+        Raises
+        ------
+        BadInput
+            When this engine writes no report.
+        ReportNotFound, DamagedReport
+            When the report was taken away or changed in the meantime.
+        """
+        self.recorder.finish()
+        if self.recorder.path is None:
+            raise BadInput(
+                "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
+                ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or give such'
+                " options to Engine"
+            )
+        return open_report(self.recorder.path)
 
     def close(self) -> None:
         """Finish the report and release what the engine holds; safe to call twice."""

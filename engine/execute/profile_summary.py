@@ -1,0 +1,340 @@
+"""The summary of a profile as text, in the sections and words of Poplar's own.
+
+It tells of the executable and of the last run; the analyses of a report go much further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.executable import Executable, Step
+from engine.execute.timeline import Timeline
+
+__all__ = ["profile_summary"]
+
+_N_VARIABLES = 5
+_BAR = 40
+
+#: Labels in Poplar's order, and the categories of memory that each one adds up.
+_DATA_TYPES = {
+    "Variables": ("variable", "message"),
+    "Constants": ("constant",),
+    "Host Exchange Packet Headers": ("hostExchangePacketHeader",),
+    "Global Exchange Packet Headers": ("globalExchangePacketHeader",),
+    "Stack": ("stack",),
+    "Vertex Instances": ("vertexInstanceState",),
+    "Copy Descriptors": ("copyDescriptor",),
+    "VectorList Descriptors": ("vectorListDescriptor",),
+    "Vertex Field Data": ("vertexFieldData",),
+    "Control Table": ("controlTable", "controlId"),
+    "Control Code": ("controlCode",),
+    "Vertex Code": ("vertexCode",),
+    "Internal Exchange Code": ("internalExchangeCode",),
+    "Host Exchange Code": ("hostExchangeCode",),
+    "Global Exchange Code": ("globalExchangeCode",),
+    "Instrumentation Results": ("instrumentationResults",),
+}
+
+_PHASES = {
+    "OnTileExecute": "compute",
+    "DoExchange": "IPU exchange",
+    "GlobalExchange": "global exchange",
+    "StreamCopyBegin": "host exchange",
+    "StreamCopyMid": "host exchange",
+    "StreamCopyEnd": "host exchange",
+    "Sync": "sync",
+}
+
+
+def profile_summary(
+    executable: Executable,
+    timelines: Sequence[Timeline] | None,
+    *,
+    show_execution_steps: bool = False,
+    show_var_storage: bool = False,
+    show_per_ipu_memory_usage: bool = False,
+    show_optimizations: bool = False,
+) -> str:
+    """Return the summary.
+
+    Parameters
+    ----------
+    executable
+        What was compiled.
+    timelines
+        Of the last run, per IPU; None before one.
+    show_execution_steps
+        Whether to list every step that ran.
+    show_var_storage
+        Whether to list the largest variables that live at each step.
+    show_per_ipu_memory_usage
+        Whether to repeat the memory for each IPU.
+    show_optimizations
+        Whether to list the plans that were chosen.
+    """
+    lines = [*_target(executable), "", *_graph(executable), "", *_memory(executable)]
+    machine = executable.machine
+    if show_per_ipu_memory_usage:
+        for ipu in range(machine.n_ipus):
+            first = ipu * machine.tiles_per_ipu
+            tiles = slice(first, first + machine.tiles_per_ipu)
+            lines += ["", f"  IPU {ipu}:", *_usage(executable, tiles, "    ")]
+    if show_var_storage:
+        lines += ["", *_var_storage(executable)]
+    if show_optimizations:
+        lines += ["", *_optimizations(executable)]
+    lines += ["", *_execution(executable, timelines)]
+    if show_execution_steps and timelines is not None:
+        lines += ["", *_steps(executable, timelines)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: Sequence[tuple[str, str]], indent: str) -> list[str]:
+    """Return rows of a label and a value, values to the right."""
+    labels = max(len(label) for label, _ in rows) + 1
+    values = max(len(value) for _, value in rows)
+    return [f"{indent}{label + ':':<{labels}} {value:>{values}}" for label, value in rows]
+
+
+def _target(executable: Executable) -> list[str]:
+    machine = executable.machine
+    megabytes = f"{machine.total_bytes / 2**20:,.1f} MB"
+    rows = [
+        ("Number of IPUs", f"{machine.n_ipus:,}"),
+        ("Tiles per IPU", f"{machine.tiles_per_ipu:,}"),
+        ("Total Tiles", f"{machine.n_tiles:,}"),
+        ("Memory Per-Tile", f"{machine.bytes_per_tile / 2**10:,.1f} kB"),
+        ("Total Memory", megabytes),
+        ("Clock Speed (approx)", f"{machine.clock_hz / 1e6:,.1f} MHz"),
+        ("Number of Replicas", "1"),
+        ("IPUs per Replica", f"{machine.n_ipus:,}"),
+        ("Tiles per Replica", f"{machine.n_tiles:,}"),
+        ("Memory per Replica", megabytes),
+    ]
+    return ["Target:", *_table(rows, "  ")]
+
+
+def _graph(executable: Executable) -> list[str]:
+    uses = executable.vertex_uses
+    rows = [
+        ("Number of vertices", f"{sum(use.n_vertices for use in uses):,}"),
+        ("Number of edges", f"{sum(use.n_edges for use in uses):,}"),
+        ("Number of variables", f"{len(executable.graph.variables):,}"),
+        ("Number of compute sets", f"{len({use.compute_set_id for use in uses}):,}"),
+    ]
+    return ["Graph:", *_table(rows, "  ")]
+
+
+def _memory(executable: Executable) -> list[str]:
+    every = slice(0, executable.machine.n_tiles)
+    lines = ["Memory Usage:", "  Total for all IPUs:", *_usage(executable, every, "    ")]
+    lines += ["", *_vertex_data(executable), "", *_by_tile(executable)]
+    return lines
+
+
+def _usage(executable: Executable, tiles: slice, indent: str) -> list[str]:
+    memory = executable.memory
+    regions = sum(category[:, tiles].sum(axis=1) for category in memory.categories.values())
+    region_rows = [
+        (name, f"{int(n_bytes):,} B")
+        for name, n_bytes in zip(
+            ("Non-interleaved", "Interleaved", "Overflowed"),
+            np.asarray(regions).tolist(),
+            strict=True,
+        )
+    ]
+    none = np.zeros((3, executable.machine.n_tiles), np.int64)
+    type_rows = [
+        (label, f"{sum(int(memory.categories.get(n, none)[:, tiles].sum()) for n in names):,} B")
+        for label, names in _DATA_TYPES.items()
+    ]
+    return [
+        f"{indent}Including Gaps: {int(memory.including_gaps[tiles].sum()):,} B",
+        f"{indent}Excluding Gaps:",
+        f"{indent}  By Memory Region:",
+        *_table(region_rows, f"{indent}    "),
+        f"{indent}  Total: {int(memory.excluding_gaps[tiles].sum()):,} B",
+        f"{indent}  By Data Type:",
+        *_table(type_rows, f"{indent}    "),
+    ]
+
+
+def _vertex_data(executable: Executable) -> list[str]:
+    by_type: dict[str, int] = {}
+    for use in executable.vertex_uses:
+        by_type[use.codelet_name] = by_type.get(use.codelet_name, 0) + use.state_bytes
+    lines = ["  Vertex Data:", f"    Internal vertex state: {sum(by_type.values()):,} B"]
+    if by_type:
+        largest = sorted(by_type.items(), key=lambda item: (-item[1], item[0]))
+        rows = [(name, f"{n_bytes:,} B") for name, n_bytes in largest]
+        lines += ["    By Type:", *_table(rows, "      ")]
+    return lines
+
+
+def _by_tile(executable: Executable) -> list[str]:
+    """Return the histogram of tiles by their memory, and the fullest of them."""
+    memory = executable.memory
+    kilobytes, counts = np.unique(memory.excluding_gaps // 1024, return_counts=True)
+    lines = [
+        "  By Tile (Excluding Gaps):",
+        f"    {'Range (KB)':>12} {'Histogram (Excluding Gaps)':<{_BAR}} Count (tiles)",
+    ]
+    for low, count in zip(kilobytes.tolist(), counts.tolist(), strict=True):
+        bar = "*" * max(1, round(_BAR * count / int(counts.max())))
+        lines.append(f"    {f'{low:,} - {low + 1:,}':>12} {bar:<{_BAR}} {count:>13,}")
+    lines.append("")
+    for label, of_tile in (
+        ("Including", memory.including_gaps),
+        ("Excluding", memory.excluding_gaps),
+    ):
+        fullest = int(of_tile.argmax())
+        n_bytes = int(of_tile[fullest])
+        lines.append(
+            f"    Maximum ({label} Gaps): {n_bytes:,} ({n_bytes / 1024:,.1f} K) on tile {fullest}"
+        )
+    lines.append(f"    {executable.overfull_tiles.size:,} tile(s) out of memory")
+    return lines
+
+
+def _var_storage(executable: Executable) -> list[str]:
+    memory = executable.memory
+    parts = memory.parts
+    n_variables = len(executable.graph.variables)
+    always = sum(v.n_bytes for v in executable.graph.variables if v.is_always_live)
+    lines = [
+        "Live Variables:",
+        f"  Always-live: {int(memory.always_live.sum()):,} B, {always:,} B of it in variables",
+    ]
+    sizes = np.bincount(parts.variable_id, parts.n_bytes, n_variables + len(memory.message_names))
+    for step in executable.steps:
+        alive = [
+            (int(sizes[variable]), variable)
+            for variable, (start, end) in memory.lifetimes.items()
+            if start <= step.step_id < end
+        ]
+        total = int(memory.live[step.step_id].sum())
+        lines.append(f"  Step {step.step_id} {step.kind} {step.name}: {total:,} B")
+        for n_bytes, variable in sorted(alive, key=lambda item: (-item[0], item[1]))[:_N_VARIABLES]:
+            lines.append(f"    {n_bytes:>15,} B  {_variable_name(executable, variable)}")
+        if len(alive) > _N_VARIABLES:
+            lines.append(f"    and {len(alive) - _N_VARIABLES:,} more")
+    return lines
+
+
+def _variable_name(executable: Executable, variable: int) -> str:
+    variables = executable.graph.variables
+    if variable < len(variables):
+        return variables[variable].name
+    return executable.memory.message_names[variable]
+
+
+def _optimizations(executable: Executable) -> list[str]:
+    lines = ["Optimizations:"]
+    for plan in executable.plans:
+        split = ", ".join(f"{name} {parts}" for name, parts in plan.split.items())
+        lines.append(
+            f"  {plan.name}: {split}; {plan.n_tiles:,} tiles,"
+            f" {plan.predicted_cycles:,} cycles planned"
+        )
+    return lines if executable.plans else [*lines, "  No operation was planned"]
+
+
+def _cycles_of(timeline: Timeline, entry: int) -> int:
+    return int(timeline.end[entry] - timeline.start[entry]) * int(timeline.count[entry])
+
+
+def _busy(executable: Executable, timeline: Timeline, ipu: int, entry: int) -> NDArray[np.int64]:
+    """Return the busy cycles of the IPU's tiles in one round of an entry."""
+    step = executable.steps[int(timeline.step_id[entry])]
+    own = step.cost.tile_cycles.reshape(executable.machine.n_ipus, -1)[ipu]
+    return timeline.patterns.get(entry, own)
+
+
+def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> list[str]:
+    if timelines is None:
+        return ["Execution:", "  Nothing has run yet"]
+    machine = executable.machine
+    total = max(timeline.n_cycles for timeline in timelines)
+    averages = dict.fromkeys(
+        ("compute", "IPU exchange", "global exchange", "host exchange", "sync"), 0.0
+    )
+    issued = 0.0
+    by_set: dict[int, int] = {}
+    for use in executable.vertex_uses:
+        by_set[use.compute_set_id] = by_set.get(use.compute_set_id, 0) + use.total_cycles
+    is_counted = True
+    for ipu, timeline in enumerate(timelines):
+        spent = 0
+        for entry in range(timeline.step_id.size):
+            step = executable.steps[int(timeline.step_id[entry])]
+            cycles = _cycles_of(timeline, entry)
+            spent += cycles
+            phase = _PHASES.get(step.kind, "sync")
+            if phase == "compute":
+                # What a tile waits for the slowest one is part of the sync that follows.
+                busy = float(_busy(executable, timeline, ipu, entry).mean())
+                busy *= int(timeline.count[entry])
+                averages["sync"] += cycles - busy
+                averages["compute"] += busy
+                is_counted &= not step.is_data_dependent
+                if ipu == _first_ipu(step) and step.compute_set is not None:
+                    issued += by_set[step.compute_set.compute_set_id] * int(timeline.count[entry])
+            else:
+                averages[phase] += cycles
+        averages["sync"] += timeline.n_cycles - spent
+    n = machine.n_ipus
+    microseconds = total / machine.clock_hz * 1e6
+
+    def average(value: float) -> str:
+        return f"{value:,.1f} ({100 * value / max(total, 1):.1f}% of total cycles)"
+
+    rows = [
+        ("Total cycles", f"{total:,} (approx {microseconds:,.1f} microseconds)"),
+        (
+            "Tile average compute cycles (including idle threads)",
+            average(averages["compute"] / n),
+        ),
+        (
+            "Tile average compute cycles (excluding idle threads)",
+            average(issued / machine.n_tiles) if is_counted else "not known: data decide",
+        ),
+        ("Tile average IPU exchange cycles", average(averages["IPU exchange"] / n)),
+        ("Tile average global exchange cycles", average(averages["global exchange"] / n)),
+        ("Tile average host exchange cycles", average(averages["host exchange"] / n)),
+        ("Tile average sync cycles", average(averages["sync"] / n)),
+    ]
+    width = max(len(label) for label, _ in rows) + 1
+    return ["Execution:", *(f"  {label + ':':<{width}} {value}" for label, value in rows)]
+
+
+def _first_ipu(step: Step) -> int:
+    """Return the first IPU on which a step takes time."""
+    return int(np.argmax(step.cost.cycles > 0))
+
+
+def _steps(executable: Executable, timelines: Sequence[Timeline]) -> list[str]:
+    """Return every entry of the trace with its cycles and how many tiles were busy."""
+    lines = ["Execution Steps:"]
+    for ipu, timeline in enumerate(timelines):
+        if len(timelines) > 1:
+            lines.append(f"  IPU {ipu}:")
+        for entry in range(timeline.step_id.size):
+            step = executable.steps[int(timeline.step_id[entry])]
+            cycles = int(timeline.end[entry] - timeline.start[entry])
+            rounds = int(timeline.count[entry])
+            times = f", {rounds:,} times" if rounds > 1 else ""
+            lines.append(
+                f"    {int(timeline.start[entry]):>14,} {step.kind} {step.name}:"
+                f" {cycles:,} cycles{times}"
+            )
+            busy = _busy(executable, timeline, ipu, entry)
+            active = int((busy > 0).sum())
+            if active and step.kind == "OnTileExecute":
+                balance = 100 * float(busy.mean()) / int(busy.max())
+                lines.append(
+                    f"{'':>19} {active:,} / {busy.size:,} active tiles, tile balance {balance:.1f}%"
+                )
+    return lines
