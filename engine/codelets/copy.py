@@ -58,23 +58,37 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))
 
 
-def _cast_work(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Return a worker's cycles: 2 for 4 elements to half, 1 for 2 from half, else 2 for 2."""
-    share = worker_share(batch.n_elements("out"), machine)
-    source, target = batch.item_bytes["x"], batch.item_bytes["out"]
-    per_four = 4 if source == target else 2
-    return np.asarray(18 + 19 + per_four * -(-share // 4))
+def _cast_worker(count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    """Return a worker's cycles for `count` elements.
+
+    To half 2 for 4 elements, from half 1 for 2; other types go one by one in compiled code. What is
+    left over costs a check for each power of two, and 2 where it is there.
+
+    Source: PerformanceEstimation.cpp, castWorkerCycles.
+    """
+    sizes = batch.item_bytes["x"], batch.item_bytes["out"]
+    cycles, elements = {(4, 2): (2, 4), (2, 4): (1, 2)}.get(sizes, (2, 1))
+    total = 19 + cycles * (count // elements)
+    left = count % elements
+    for bit in range(elements.bit_length() - 1):
+        total = total + 1 + 2 * ((left >> bit) & 1)
+    return np.asarray(total)
 
 
 def _cast_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    return np.asarray(12 + machine.n_worker_contexts * _cast_work(batch, machine))
+    share = worker_share(batch.n_elements("out"), machine)
+    return np.asarray(12 + machine.n_worker_contexts * (18 + _cast_worker(share, batch)))
 
 
 def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Each row costs 11 cycles more (popops cast in two dimensions)."""
-    planes, rows, _ = batch.size["out"].T
-    per_row = 11 * worker_share(planes * rows, machine)
-    return np.asarray(5 + machine.n_worker_contexts * (per_row + _cast_work(batch, machine)))
+    """Each row costs 11 cycles more and begins anew; few rows are shared out by columns."""
+    planes, rows_of_plane, columns = batch.size["out"].T
+    n_rows = planes * rows_of_plane
+    is_split_by_row = n_rows >= machine.n_worker_contexts
+    rows = np.where(is_split_by_row, worker_share(n_rows, machine), n_rows)
+    columns = np.where(is_split_by_row, columns, worker_share(columns, machine))
+    work = 5 + rows * (11 + _cast_worker(columns, batch))
+    return np.asarray(machine.n_worker_contexts * work)
 
 
 COPY = Codelet(
@@ -102,7 +116,7 @@ CAST = Codelet(
     _copy,
     _cast_law,
     code_bytes=240,
-    source="graphcore/poplibs sdk-release-3.4, lib/popops/CastModelling",
+    source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
 )
 
 CAST_BLOCK = Codelet(
@@ -111,5 +125,5 @@ CAST_BLOCK = Codelet(
     _copy_block,
     _cast_block_law,
     code_bytes=280,
-    source="graphcore/poplibs sdk-release-3.4, lib/popops/CastModelling",
+    source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
 )

@@ -1,7 +1,8 @@
 """Elementwise codelets: one operand or two, contiguous or in blocks with any strides.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp. A vertex uses all
-worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D).
+worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D). The laws
+know 4-byte and 2-byte types; whole numbers cost what floats cost.
 """
 
 from __future__ import annotations
@@ -22,29 +23,45 @@ __all__ = ["BINARY", "BINARY_BLOCK", "FILL", "UNARY", "UNARY_BLOCK"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
-# Cycles per data-path vector of a worker: (4-byte types, 2-byte types).
-_UNARY_CYCLES = {
-    "relu": (3, 3),
-    "sigmoid": (12, 6),
-    "tanh": (12, 4),
-    "exp": (6, 4),
-    "log": (12, 4),
-    "sqrt": (10, 23),
-    "inverse": (6, 15),
-    "negate": (2, 2),
-    "absolute": (5, 5),
-    "square": (2, 2),
-    "erf": (82, 52),
+#: Cycles of a loop and the elements it takes, for 4-byte and for 2-byte types.
+_Rate = tuple[tuple[int, int], tuple[int, int]]
+
+# Source: popopsCycleEstimators.hpp, unaryOpPerfInfo; a loop of one element adds 4 cycles.
+_UNARY_RATES: dict[str, _Rate] = {
+    "relu": ((3, 2), (3, 4)),
+    "sigmoid": ((12, 2), (6, 4)),
+    "tanh": ((12, 2), (4, 4)),
+    "exp": ((6, 2), (4, 4)),
+    "log": ((12, 2), (4, 4)),
+    "sqrt": ((10, 2), (23, 4)),
+    "inverse": ((6, 2), (15, 4)),
+    "negate": ((2, 2), (2, 4)),
+    "absolute": ((5, 1), (5, 1)),
+    "square": ((2, 2), (2, 4)),
+    "erf": ((41, 1), (13, 1)),
 }
-_BINARY_CYCLES = {
-    "add": (3, 3),
-    "subtract": (3, 3),
-    "multiply": (3, 3),
-    "divide": (10, 21),
-    "maximum": (3, 4),
-    "minimum": (3, 4),
-    "power": (624, 1300),
+# Source: the same, binaryOpPerfInfo with the 2 cycles around an assembly loop.
+_BINARY_RATES: dict[str, _Rate] = {
+    "add": ((3, 2), (3, 4)),
+    "subtract": ((3, 2), (3, 4)),
+    "multiply": ((3, 2), (3, 4)),
+    "divide": ((10, 2), (21, 4)),
+    "maximum": ((3, 2), (4, 4)),
+    "minimum": ((3, 2), (4, 4)),
+    "power": ((312, 1), (325, 1)),
 }
+# Source: the same, broadcastOpPerfInfo with the 1 cycle around an assembly loop.
+_BROADCAST_RATES: dict[str, _Rate] = {
+    "add": ((2, 2), (2, 4)),
+    "subtract": ((2, 2), (2, 4)),
+    "multiply": ((2, 2), (2, 4)),
+    "divide": ((6, 2), (8, 2)),
+    "maximum": ((3, 2), (3, 4)),
+    "minimum": ((3, 2), (3, 4)),
+    "power": ((312, 1), (325, 1)),
+}
+#: Operations with an assembly codelet for one number a row.
+_VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
 
 
 @jit
@@ -208,36 +225,86 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
     return vector, block
 
 
-def _per_vector(cycles: tuple[int, int], batch: Batch) -> int:
-    return cycles[0] if batch.item_bytes["out"] >= 4 else cycles[1]
+def _loop_cycles(rate: _Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    cycles, elements = rate[0] if batch.item_bytes["out"] >= 4 else rate[1]
+    return np.asarray(cycles * -(-count // elements))
 
 
-def _vector_law(prologue: int, base: int, cycles: tuple[int, int]) -> Any:
+def _vector_law(prologue: int, base: tuple[int, int], rate: _Rate) -> Any:
+    """Return the law of a 1-D vertex; `base` is for 4-byte and for 2-byte types."""
+
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         share = worker_share(batch.n_elements("out"), machine)
-        vectors = batch.n_vectors(share, "out", machine)
-        workers = machine.n_worker_contexts
-        return np.asarray(prologue + workers * (base + _per_vector(cycles, batch) * vectors))
+        begin = base[0] if batch.item_bytes["out"] >= 4 else base[1]
+        worker = begin + _loop_cycles(rate, share, batch)
+        return np.asarray(prologue + machine.n_worker_contexts * worker)
 
     return law
 
 
-def _block_law(cycles: tuple[int, int]) -> Any:
-    """Rows are shared out; a row costs 7 cycles and its vectors (popops vector-outer broadcast)."""
+def _rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows and columns of the slowest worker; few rows are shared out by columns."""
+    planes, rows_of_plane, n_columns = batch.size["out"].T
+    n_rows = planes * rows_of_plane
+    is_split_by_row = n_rows >= machine.n_worker_contexts
+    rows = np.where(is_split_by_row, worker_share(n_rows, machine), n_rows)
+    columns = np.where(is_split_by_row, n_columns, worker_share(n_columns, machine))
+    return rows, columns
+
+
+def _row_cycles(rate: _Rate, columns: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    """Return the cycles of a row; where elements are apart, a loop takes one of them."""
+    is_apart = np.zeros(batch.n_vertices, dtype=bool)
+    for name, stride in batch.stride.items():
+        is_apart |= (stride[:, 2] > 1) & (batch.size[name][:, 2] > 1)
+    one_by_one = tuple((cycles, 1) for cycles, _ in rate)
+    apart = _loop_cycles(one_by_one, columns, batch)  # type: ignore[arg-type]
+    return np.where(is_apart, apart, _loop_cycles(rate, columns, batch))
+
+
+def _unary_block_law(rate: _Rate) -> Any:
+    """Return the law of UnaryOp2D: 20 instructions, then the rows."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-        planes, rows_of_plane, n_columns = batch.size["out"].T
-        n_rows = planes * rows_of_plane
-        is_split_by_row = n_rows >= machine.n_worker_contexts
-        rows = np.where(is_split_by_row, worker_share(n_rows, machine), n_rows)
-        columns = np.where(is_split_by_row, n_columns, worker_share(n_columns, machine))
-        vectors = batch.n_vectors(columns, "out", machine)
-        is_strided = np.zeros(batch.n_vertices, dtype=bool)
-        for name, stride in batch.stride.items():
-            is_strided |= (stride[:, 2] > 1) & (batch.size[name][:, 2] > 1)
-        units = np.where(is_strided, columns, vectors)
-        per_row = 7 + _per_vector(cycles, batch) * units
-        return np.asarray(11 + machine.n_worker_contexts * (15 + rows * per_row))
+        rows, columns = _rows(batch, machine)
+        work = 20 + rows * _row_cycles(rate, columns, batch)
+        return np.asarray(machine.n_worker_contexts * work)
+
+    return law
+
+
+def _is_repeated(batch: Batch, dim: int) -> NDArray[np.bool_]:
+    """Return whether an operand has one element for all places along a dimension."""
+    repeated = np.zeros(batch.n_vertices, dtype=bool)
+    for name, stride in batch.stride.items():
+        repeated |= (stride[:, dim] == 0) & (batch.size[name][:, dim] > 1)
+    return repeated
+
+
+def _binary_block_law(name: str) -> Any:
+    """Return the law of two operands in blocks, by what is repeated.
+
+    Nothing: BinaryOp2D. One number a row: BroadcastVectorOuter where there is assembly, else
+    BroadcastScalar2D. The same row for all: Assumption: as BroadcastVectorOuter without its saving
+    in the loop.
+    """
+    rate, broadcast = _BINARY_RATES[name], _BROADCAST_RATES[name]
+
+    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        workers = machine.n_worker_contexts
+        rows, columns = _rows(batch, machine)
+        own = _row_cycles(rate, columns, batch)
+        plain = workers * (5 + rows * own)
+        per_vector = machine.data_path_bytes // batch.item_bytes["out"]
+        begin = np.where(columns % per_vector == 0, 7, 25)
+        shared = _row_cycles(broadcast, columns, batch)
+        if name in _VECTOR_OUTER:
+            one_a_row = np.asarray(11 + workers * (15 + rows * (begin + shared)))
+        else:
+            one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
+        same_row = 11 + workers * (15 + rows * (begin + own))
+        is_same_row = _is_repeated(batch, 0) | _is_repeated(batch, 1)
+        return np.where(_is_repeated(batch, 2), one_a_row, np.where(is_same_row, same_row, plain))
 
     return law
 
@@ -248,12 +315,12 @@ def _flops(batch: Batch) -> NDArray[np.int64]:
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _unary_kernels(_UNARY_FUNCTIONS[name])
-    cycles = _UNARY_CYCLES[name]
+    rate = _UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",
         (Field("x", "in"), Field("out", "out")),
         vector,
-        _vector_law(20, 33 if name == "exp" else 17, cycles),
+        _vector_law(20, (33, 33) if name == "exp" else (17, 17), rate),
         code_bytes=180,
         source=_SOURCE,
         flops=_flops,
@@ -262,7 +329,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         f"popops::UnaryOp2D<{name}>",
         (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
         block,
-        _block_law(cycles),
+        _unary_block_law(rate),
         code_bytes=260,
         source=_SOURCE,
         flops=_flops,
@@ -272,12 +339,11 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
 
 def _binary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _binary_kernels(_BINARY_FUNCTIONS[name])
-    cycles = _BINARY_CYCLES[name]
     one = Codelet(
         f"popops::BinaryOp1D<{name}>",
         (Field("a", "in"), Field("b", "in"), Field("out", "out")),
         vector,
-        _vector_law(11, 29, cycles),
+        _vector_law(11, (29, 26), _BINARY_RATES[name]),
         code_bytes=220,
         source=_SOURCE,
         flops=_flops,
@@ -290,7 +356,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
             Field("out", "out", 3, kind="block"),
         ),
         block,
-        _block_law(cycles),
+        _binary_block_law(name),
         code_bytes=320,
         source=_SOURCE,
         flops=_flops,
@@ -304,8 +370,13 @@ def _fill_kernel(out, value):  # type: ignore[no-untyped-def]
 
 
 def _fill_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    vectors = batch.n_vectors(worker_share(batch.n_elements("out"), machine), "out", machine)
-    return np.asarray(machine.n_worker_contexts * (16 + vectors + 7))
+    """Return 16 and 7 around the loop for 4-byte types, 26 for 2-byte ones."""
+    share = worker_share(batch.n_elements("out"), machine)
+    vectors = batch.n_vectors(share, "out", machine)
+    is_half = batch.item_bytes["out"] == 2
+    return np.asarray(
+        machine.n_worker_contexts * (26 + share // 4 if is_half else 16 + vectors + 7)
+    )
 
 
 UNARY: dict[str, Codelet] = {}

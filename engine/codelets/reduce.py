@@ -30,11 +30,15 @@ def _sum_partials(partials, start, size, stride, out):  # type: ignore[no-untype
 
 
 def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Share out groups of 16 bytes; 2 cycles a partial and group where not interleaved."""
+    """Share out groups of 16 bytes; 2 cycles a partial and group where not interleaved.
+
+    Source: poplin PerformanceEstimation.hpp, getReduceCycleEstimate of a single input.
+    """
     n_partials, n_outputs = batch.size["partials"].T
     groups = -(-n_outputs * batch.item_bytes["out"] // (2 * machine.data_path_bytes))
     share = worker_share(groups, machine)
-    return np.asarray(33 + machine.n_worker_contexts * (20 + (2 * n_partials + 8) * share))
+    around = 8 if batch.item_bytes["partials"] == 4 else 9
+    return np.asarray(33 + machine.n_worker_contexts * (20 + (2 * n_partials + around) * share))
 
 
 def _partials_flops(batch: Batch) -> NDArray[np.int64]:
@@ -89,13 +93,37 @@ def _reduce_kernel(combine: Any) -> Any:
 
 
 def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Share out outputs; contiguous partials go by vectors, strided ones one by one."""
+    """Return the law of the way the partials lie; outputs are shared out to the workers.
+
+    Contiguous partials go by data-path vectors, contiguous outputs with partials at a distance by
+    vectors of outputs, everything else element by element.
+
+    Source: popops reduction/CycleEstimationFunctions.cpp:
+    getCycleEstimateReduceAllRegionsContinuous, getCyclesEstimateForStridedReduce,
+    getCyclesEstimateForReduce. Assumption: several contiguous regions of an output cost 3 each.
+    """
+    workers = machine.n_worker_contexts
     n_outputs, outer, inner = batch.size["x"].T
-    is_plain = (batch.stride["x"][:, 2] == 1) | (inner == 1)
-    vectors = batch.n_vectors(inner, "x", machine)
-    per_output = 12 + outer * (3 + np.where(is_plain, vectors, inner))
+    between_outputs, between_outer, between_inner = batch.stride["x"].T
+    is_half = batch.item_bytes["x"] == 2
+    per_vector = machine.data_path_bytes // batch.item_bytes["x"]
     share = worker_share(n_outputs, machine)
-    return np.asarray(10 + machine.n_worker_contexts * (7 + share * per_output))
+    n_reduced = outer * inner
+
+    per_output = 12 + (outer - 1) * 3 + outer * (inner // per_vector) + 2 * (inner & 1)
+    contiguous = workers * (17 + share * per_output)
+
+    vectors = worker_share(-(-n_outputs // per_vector), machine)
+    after = 8 if is_half else 5
+    strided = workers * (16 + vectors * (3 + after + outer * (3 + inner - 1)))
+
+    checks = 3 if is_half else 2
+    one_by_one = workers * (33 + share * (24 + 2 * checks + 7 + 16 * n_reduced))
+
+    is_contiguous = (between_inner == 1) | ((inner == 1) & (between_outer == 1)) | (n_reduced == 1)
+    is_strided = (between_outputs == 1) & (n_outputs > 1)
+    others = np.where(is_strided, strided, one_by_one)
+    return np.asarray(np.where(is_contiguous, contiguous, others))
 
 
 def _reduce_flops(batch: Batch) -> NDArray[np.int64]:

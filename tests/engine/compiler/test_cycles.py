@@ -10,8 +10,9 @@ import pytest
 from engine import Graph, compile_programs, load_machine
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from engine.codelets.codelet import Codelet, Field
-from engine.codelets.copy import COPY
-from engine.codelets.elementwise import BINARY, FILL
+from engine.codelets.copy import CAST, CAST_BLOCK, COPY
+from engine.codelets.elementwise import BINARY, BINARY_BLOCK, FILL, UNARY, UNARY_BLOCK
+from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
 from engine.graph import blocks
@@ -104,6 +105,100 @@ def test_an_addition_by_hand() -> None:
     assert cost.tile_cycles.tolist() == [0, 347, 0, 0]
     assert cost.cycles.tolist() == [347]
     assert cost.flops.tolist() == [100]
+
+
+def vertex_cycles(
+    codelet: Codelet, dtypes: dict[str, str], fields: dict[str, tuple[list[int], list[int]]]
+) -> int:
+    """Return the cycles of one vertex on one tile, its fields given as sizes and strides."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=1))
+    regions = {}
+    for name, (sizes, strides) in fields.items():
+        last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        x = graph.add_variable(dtypes.get(name, "float32"), (last + 1,), name)
+        graph.map_linearly(x)
+        regions[name] = blocks(x.variable, 0, sizes, strides, 1)
+    compute_set = graph.add_compute_set("c")
+    scalars = {scalar.name: 1.0 for scalar in codelet.scalars}
+    graph.add_vertices(compute_set, codelet, [0], regions, scalars)
+    (step,) = compile_programs(graph, [Execute(compute_set)]).steps
+    return int(step.cost.tile_cycles[0])
+
+
+HALF = {"a": "float16", "b": "float16", "x": "float16", "out": "float16", "partials": "float16"}
+ROWS = ([1, 12, 16], [192, 16, 1])
+
+
+@pytest.mark.parametrize(
+    ("codelet", "dtypes", "fields", "cycles"),
+    [
+        # An addition of halves begins 3 earlier than one of floats: 17 a worker, 5 vectors.
+        (BINARY["add"], HALF, dict.fromkeys(("a", "b", "out"), ([100], [1])), 11 + 6 * (26 + 15)),
+        # One absolute value at a time, whatever the type.
+        (UNARY["absolute"], HALF, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 50)),
+        # Two rows a worker, 8 vectors of 2 floats each; nothing is repeated: BinaryOp2D.
+        (BINARY_BLOCK["add"], {}, dict.fromkeys(("a", "b", "out"), ROWS), 6 * (5 + 2 * 24)),
+        # One number a row: 2 cycles a vector, 7 a row.
+        (
+            BINARY_BLOCK["add"],
+            {},
+            {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
+            11 + 6 * (15 + 2 * (7 + 16)),
+        ),
+        # The same for a maximum is no assembly: 28 a row.
+        (
+            BINARY_BLOCK["maximum"],
+            {},
+            {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
+            6 * (20 + 2 * (28 + 24)),
+        ),
+        (UNARY_BLOCK["relu"], {}, dict.fromkeys(("x", "out"), ROWS), 6 * (20 + 2 * 24)),
+        # To half: 17 floats a worker are 4 fours and one left over: two checks and 2 cycles.
+        (CAST, {"out": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 31)),
+        # From half 8 twos and one left over.
+        (CAST, {"x": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 30)),
+        # Whole numbers to floats go one by one at 2 cycles.
+        (CAST, {"x": "int32"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 53)),
+        # Each row begins anew: 11 + 19 + 4 fours of 2 cycles + 2 checks.
+        (CAST_BLOCK, {"out": "float16"}, {"x": ROWS, "out": ROWS}, 6 * (5 + 2 * 40)),
+        # 8 rows of 736 halves: 2 outputs a worker, 184 vectors of 4.
+        (
+            REDUCE["maximum"],
+            HALF,
+            {"x": ([8, 1, 736], [736, 736, 1]), "out": ([8], [1])},
+            6 * (17 + 2 * (12 + 184)),
+        ),
+        # 24 outputs side by side over 10 rows of floats: 2 vectors a worker.
+        (
+            REDUCE["sum"],
+            {},
+            {"x": ([24, 1, 10], [1, 240, 24]), "out": ([24], [1])},
+            6 * (16 + 2 * (3 + 5 + 3 + 9)),
+        ),
+        # Neither: 3 outputs are one a worker, 4 elements at 16 each.
+        (
+            REDUCE["sum"],
+            {},
+            {"x": ([3, 1, 4], [40, 10, 10]), "out": ([3], [1])},
+            6 * (33 + 24 + 4 + 7 + 64),
+        ),
+        # Two groups of 8 halves a worker: 2 cycles for each of 5 partials and 9 around.
+        (
+            REDUCE_PARTIALS,
+            HALF,
+            {"partials": ([5, 96], [96, 1]), "out": ([96], [1])},
+            33 + 6 * (20 + 2 * (10 + 9)),
+        ),
+    ],
+)
+def test_laws_of_the_vector_unit_by_hand(
+    codelet: Codelet,
+    dtypes: dict[str, str],
+    fields: dict[str, tuple[list[int], list[int]]],
+    cycles: int,
+) -> None:
+    """Source: graphcore/poplibs sdk-release-3.4, cycle estimators of popops and poplin."""
+    assert vertex_cycles(codelet, dtypes, fields) == cycles
 
 
 def test_a_copy_by_hand() -> None:
