@@ -3,9 +3,10 @@
 A program without decisions has one timeline, worked out once. Where data decide, the clock goes
 along with the run.
 
-Each IPU counts its own cycles. A step that syncs externally begins on all IPUs when the last of
-them is ready. A loop whose body has no external sync is kept as its first round, a period and a
-count; other loops are written out.
+Each IPU counts its own cycles, so that steps of different IPUs overlap unless data goes from one
+to the other. A step that syncs externally begins on all IPUs when the last of them is ready; until
+then an IPU that is early waits in the sync, whose entry is longer by that. A loop whose body has
+no external sync is kept as its first round, a period and a count; other loops are written out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from engine.compiler.executable import Node, Step, StepCost
 from engine.machine import Machine
 
 __all__ = ["Clock", "Timeline", "timeline_of"]
+
+#: Steps in which an IPU waits for the others.
+_WAITS = ("Sync", "StreamCopyBegin")
 
 
 @dataclass
@@ -96,8 +100,10 @@ class Clock:
 
     def step(self, step: Step, cost: StepCost) -> None:
         """Let one step pass, at a cost that may be the step's own or that of this execution."""
+        ready = self._now.copy()
         if cost.sync_zone == "external":
             self._now[:] = self._now.max()
+        begins = ready if step.kind in _WAITS else self._now.copy()
         is_measured = cost is not step.cost
         by_ipu = cost.tile_cycles.reshape(self.machine.n_ipus, -1)
         for ipu, track in enumerate(self._tracks):
@@ -106,10 +112,9 @@ class Clock:
                 continue
             if is_measured:
                 track.patterns[len(track.step_id)] = by_ipu[ipu]
-            begin = int(self._now[ipu])
             track.step_id.append(step.step_id)
-            track.start.append(begin)
-            track.end.append(begin + cycles)
+            track.start.append(int(begins[ipu]))
+            track.end.append(int(self._now[ipu]) + cycles)
             track.period.append(0)
             track.count.append(1)
             self._now[ipu] += cycles

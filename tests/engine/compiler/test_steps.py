@@ -10,7 +10,7 @@ from engine.compiler.executable import Executable
 from engine.errors import BadGraph, BadInput
 from engine.execute.timeline import timeline_of
 from engine.graph import ROOT
-from engine.library.elementwise import binary, unary
+from engine.library.elementwise import binary, copy_to, unary
 from engine.program import Copy, Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut, WriteUndef
 
 
@@ -130,10 +130,27 @@ def test_an_external_sync_waits_for_the_slowest_ipu() -> None:
     slow, fast = timeline_of(executable.roots[0], executable.machine)
     work = [step.cost.cycles.tolist() for step in executable.steps[:2]]
     assert work[0][1] == work[1][0] == 0
-    begins = [int(t.start[np.flatnonzero(t.step_id == 2)[0]]) for t in (slow, fast)]
-    assert begins == [work[0][0], work[0][0]]
-    assert begins[0] > work[1][1] == int(fast.end[0])
+    (waits,), (begins,) = (np.flatnonzero(t.step_id == 2) for t in (fast, slow))
+    assert int(slow.start[begins]) == work[0][0] > work[1][1]
+    assert int(fast.start[waits]) == int(fast.end[0]) == work[1][1], "it waits in the sync"
+    assert int(fast.end[waits]) == int(slow.end[begins]), "and both go on together"
     assert slow.n_cycles == fast.n_cycles
+
+
+def test_ipus_that_share_nothing_run_at_the_same_time() -> None:
+    """An exchange within one IPU syncs that one; the other does not stop for it."""
+    graph, builder = new(n_ipus=2)
+    for first in (0, 2):
+        x = graph.add_variable("float32", (64,), f"x{first}")
+        graph.set_tile_mapping(x, [0], [first])
+        y = graph.add_variable("float32", (64,), f"y{first}")
+        graph.set_tile_mapping(y, [0, 32], [first, first + 1])
+        copy_to(builder, x, y, "spread")
+    executable = compile_programs(graph, [builder.sequence], is_checked=True)
+    assert "DoExchange" in [step.kind for step in executable.steps]
+    one, other = timeline_of(executable.roots[0], executable.machine)
+    assert not set(one.step_id.tolist()) & set(other.step_id.tolist())
+    assert one.n_cycles == other.n_cycles == sum(int(s.cost.cycles[0]) for s in executable.steps)
 
 
 def test_overlapping_reads_cross_a_link_once() -> None:
