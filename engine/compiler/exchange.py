@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from engine.compiler.executable import StepCost
 from engine.compiler.kernels.intervals import expand_runs, join_runs, split_by_owner
 from engine.graph import ComputeSet, Graph
-from engine.machine import Machine
+from engine.machine import Machine, link_loads
 
 __all__ = ["Addresses", "Exchange", "exchange_of"]
 
@@ -116,7 +117,7 @@ class Exchange:
         return cost
 
     def _charge_links(self, cost: StepCost, machine: Machine) -> None:
-        """Charge what crosses IPUs to their links; the phase waits for the slowest."""
+        """Charge what crosses IPUs to every link on its route; the phase waits for the slowest."""
         if machine.n_ipus == 1:
             return
         source = self.sender // machine.tiles_per_ipu
@@ -131,9 +132,13 @@ class Exchange:
         n_ipus = machine.n_ipus
         cost.link_out_bytes = np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64)
         cost.link_in_bytes = np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64)
-        busiest = np.maximum(cost.link_out_bytes, cost.link_in_bytes)
-        link = np.ceil(busiest / machine.link_bytes_per_cycle).astype(np.int64)
-        cost.cycles = np.full(machine.n_ipus, int(np.maximum(cost.cycles, link).max()))
+        traffic = np.bincount(pair, n_bytes, n_ipus * n_ipus).astype(np.int64)
+        loads = link_loads(traffic.reshape(n_ipus, n_ipus), machine.link_topology)
+        slowest = max(
+            ceil(carried / machine.bundle_bytes_per_cycle(link.kind))
+            for link, carried in loads.items()
+        )
+        cost.cycles = np.full(n_ipus, max(int(cost.cycles.max()), slowest))
         cost.sync_zone = "external"
 
 

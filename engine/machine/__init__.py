@@ -1,5 +1,23 @@
-"""The machine: tiles, bytes, clocks, exchange, sync, host link; presets as data with sources."""
+"""The machine: tiles, bytes, clocks, exchange, sync, links; presets as data with sources."""
 
-from engine.machine.machine import Machine, load_machine, machine_figures, machine_names
+from engine.machine.description import Description, Figure, describe_machine, machine_names
+from engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
+from engine.machine.links import TOPOLOGIES, Link, link_loads, route
+from engine.machine.load import load_machine
+from engine.machine.machine import Machine
 
-__all__ = ["Machine", "load_machine", "machine_figures", "machine_names"]
+__all__ = [
+    "FIGURES",
+    "PARAMETER_SETS",
+    "TOPOLOGIES",
+    "Description",
+    "Figure",
+    "FigureSpec",
+    "Link",
+    "Machine",
+    "describe_machine",
+    "link_loads",
+    "load_machine",
+    "machine_names",
+    "route",
+]

@@ -16,8 +16,17 @@ _LARGEST_COUNT = 2**63 - 1
 _SHOWN = 60
 
 
-def parse_object(text: str, where: str) -> dict[str, object]:
+def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, object]:
     """Return the keys and raw values of a JSON object; blank text is an empty one.
+
+    Parameters
+    ----------
+    text
+        What to read.
+    where
+        What errors call it.
+    example
+        What errors show as the way to write it.
 
     Raises
     ------
@@ -43,17 +52,17 @@ def parse_object(text: str, where: str) -> dict[str, object]:
     except json.JSONDecodeError as error:
         raise BadOption(
             f"{where} is not valid JSON at line {error.lineno}, column {error.colno}"
-            f" ({error.msg}); write it like {_EXAMPLE}"
+            f" ({error.msg}); write it like {example}"
         ) from None
     except (ValueError, RecursionError):
         raise BadOption(
             f"{where} is not usable JSON: a number is too long or it nests too deep;"
-            f" write it like {_EXAMPLE}"
+            f" write it like {example}"
         ) from None
     if not isinstance(found, dict):
         raise BadOption(
             f"{where} must be a JSON object of options, not {_json_kind(found)};"
-            f" write it like {_EXAMPLE}"
+            f" write it like {example}"
         )
     return found
 

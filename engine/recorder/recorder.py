@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import platform
 import time
@@ -93,8 +94,10 @@ class Recorder:
         writer = self._writer
         if writer is None:
             return
+        target_options = self._executable.machine.target_options
         values = {
             **facts,
+            **({"target_options": json.dumps(dict(target_options))} if target_options else {}),
             "engine_name": name,
             "tilescope_version": _version("tilescope"),
             "python_version": platform.python_version(),

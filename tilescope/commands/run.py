@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def run(
         model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
-        target: Annotated[str, typer.Option(help="Machine: gc2, gc200, bow or c600.")] = "gc200",
+        target: Annotated[
+            str, typer.Option(help="Machine: gc2, gc200, bow or c600, or a TOML file of one's own.")
+        ] = "gc200",
         parameters: Annotated[
             str, typer.Option(help="Parameter set of the machine: hardware or ipu_model.")
         ] = "hardware",

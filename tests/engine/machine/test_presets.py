@@ -8,8 +8,7 @@ import pytest
 
 from engine import load_machine
 from engine.errors import BadMachine
-from engine.machine import machine_figures, machine_names
-from engine.machine.machine import PARAMETER_SETS
+from engine.machine import FIGURES, PARAMETER_SETS, describe_machine, machine_names
 
 
 def test_there_are_four_machines() -> None:
@@ -18,15 +17,12 @@ def test_there_are_four_machines() -> None:
 
 @pytest.mark.parametrize("name", machine_names())
 def test_every_figure_has_a_source(name: str) -> None:
-    figures = machine_figures(name)
-    for section in ("common", *PARAMETER_SETS):
-        for key, figure in figures[section].items():
-            assert set(figure) == {"value", "source"}, key
-            assert isinstance(figure["value"], int | float), key
-            source = figure["source"]
-            assert len(source) > 15, key
-            is_assumption = source.startswith("Assumption: ")
-            assert is_assumption or "assumption" not in source.lower(), key
+    for parameter_set in PARAMETER_SETS:
+        figures = describe_machine(name).by_set[parameter_set]
+        assert {spec.name for spec in FIGURES.values() if spec.is_used} <= set(figures)
+        for key, figure in figures.items():
+            assert len(figure.source) > 15, key
+            assert figure.is_assumption or "assumption" not in figure.source.lower(), key
 
 
 @pytest.mark.parametrize("name", machine_names())
@@ -38,6 +34,16 @@ def test_memory_regions_make_up_the_tile(name: str, parameter_set: str) -> None:
     assert machine.bytes_per_tile - regions_bytes == reserved
     assert machine.n_worker_contexts == 6
     assert machine.total_bytes == machine.n_tiles * machine.bytes_per_tile
+
+
+def test_external_sync_takes_the_published_cycles() -> None:
+    def cycles(name: str, n_ipus: int, parameter_set: str) -> int:
+        machine = load_machine(name, n_ipus=n_ipus, parameter_set=parameter_set)
+        return machine.external_sync_cycles
+
+    # lbm-graphcore: 501 to 642 on 16 GC2; poplibs: 2 x 15 ns x clock for each of 1 + IPUs/4 hops.
+    assert cycles("gc2", 16, "hardware") == 642
+    assert [cycles("gc200", n, "ipu_model") for n in (1, 2, 4, 16)] == [40, 40, 80, 200]
 
 
 def test_published_sizes() -> None:
@@ -57,6 +63,7 @@ def test_published_sizes() -> None:
         ("gc200", {"tiles_per_ipu": 1473}, ["1 to 1472 tiles"]),
         ("gc200", {"tiles_per_ipu": 0}, ["0 tiles cannot be"]),
         ("gc200", {"parameter_set": "fast"}, ["hardware or ipu_model"]),
+        ("gc200", {"link_topology": "star"}, ["'star'", "ladder or torus"]),
     ],
 )
 def test_what_is_no_machine(name: str, options: dict[str, Any], words: list[str]) -> None:

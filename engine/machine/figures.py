@@ -1,0 +1,113 @@
+"""The figures a machine is made of: what each means, its unit, and which values can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FIGURES", "PARAMETER_SETS", "FigureSpec"]
+
+PARAMETER_SETS = ("hardware", "ipu_model")
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """One figure: its unit, its meaning, the smallest and the largest value that can be.
+
+    A figure that is not ``is_used`` is known and shown, but nothing is worked out from it yet.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    low: float
+    high: float
+    is_whole: bool = True
+    is_used: bool = True
+
+    @property
+    def allowed(self) -> str:
+        """What a value may be, in words."""
+        kind = "a whole number" if self.is_whole else "a number"
+        return f"{kind} from {self.low:,g} to {_plain(self.high)}"
+
+
+def _plain(number: float) -> str:
+    return f"{int(number):,}" if float(number).is_integer() else f"{number:,g}"
+
+
+def _whole(name: str, unit: str, meaning: str, low: int, high: int) -> FigureSpec:
+    return FigureSpec(name, unit, meaning, low, high)
+
+
+def _real(name: str, unit: str, meaning: str, low: float, high: float) -> FigureSpec:
+    return FigureSpec(name, unit, meaning, low, high, is_whole=False)
+
+
+def _shown(name: str, unit: str, meaning: str) -> FigureSpec:
+    return FigureSpec(name, unit, meaning, 0, 1e18, is_whole=False, is_used=False)
+
+
+_GIB = 1 << 30
+_RATE = "bytes/cycle"
+
+_TILE = (
+    _whole("tiles_per_ipu", "tiles", "Tiles of an IPU", 1, 1 << 16),
+    _whole("n_worker_contexts", "contexts", "Worker contexts of a tile", 1, 64),
+    _real("clock_hz", "Hz", "Tile clock", 1e3, 1e12),
+    _whole("data_path_bytes", _RATE, "Width of a load or store", 1, 1024),
+    _whole("weight_load_bytes_per_cycle", _RATE, "Rate at which the AMP loads weights", 1, 1024),
+    _whole("half_conv_units", "units", "AMP units for half", 1, 1024),
+    _whole("float_conv_units", "units", "AMP units for float", 1, 1024),
+    _whole("half_conv_inputs", "elements", "Input channels of an AMP pass for half", 1, 1024),
+    _whole("float_conv_inputs", "elements", "Input channels of an AMP pass for float", 1, 1024),
+)
+_MEMORY = (
+    _whole("bytes_per_tile", "bytes", "Memory of a tile", 1024, _GIB),
+    _whole("non_interleaved_bytes", "bytes", "Non-interleaved region", 0, _GIB),
+    _whole("interleaved_bytes", "bytes", "Interleaved region", 0, _GIB),
+    _whole("memory_element_bytes", "bytes", "Memory element", 8, _GIB),
+    _whole("stack_bytes", "bytes", "Stacks of a tile", 0, _GIB),
+    _whole("control_code_bytes", "bytes", "Control code of any program", 0, _GIB),
+    _whole("control_code_bytes_per_step", "bytes", "Control code of a step", 0, _GIB),
+    _whole("exchange_code_bytes_per_phase", "bytes", "Exchange code of a phase", 0, _GIB),
+    _whole("exchange_code_bytes_per_message", "bytes", "Exchange code of a message", 0, _GIB),
+    _whole("host_exchange_code_bytes", "bytes", "Code of a host copy", 0, _GIB),
+    _whole("packet_header_bytes", "bytes", "Packet header of a host copy", 0, _GIB),
+    _whole("instrumentation_bytes_per_step", "bytes", "Cycle counter of a step", 0, _GIB),
+)
+_EXCHANGE = (
+    _real("exchange_bytes_per_cycle", _RATE, "Exchange of a tile, each direction", 0.001, 1e6),
+    _whole("exchange_start_cycles", "cycles", "From the sync to the first payload", 0, 10**9),
+    _whole("exchange_fragment_cycles", "cycles", "Control of a received fragment", 0, 10**9),
+    _whole("sync_cycles", "cycles", "Internal sync", 0, 10**9),
+    _whole("external_sync_fixed_cycles", "cycles", "External sync, without its hops", 0, 10**9),
+    _real("external_sync_hop_cycles", "cycles", "External sync, each hop both ways", 0, 1e9),
+)
+_BEYOND = (
+    _real("link_bytes_per_cycle", _RATE, "An IPU link, each direction", 0.001, 1e6),
+    _whole("n_pair_links", "links", "Between the IPUs of a rung, for their own bytes", 1, 64),
+    _whole("n_cross_links", "links", "Over a rung, for bytes that go on along a rail", 1, 64),
+    _whole("n_rail_links", "links", "Along a rail, from rung to rung", 1, 64),
+    _real("host_bytes_per_cycle", _RATE, "Host link of an IPU", 0.001, 1e6),
+    _whole("host_copy_cycles", "cycles", "Fixed part of a host copy", 0, 10**9),
+)
+_SHOWN = (
+    _shown("interleave_factor", "elements", "Memory elements that an interleaved access covers"),
+    _shown("address_bits", "bits", "Address space of a tile"),
+    _shown("local_load_cycles", "cycles", "Latency of a load, hidden by six worker contexts"),
+    _shown("half_amp_flop_per_cycle", "FLOP/cycle", "AMP of a tile, half"),
+    _shown("float_amp_flop_per_cycle", "FLOP/cycle", "AMP of a tile, float"),
+    _shown("float8_amp_flop_per_cycle", "FLOP/cycle", "AMP of a tile, float8"),
+    _shown("interleaved_load_bytes", _RATE, "Load from the interleaved region"),
+    _shown("paired_exchange_bytes_per_cycle", _RATE, "Exchange on a partner's idle lane too"),
+    _shown("exchange_rows", "rows", "Physical rows of tiles"),
+    _shown("exchange_columns", "columns", "Physical columns of tiles"),
+    _shown("exchange_words_per_send", "words", "Words of one send instruction"),
+    _shown("exchange_longest_words", "words", "Longest single transfer"),
+    _shown("host_handshake_cycles", "cycles", "Beginning of a host copy with a tiny payload"),
+    _shown("streaming_memory_bytes", "bytes", "Streaming memory of an IPU"),
+    _shown("power_watts", "W", "Power of an IPU"),
+)
+
+#: Every figure by name, in the order in which it is shown.
+FIGURES = {s.name: s for s in (*_TILE, *_MEMORY, *_EXCHANGE, *_BEYOND, *_SHOWN)}

@@ -1,0 +1,106 @@
+"""From a machine's name or file to the machine, with as many IPUs and tiles as asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import fields
+
+from engine.errors import BadMachine
+from engine.machine.description import describe_machine
+from engine.machine.figures import FIGURES, PARAMETER_SETS
+from engine.machine.links import TOPOLOGIES
+from engine.machine.machine import Machine
+from engine.machine.target_options import ENVIRONMENT_VARIABLE, read_target_options
+
+__all__ = ["load_machine"]
+
+_log = logging.getLogger(__name__)
+_MOST_IPUS = 64
+
+
+def load_machine(
+    name: str = "gc200",
+    *,
+    n_ipus: int = 1,
+    tiles_per_ipu: int | None = None,
+    parameter_set: str = "hardware",
+    link_topology: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Machine:
+    """Return the machine called `name` with as many IPUs and tiles as asked for.
+
+    Parameters
+    ----------
+    name
+        A preset (see `machine_names`) or the path of a TOML file.
+    n_ipus
+        Number of IPUs, 1 to 64.
+    tiles_per_ipu
+        Tiles of each IPU; the machine's own number when None. Smaller machines are for tests.
+    parameter_set
+        ``hardware`` or ``ipu_model``.
+    link_topology
+        ``ladder`` or ``torus``; the machine's own when None.
+    environ
+        Where POPLAR_TARGET_OPTIONS is looked up, which wins; the process's own unless given.
+
+    Raises
+    ------
+    BadMachine
+        Unknown name or set, a file that cannot be, or a number that is out of range.
+    BadOption
+        POPLAR_TARGET_OPTIONS is malformed or has an unknown key or value.
+    """
+    description = describe_machine(name)
+    if parameter_set not in PARAMETER_SETS:
+        raise BadMachine(
+            f"There is no parameter set {parameter_set!r}: choose hardware or ipu_model"
+        )
+    options = read_target_options(environ)
+    topology = link_topology or description.link_topology
+    if "ipuLinkTopology" in options:
+        topology = "torus" if options["ipuLinkTopology"] == "torus" else "ladder"
+    if topology not in TOPOLOGIES:
+        raise BadMachine(f"IPUs cannot be linked as {topology!r}: choose ladder or torus")
+    figures = description.by_set[parameter_set]
+    values = {s.name: figures[s.name].value for s in FIGURES.values() if s.is_used}
+    _check_sizes(description.name, n_ipus, tiles_per_ipu, int(values["tiles_per_ipu"]), options)
+    if tiles_per_ipu is not None:
+        values["tiles_per_ipu"] = tiles_per_ipu
+    names = {field.name for field in fields(Machine)}
+    machine = Machine(
+        name=description.name,
+        architecture=description.architecture,
+        parameter_set=parameter_set,
+        n_ipus=n_ipus,
+        link_topology=topology,
+        target_options=tuple(sorted(options.items())),
+        **{key: value for key, value in values.items() if key in names},  # type: ignore[arg-type]
+    )
+    _log.info(
+        "target %s (%s): %d IPUs as a %s, %d tiles each, %d bytes a tile, %g GHz",
+        machine.name,
+        parameter_set,
+        n_ipus,
+        topology,
+        machine.tiles_per_ipu,
+        machine.bytes_per_tile,
+        machine.clock_hz / 1e9,
+    )
+    return machine
+
+
+def _check_sizes(
+    name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int, options: Mapping[str, str]
+) -> None:
+    if not 1 <= n_ipus <= _MOST_IPUS:
+        raise BadMachine(f"{n_ipus} IPUs cannot be: a system has 1 to {_MOST_IPUS}")
+    if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:
+        raise BadMachine(f"{tiles_per_ipu} tiles cannot be: a {name} has 1 to {most_tiles} tiles")
+    domain = int(options.get("ipuLinkDomainSize", _MOST_IPUS))
+    if n_ipus > domain:
+        raise BadMachine(
+            f"{n_ipus} IPUs are more than the link domain of {domain} that {ENVIRONMENT_VARIABLE}"
+            " sets: ask for fewer IPUs or a larger ipuLinkDomainSize"
+        )

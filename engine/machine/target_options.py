@@ -1,0 +1,92 @@
+"""POPLAR_TARGET_OPTIONS: which keys public programs use, which act, which are recorded only."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import BadOption
+from engine.options.values import parse_object
+
+__all__ = ["ENVIRONMENT_VARIABLE", "TARGET_OPTIONS", "TargetOption", "read_target_options"]
+
+ENVIRONMENT_VARIABLE = "POPLAR_TARGET_OPTIONS"
+
+_EXAMPLE = '{"ipuLinkTopology": "torus"}'
+
+
+@dataclass(frozen=True)
+class TargetOption:
+    """One key, the values it takes (any text when empty), and what it does."""
+
+    name: str
+    choices: tuple[str, ...]
+    meaning: str
+    has_effect: bool = False
+
+
+_COUNTS = tuple(str(count) for count in range(1, 65))
+
+#: Keys that programs in public use; the ones without effect are recorded in the report.
+TARGET_OPTIONS = {
+    option.name: option
+    for option in (
+        TargetOption(
+            "ipuLinkTopology",
+            ("torus", "line", "mesh"),
+            "How IPUs are linked; `line` and `mesh` are the ladder whose ends are not joined"
+            " (assumption)",
+            has_effect=True,
+        ),
+        TargetOption(
+            "ipuLinkDomainSize",
+            _COUNTS,
+            "IPUs that links reach; more IPUs than that are refused, as gateway links are not"
+            " modelled",
+            has_effect=True,
+        ),
+        TargetOption("ipuLinkConfiguration", (), "How links are used, such as `slidingWindow`"),
+        TargetOption("gatewayMode", ("true", "false"), "Whether gateways sit between the IPUs"),
+        TargetOption("instanceSize", _COUNTS, "IPUs of an instance of a distributed program"),
+        TargetOption("syncConfiguration", (), "Which IPUs sync together"),
+    )
+}
+
+
+def read_target_options(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what POPLAR_TARGET_OPTIONS says, every value as text.
+
+    Parameters
+    ----------
+    environ
+        Where to look it up; the process's environment unless given.
+
+    Raises
+    ------
+    BadOption
+        Malformed JSON, an unknown key, or a value that its key does not take.
+    """
+    text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
+    found = parse_object(text, ENVIRONMENT_VARIABLE, _EXAMPLE)
+    return {key: _value(key, value) for key, value in found.items()}
+
+
+def _value(key: str, raw: object) -> str:
+    option = TARGET_OPTIONS.get(key)
+    if option is None:
+        near = difflib.get_close_matches(key, TARGET_OPTIONS, 1, 0)[0]
+        raise BadOption(
+            f"{ENVIRONMENT_VARIABLE}: unknown key {key[:60]!r}; the nearest known one is '{near}'"
+        )
+    text = str(raw).lower() if isinstance(raw, bool) else str(raw)
+    is_scalar = isinstance(raw, str | int | float)
+    if not is_scalar or not text.isprintable() or (option.choices and text not in option.choices):
+        allowed = (
+            "a whole number from 1 to 64"
+            if option.choices == _COUNTS
+            else " or ".join(option.choices) or "text"
+        )
+        raise BadOption(f"{ENVIRONMENT_VARIABLE}: '{key}' takes {allowed}, not {text[:60]!r}")
+    return text

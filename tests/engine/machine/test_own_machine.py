@@ -1,0 +1,103 @@
+"""Machines of one's own: a TOML file over a base or alone, and what such a file cannot say."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from engine import load_machine
+from engine.errors import BadMachine
+from engine.machine import FIGURES, describe_machine
+
+
+def written(folder: Path, text: str | bytes, name: str = "mine.toml") -> str:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def test_a_file_over_a_base_changes_what_it_names_only(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        'base = "gc200"\nlink_topology = "torus"\n[common]\nclock_hz = 2e9\nsync_cycles = 50\n'
+        '[hardware]\nhost_bytes_per_cycle = { value = 20, source = "Our measurement" }\n',
+    )
+    mine, base = asdict(load_machine(path)), asdict(load_machine("gc200"))
+    changed = {key: value for key, value in mine.items() if value != base[key]}
+    assert changed == {
+        "name": "mine",
+        "clock_hz": 2e9,
+        "sync_cycles": 50,
+        "host_bytes_per_cycle": 20,
+        "link_topology": "torus",
+    }
+    model = load_machine(path, parameter_set="ipu_model")
+    assert model.sync_cycles == 50
+    assert model.host_bytes_per_cycle == 6.015
+    figures = describe_machine(path).by_set["hardware"]
+    assert figures["host_bytes_per_cycle"].source == "Our measurement"
+    assert figures["clock_hz"].source.endswith("no source given")
+
+
+def test_a_whole_machine_needs_no_base(tmp_path: Path) -> None:
+    values = {
+        key: figure.value
+        for key, figure in describe_machine("gc2").by_set["hardware"].items()
+        if FIGURES[key].is_used
+    }
+    lines = "".join(f"{key} = {value}\n" for key, value in values.items())
+    path = written(tmp_path, f'architecture = "toy"\n[common]\n{lines}')
+    machine = load_machine(path, tiles_per_ipu=7)
+    assert (machine.architecture, machine.n_tiles, machine.name) == ("toy", 7, "mine")
+    without = lines.replace("stack_bytes = 3168\n", "")
+    assert without != lines
+    path = written(tmp_path, f'architecture = "toy"\n[common]\n{without}')
+    with pytest.raises(BadMachine, match="stack_bytes is missing; give a whole number from 0"):
+        load_machine(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('base = "gc300"', ["base cannot be 'gc300'", "gc200"]),
+        ("base = 200", ["base must be a text"]),
+        ("[common]", ["architecture is missing", "or a base"]),
+        ('architecture = "a"', ["is missing", "name a base"]),
+        ('base = "gc200"\nspeed = 1', ["unknown key 'speed'"]),
+        ('base = "gc200"\ncommon = 1', ["common must be a table"]),
+        ('base = "gc200"\nlink_topology = "ring"', ["'ring'", "ladder or torus"]),
+        ('base = "gc200"\n[common]\nclok_hz = 1e9', ["unknown figure 'clok_hz'", "'clock_hz'"]),
+        ('base = "gc200"\n[common]\nclock_hz = "fast"', ["clock_hz is 'fast'", "a number from"]),
+        ('base = "gc200"\n[common]\nclock_hz = nan', ["clock_hz is nan", "Hz"]),
+        ('base = "gc200"\n[common]\nclock_hz = inf', ["clock_hz is inf"]),
+        ('base = "gc200"\n[common]\nclock_hz = true', ["clock_hz is True"]),
+        (f'base = "gc200"\n[common]\nstack_bytes = 1{"0" * 400}', ["stack_bytes is 1000"]),
+        ('base = "gc200"\n[common]\ntiles_per_ipu = 0', ["tiles_per_ipu is 0", "from 1 to 65,536"]),
+        ('base = "gc200"\n[common]\ntiles_per_ipu = 1.5', ["1.5", "a whole number"]),
+        ('base = "gc200"\n[common]\nsync_cycles = -1', ["sync_cycles is -1", "from 0"]),
+        ('base = "gc200"\n[common]\nsync_cycles = {}', ["{ value = …"]),
+        ('base = "gc200"\n[common]\nsync_cycles = {value = 1, note = "x"}', ["and no more"]),
+        ('base = "gc200"\n[common]\nsync_cycles = {value = 1, source = 2}', ["the source of sync"]),
+        ('base = "gc200"\n[common]\nbytes_per_tile = 65536', ["638,976", "65,536", "all three"]),
+        ("base = ", ["is not valid TOML"]),
+        (b"\xff\xfe", ["UTF-8"]),
+        (b"#" * (1 << 20) + b"##", ["larger than 1 MiB"]),
+    ],
+)
+def test_what_a_file_cannot_say(tmp_path: Path, text: str | bytes, words: list[str]) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(BadMachine) as caught:
+        load_machine(path)
+    said = str(caught.value)
+    assert path in said
+    assert "\n" not in said
+    assert all(word in said for word in words), said
+
+
+def test_no_file_and_no_text(tmp_path: Path) -> None:
+    with pytest.raises(BadMachine, match=r"does not exist: give the path of a \.toml file"):
+        load_machine(str(tmp_path / "none.toml"))
+    with pytest.raises(BadMachine, match="cannot be read"):
+        load_machine(f"{tmp_path}/")

@@ -1,0 +1,62 @@
+"""POPLAR_TARGET_OPTIONS: keys that act, keys that are recorded, and what it cannot hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from engine import load_machine
+from engine.errors import BadMachine, BadOption
+from engine.machine import Machine
+from engine.machine.target_options import TARGET_OPTIONS
+
+
+def machine_under(options: object, **asked: int) -> Machine:
+    text = options if isinstance(options, str) else json.dumps(options)
+    return load_machine(environ={"POPLAR_TARGET_OPTIONS": text}, **asked)  # type: ignore[arg-type]
+
+
+def test_topology_of_the_environment_wins() -> None:
+    assert machine_under({}).link_topology == "ladder"
+    assert machine_under({"ipuLinkTopology": "torus"}).link_topology == "torus"
+    environ = {"POPLAR_TARGET_OPTIONS": '{"ipuLinkTopology": "line"}'}
+    assert load_machine(link_topology="torus", environ=environ).link_topology == "ladder"
+
+
+def test_what_poprun_sets_is_known_and_recorded() -> None:
+    given = {
+        "ipuLinkDomainSize": "64",
+        "ipuLinkConfiguration": "slidingWindow",
+        "ipuLinkTopology": "torus",
+        "gatewayMode": True,
+        "instanceSize": 64,
+        "syncConfiguration": "intraReplicaAndAll",
+    }
+    assert set(given) == set(TARGET_OPTIONS)
+    recorded = dict(machine_under(given).target_options)
+    assert recorded == {**given, "gatewayMode": "true", "instanceSize": "64"}
+
+
+def test_more_ipus_than_the_link_domain() -> None:
+    assert machine_under({"ipuLinkDomainSize": 4}, n_ipus=4).n_ipus == 4
+    with pytest.raises(BadMachine, match="8 IPUs are more than the link domain of 4"):
+        machine_under({"ipuLinkDomainSize": 4}, n_ipus=8)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ipuLinkTopolgy": "torus"}, ["unknown key", "'ipuLinkTopology'"]),
+        ({"ipuLinkTopology": "star"}, ["takes torus or line or mesh, not 'star'"]),
+        ({"ipuLinkDomainSize": 65}, ["a whole number from 1 to 64", "'65'"]),
+        ({"gatewayMode": "yes"}, ["true or false"]),
+        ({"syncConfiguration": ["a"]}, ["takes text"]),
+        ("{", ["not valid JSON", "ipuLinkTopology"]),
+        ("[]", ["must be a JSON object"]),
+    ],
+)
+def test_what_it_cannot_hold(options: object, words: list[str]) -> None:
+    with pytest.raises(BadOption) as caught:
+        machine_under(options)
+    assert all(word in str(caught.value) for word in words)
