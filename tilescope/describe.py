@@ -68,6 +68,11 @@ JSON: `roots`, nested by `children` as deep as `--depth`; with `--search`, `n_ma
 `matches`, each with the ids of its `ancestors`; with `--node`, `node`, `path`, `costs` on each IPU,
 `vertices` and `debug_contexts`.
 """,
+    "targets": """\
+JSON: `targets` (name, architecture, link_topology) and `figures`, each with its unit, its meaning,
+its `set` (`both`, `hardware`, `ipu_model` or `shown only`), and `values` and `sources` in the order
+of the targets; null where a target does not say.
+""",
     "diff": """\
 The first report is the base. Things are aligned by debug name and occurrence, not by number, and
 percentages are of the base.

@@ -26,6 +26,7 @@ COMMANDS = (
     "trace",
     "diff",
     "models",
+    "targets",
 )
 
 #: Packages that only an extra installs.

@@ -5,6 +5,7 @@ from engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
 from engine.machine.links import TOPOLOGIES, Link, link_loads, route
 from engine.machine.load import load_machine
 from engine.machine.machine import Machine
+from engine.machine.side_by_side import FigureRow, figure_rows
 
 __all__ = [
     "FIGURES",
@@ -12,10 +13,12 @@ __all__ = [
     "TOPOLOGIES",
     "Description",
     "Figure",
+    "FigureRow",
     "FigureSpec",
     "Link",
     "Machine",
     "describe_machine",
+    "figure_rows",
     "link_loads",
     "load_machine",
     "machine_names",

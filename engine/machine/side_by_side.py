@@ -1,0 +1,45 @@
+"""Machines side by side: one row for each figure, or two where the parameter sets differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.machine.description import Description, Figure
+from engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
+
+__all__ = ["FigureRow", "figure_rows"]
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One figure of every machine asked for.
+
+    Parameters
+    ----------
+    in_set
+        ``both``, ``hardware`` or ``ipu_model``; ``shown only`` where nothing uses it yet.
+    figures
+        In the order of the machines; None where a machine does not say.
+    """
+
+    spec: FigureSpec
+    in_set: str
+    figures: tuple[Figure | None, ...]
+
+
+def figure_rows(machines: Sequence[Description]) -> list[FigureRow]:
+    """Return every figure that one of the machines has, in the catalogue's order."""
+    rows = []
+    for spec in FIGURES.values():
+        by_set = {s: tuple(m.by_set[s].get(spec.name) for m in machines) for s in PARAMETER_SETS}
+        hardware, model = by_set.values()
+        if not any(hardware) and not any(model):
+            continue
+        if not spec.is_used:
+            rows.append(FigureRow(spec, "shown only", hardware))
+        elif hardware == model:
+            rows.append(FigureRow(spec, "both", hardware))
+        else:
+            rows += [FigureRow(spec, name, figures) for name, figures in by_set.items()]
+    return rows

@@ -1,0 +1,57 @@
+"""``tilescope targets``: machines side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import load_machine
+from engine.machine import PARAMETER_SETS, machine_names
+
+
+def test_the_table_has_a_column_for_every_machine(tilescope: Callable[..., Any]) -> None:
+    done = tilescope("targets")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert done.code == 0
+    assert lines[0] == ["Figure", "Set", "Unit", *machine_names()]
+    assert ["sync_cycles", "hardware", "cycles", "237", "237", "117", "237"] in lines
+    assert ["sync_cycles", "ipu_model", "cycles", "56", "45", "48", "40"] in lines
+
+
+@pytest.mark.parametrize("parameter_set", PARAMETER_SETS)
+def test_json_says_what_a_machine_is_made_of(
+    tilescope: Callable[..., Any], parameter_set: str
+) -> None:
+    answer = tilescope("targets", "bow", "gc2", "--json").json()
+    assert [each["name"] for each in answer["targets"]] == ["bow", "gc2"]
+    machine = load_machine("gc2", parameter_set=parameter_set)
+    seen = 0
+    for figure in answer["figures"]:
+        if figure["is_used"] and figure["set"] in ("both", parameter_set):
+            assert figure["values"][1] == getattr(machine, figure["name"]), figure["name"]
+            assert all(figure["sources"])
+            seen += 1
+    assert seen > 30
+
+
+def test_a_machine_of_ones_own_beside_its_base(
+    tilescope: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "gc200"\n[common]\nsync_cycles = { value = 7, source = "Our board" }\n')
+    done = tilescope("targets", path, "gc200", "--sources")
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["sync_cycles", "hardware", "mine", "7", "cycles", "Our", "board"] in rows
+    assert any(row[:4] == ["sync_cycles", "hardware", "gc200", "237"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["gc201", "no/such.toml"])
+def test_a_target_that_is_not_there(tilescope: Callable[..., Any], name: str) -> None:
+    done = tilescope("targets", name)
+    assert done.code == 2
+    assert done.out == ""
+    assert name in done.err
+    assert done.err.count("\n") == 1
