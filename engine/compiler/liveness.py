@@ -64,6 +64,10 @@ class _Walk:
 
     def _step(self, step: Step, after: Set) -> Set:
         live = after.copy()
+        if step.kind == "WriteUndef":  # touches no memory: what was there just ends
+            live[list(step.overwrites)] = False
+            self.at[step.step_id] |= live
+            return live
         live[list(step.writes)] = True
         self.at[step.step_id] |= live
         live[list(step.overwrites)] = False

@@ -56,11 +56,22 @@ def _apply(
 
 
 def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:
-    """Copy elements in logical order into a tensor that covers its variable."""
+    """Copy elements in logical order into a tensor that covers its variable.
+
+    Raises
+    ------
+    BadGraph
+        When the two lie so differently that there is no way to walk them, even by way of
+        row-major order.
+    """
     if _apply(builder, name, COPY, COPY_BLOCK, [source], target):
         return
     middle = row_major_copy(builder, source, f"{name}/rowMajor")
-    _apply(builder, name, COPY, COPY_BLOCK, [middle], target)
+    if not _apply(builder, name, COPY, COPY_BLOCK, [middle], target):
+        raise BadGraph(
+            f"{source.variable.name!r} cannot be copied to {target.variable.name!r}: their layouts"
+            " do not divide"
+        )
 
 
 def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:

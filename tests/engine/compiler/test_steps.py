@@ -191,3 +191,16 @@ def test_what_cannot_be_run_is_one_sentence() -> None:
             engine.run(1)
         with pytest.raises(BadInput, match="stream 'out'"):
             engine.output("out")
+
+
+def test_write_undef_ends_a_life_and_begins_none() -> None:
+    graph, builder = new()
+    x = graph.add_variable("float32", (8,), "x")
+    graph.map_linearly(x)
+    builder.sequence.add(StreamCopyIn("in", x))
+    unary(builder, "relu", x)
+    without = compile_programs(graph, [builder.sequence]).memory.lifetimes[0]
+    builder.sequence.add(WriteUndef(x))
+    executable = compile_programs(graph, [builder.sequence])
+    assert executable.steps[-1].kind == "WriteUndef"
+    assert executable.memory.lifetimes[0] == without
