@@ -3,6 +3,7 @@
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtype_of
 from engine.graph.graph import ComputeSet, Graph, Variable, VertexBatch
+from engine.graph.mapping import TileMapping
 from engine.graph.regions import Regions, blocks
 from engine.graph.tensor import Tensor
 
@@ -19,6 +20,7 @@ __all__ = [
     "Graph",
     "Regions",
     "Tensor",
+    "TileMapping",
     "Variable",
     "VertexBatch",
     "blocks",

@@ -14,6 +14,7 @@ from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
+from engine.graph.mapping import TileMapping, tile_mapping_of
 from engine.graph.regions import Regions
 from engine.graph.tensor import Tensor, row_major
 from engine.machine import Machine
@@ -229,6 +230,20 @@ class Graph:
         n_parts = min(n_grains, pool.size)
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
         self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
+
+    def tile_mapping(self, tensor: Tensor) -> TileMapping:
+        """Return which tile holds which elements of a tensor, which may be any view.
+
+        Raises
+        ------
+        BadGraph
+            When it is a tensor of another graph, or its variable has no mapping yet.
+        """
+        variable = tensor.variable
+        i = variable.variable_id
+        if i >= len(self.variables) or self.variables[i] is not variable:
+            raise BadGraph(f"{variable.name!r} is a variable of another graph")
+        return tile_mapping_of(tensor)
 
     def add_compute_set(self, name: str, debug: DebugContext = ROOT) -> ComputeSet:
         """Add an empty compute set."""

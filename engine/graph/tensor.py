@@ -2,7 +2,7 @@
 
 Each logical dimension is a tuple of atoms ``(size, stride)``, outermost first, so that a reshape
 of a permuted tensor is still a view: its dimension just has several atoms. Strides are in
-elements of the variable; a broadcast dimension has stride 0.
+elements of the variable; a broadcast dimension has stride 0, a reversed one a negative stride.
 """
 
 from __future__ import annotations
@@ -181,6 +181,21 @@ class Tensor:
         dims = list(self.dims)
         dims[dim] = tuple(kept) or ((1, 0),)
         return replace(self, offset=offset, dims=tuple(dims))
+
+    def reverse(self, dim: int) -> Tensor:
+        """Return the tensor with the elements along one dimension in the opposite order.
+
+        Raises
+        ------
+        BadGraph
+            When there is no such dimension.
+        """
+        if not 0 <= dim < len(self.dims):
+            raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to reverse")
+        dims = list(self.dims)
+        dims[dim] = tuple((size, -stride) for size, stride in self.dims[dim])
+        last = sum((size - 1) * stride for size, stride in self.dims[dim])
+        return replace(self, offset=self.offset + last, dims=tuple(dims))
 
     def broadcast_to(self, shape: Sequence[int]) -> Tensor:
         """Return the tensor stretched to `shape` by numpy's rules, without copying.

@@ -1,4 +1,4 @@
-"""Random tensors: any order of dimensions in memory, any mapping, part of a larger variable."""
+"""Random tensors: any order and direction in memory, any mapping, part of a larger variable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tensors(
     *,
     may_be_part: bool = True,
 ) -> Tensor:
-    """Return a tensor of a shape: permuted in memory, cut out of more, mapped at random."""
+    """Return a tensor of a shape: permuted, cut out of more, reversed, mapped at random."""
     rank = len(shape)
     order = draw(st.permutations(range(rank)))
     margins = [draw(st.integers(0, 2)) if may_be_part and draw(st.booleans()) else 0 for _ in order]
@@ -61,6 +61,10 @@ def tensors(
         draw(mappings(graph, tensor))
     for i, begin in enumerate(begins):
         tensor = tensor.slice(i, begin, begin + shape[order[i]])
+    if may_be_part:
+        for i in range(rank):
+            if draw(st.integers(0, 3)) == 3:
+                tensor = tensor.reverse(i)
     return tensor.dim_shuffle(*np.argsort(order).tolist()) if rank else tensor
 
 

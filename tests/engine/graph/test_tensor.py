@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -61,7 +62,8 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> 
     """A view that is refused is one numpy would have to copy, or one that cuts atoms unevenly."""
     tensor, array = fresh(tuple(shape))
     for _ in range(data.draw(st.integers(1, 5))):
-        kind = data.draw(st.sampled_from(["reshape", "shuffle", "slice", "broadcast", "flatten"]))
+        kinds = ["reshape", "shuffle", "slice", "reverse", "broadcast", "flatten"]
+        kind = data.draw(st.sampled_from(kinds))
         if kind == "reshape":
             wanted = data.draw(factorised(array.size))
             if not tensor.can_reshape(*wanted):
@@ -82,6 +84,9 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> 
                 continue
             tensor = cut
             array = np.take(array, range(start, stop), axis=dim)
+        elif kind == "reverse":
+            dim = data.draw(st.integers(0, array.ndim - 1))
+            tensor, array = tensor.reverse(dim), np.flip(array, dim)
         elif kind == "broadcast" and array.size < 2000:
             wide = tuple(3 if size == 1 else size for size in array.shape)
             wanted = (*((2,) if data.draw(st.booleans()) else ()), *wide)
@@ -142,3 +147,46 @@ def test_what_is_no_view_is_refused() -> None:
     with pytest.raises(BadGraph, match="does not broadcast"):
         tensor.broadcast_to((6,))
     assert tensor.dim_shuffle(1, 0).refine([[4], [6]]) is None
+
+
+@given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
+def test_the_mapping_of_a_view_says_where_each_element_lies(
+    data: st.DataObject, shape: list[int]
+) -> None:
+    graph = Graph(MACHINE)
+    whole = graph.add_variable("float32", shape, "x")
+    n = whole.n_elements
+    cuts = data.draw(st.lists(st.integers(1, n - 1), unique=True, max_size=5)) if n > 1 else []
+    tiles = [data.draw(st.integers(0, 3)) for _ in range(len(cuts) + 1)]
+    graph.set_tile_mapping(whole, [0, *sorted(cuts)], tiles)
+    view = whole
+    if data.draw(st.booleans()):
+        view = view.slice(0, shape[0] // 2, shape[0])
+    if data.draw(st.booleans()):
+        view = view.reverse(data.draw(st.integers(0, len(shape) - 1)))
+    view = view.dim_shuffle(*data.draw(st.permutations(range(len(shape)))))
+    if data.draw(st.booleans()):
+        view = view.broadcast_to((2, *view.shape))
+    expected = whole.variable.tile_of(elements(view).reshape(-1))
+    mapping = graph.tile_mapping(view)
+    found = np.full(view.n_elements, -1)
+    for tile in range(MACHINE.n_tiles):
+        intervals = mapping.intervals(tile)
+        assert all(one[1] < other[0] for one, other in itertools.pairwise(intervals)), "joined"
+        for start, end in intervals:
+            assert (found[start:end] == -1).all()
+            found[start:end] = tile
+    assert found.tolist() == expected.tolist()
+    assert mapping.elements_by_tile(4).tolist() == np.bincount(expected, minlength=4).tolist()
+
+
+def test_a_mapping_that_is_not_there_or_of_another_graph_is_refused() -> None:
+    tensor, _ = fresh((4,))
+    graph = Graph(MACHINE)
+    graph.add_variable("float32", (4,), "y")
+    with pytest.raises(BadGraph, match="'x' is a variable of another graph"):
+        graph.tile_mapping(tensor)
+    with pytest.raises(BadGraph, match="'y' has no tile mapping yet"):
+        graph.tile_mapping(graph.add_variable("int32", (2,), "y"))
+    with pytest.raises(BadGraph, match="no dimension 1"):
+        tensor.reverse(1)
