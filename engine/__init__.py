@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from engine.log_output import follow_environment
+
 if TYPE_CHECKING:
     from engine.codelets.codelet import Field, Scalar
     from engine.codelets.define import codelet
@@ -59,6 +61,8 @@ _PLACES = {
     "load_onnx": ("engine.frontend.onnx", "load_onnx"),
     "resolve_options": ("engine.options", "resolve"),
 }
+
+follow_environment()
 
 
 def __getattr__(name: str) -> Any:

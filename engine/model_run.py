@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from engine.machine import Machine
 from engine.options import EngineOptions
 
 __all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
+
+_log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -127,6 +130,13 @@ def run_model(
     say = progress or (lambda _: None)
     say(f"Reading {path}")
     model = load_onnx(path, shapes)
+    _log.info(
+        "read %s: %d inputs, %d operations, %d outputs",
+        path,
+        len(model.inputs),
+        len(model.operations),
+        len(model.outputs),
+    )
     say(f"Compiling {len(model.operations)} operations for {machine.n_tiles:,} tiles")
     compiled = compile_model(
         model,

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-from engine.compiler.executable import Executable
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.executable import Executable, Step
 from engine.compiler.liveness import live_ranges
 from engine.compiler.lowering import Lowering
 from engine.compiler.memory import lay_out
 from engine.graph import Graph
 from engine.graph.check import check_compute_sets
+from engine.log_output import TRACE
+from engine.machine import Machine
 from engine.planner.plan import Plan
 from engine.program import Program
 
 __all__ = ["compile_programs"]
+
+_log = logging.getLogger(__name__)
 
 
 def compile_programs(
@@ -52,10 +60,22 @@ def compile_programs(
     """
     lowering = Lowering(graph)
     roots = lowering.lower(programs)
+    _log.info(
+        "lowered %d programs: %d compute sets, %d variables, %d steps, %d program nodes",
+        len(programs),
+        len(graph.compute_sets),
+        len(graph.variables),
+        len(lowering.steps),
+        len(lowering.nodes),
+    )
+    if _log.isEnabledFor(logging.DEBUG):
+        _log_steps(lowering.steps)
     if is_checked:
         check_compute_sets(graph.compute_sets)
+        _log.info("checked %d compute sets against the rule", len(graph.compute_sets))
     ranges = live_ranges(graph, lowering.steps, roots)
     memory = lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented)
+    _log_memory(memory.including_gaps, graph.machine)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     return Executable(
         graph=graph,
@@ -68,3 +88,31 @@ def compile_programs(
         vertex_uses=tuple(uses),
         plans=tuple(plans),
     )
+
+
+def _log_steps(steps: Sequence[Step]) -> None:
+    """Log each step with what it costs."""
+    for step in steps:
+        _log.debug(
+            "step %d %s %s: %d cycles, %d bytes exchanged",
+            step.step_id,
+            step.kind,
+            step.name,
+            step.cost.cycles.max(),
+            step.cost.received_bytes.sum(),
+        )
+
+
+def _log_memory(tile_bytes: NDArray[np.int64], machine: Machine) -> None:
+    """Log the fullest tile, and at the finest level every tile."""
+    fullest = int(tile_bytes.argmax())
+    _log.info(
+        "laid out memory: fullest tile %d with %d of %d bytes, %d tiles overfull",
+        fullest,
+        tile_bytes[fullest],
+        machine.bytes_per_tile,
+        (tile_bytes > machine.bytes_per_tile).sum(),
+    )
+    if _log.isEnabledFor(TRACE):
+        for tile_id, n_bytes in enumerate(tile_bytes.tolist()):
+            _log.log(TRACE, "tile %d: %d bytes", tile_id, n_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ from engine.recorder import Recorder
 from reports import Report, open_report
 
 __all__ = ["Engine"]
+
+_log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 
@@ -110,6 +113,8 @@ class Engine:
             if step.compute_set is not None:
                 self._launches[step.step_id] = bound[step.compute_set.compute_set_id]
         self._memory = memory
+        n_launches = sum(len(found) for found in bound.values())
+        _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
         """Connect a host stream.
@@ -176,6 +181,12 @@ class Engine:
         elapsed_us = (time.perf_counter_ns() - timer) // 1000
         self.recorder.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
+        )
+        _log.info(
+            "ran program %d: %d cycles simulated, %d us of wall time",
+            program,
+            max(timeline.n_cycles for timeline in timelines),
+            elapsed_us,
         )
         self._last_program = program
         self._counters += [timeline.n_cycles for timeline in timelines]

@@ -6,6 +6,7 @@ compiled vertices have, plus the exchange of inputs, weights and partials and th
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import product
 
@@ -17,6 +18,8 @@ from engine.machine import Machine
 from engine.planner.plan import Plan
 
 __all__ = ["ConvolutionShape", "plan_convolution"]
+
+_log = logging.getLogger(__name__)
 
 _PARTS = ("batch", "rows", "columns", "outputs", "inputs")
 
@@ -199,7 +202,7 @@ def plan_convolution(
             **dict(zip(_PARTS, parts[second].tolist(), strict=True)),
             "cycles": int(costs.total[second]),
         }
-    return Plan(
+    plan = Plan(
         name=name,
         operation="matmul" if shape.is_matmul else "convolution",
         split=dict(zip(_PARTS, parts[best].tolist(), strict=True)),
@@ -215,6 +218,17 @@ def plan_convolution(
         bound=bound,
         runner_up=runner_up,
     )
+    _log.debug(
+        "planned %s %s: split %s over %d tiles, %d cycles, bound by %s, of %d candidates",
+        plan.operation,
+        name,
+        plan.split,
+        plan.n_tiles,
+        costs.total[best],
+        bound,
+        len(parts),
+    )
+    return plan
 
 
 def _balance(shape: ConvolutionShape, parts: NDArray[np.int64], machine: Machine) -> float:

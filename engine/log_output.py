@@ -1,0 +1,148 @@
+"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST: how much the engine says while it works, and where to.
+
+Modules log under their own names, ``engine.compiler`` and so on. Unless a variable is set nothing
+is changed, so that a program with a logging of its own keeps it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from engine.errors import BadOption
+
+__all__ = ["LEVELS", "MODULES", "TRACE", "LineFormatter", "follow_environment"]
+
+#: Below DEBUG: once for each tile.
+TRACE = 5
+
+#: Levels as Poplar calls them, from silent to everything.
+LEVELS = {
+    "OFF": logging.CRITICAL + 1,
+    "CRITICAL": logging.CRITICAL,
+    "ERR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": TRACE,
+}
+
+#: Poplar's modules with a level of their own, POPLAR_<MODULE>_LOG_LEVEL, and what logs as such.
+MODULES = {
+    "CODELETS": ("engine.codelets",),
+    "ENGINE": ("engine.execute", "engine.model_run"),
+    "GRAPH": ("engine.graph", "engine.frontend", "engine.lower", "engine.planner"),
+    "PROFILER": ("engine.recorder",),
+    "PROGRAM": ("engine.compiler",),
+    "TARGET": ("engine.machine",),
+}
+
+_LETTERS = {level: name[0] for name, level in LEVELS.items() if name != "OFF"}
+_MODULE_OF = {logger: module for module, loggers in MODULES.items() for logger in loggers}
+_WIDTH = max(map(len, MODULES))
+
+
+class LineFormatter(logging.Formatter):
+    """Time in UTC, ``PO:`` and the module, process and thread, the level's letter, the text.
+
+    Notes
+    -----
+    The form of the libraries' lines with Poplar's prefix. Source: graphcore/poplibs
+    sdk-release-3.4, lib/poplibs_support/logging.cpp.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line; what would break the line is escaped."""
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        micros = int(record.created % 1 * 1e6)
+        module = _MODULE_OF.get(".".join(record.name.split(".")[:2]), "POPLAR")
+        letter = _LETTERS.get(record.levelno, "I")
+        text = "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode()
+            for c in record.getMessage()
+        )
+        ids = f"{record.process}.{record.thread}"
+        return f"{seconds}.{micros:06}Z PO:{module:<{_WIDTH}} {ids} {letter}: {text}"
+
+
+_handler: logging.Handler | None = None
+
+
+def follow_environment(environ: Mapping[str, str] | None = None) -> None:
+    """Log as the environment says; called when the engine is imported.
+
+    Parameters
+    ----------
+    environ
+        Where the variables are looked up; the process's environment unless given.
+
+    Raises
+    ------
+    BadOption
+        A level is unknown, or the file of POPLAR_LOG_DEST cannot be written.
+    """
+    given = os.environ if environ is None else environ
+    own = {module: given.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
+    levels = {m: _level(t, f"POPLAR_{m}_LOG_LEVEL") for m, t in own.items() if t}
+    level_text = given.get("POPLAR_LOG_LEVEL", "")
+    level = _level(level_text, "POPLAR_LOG_LEVEL") if level_text else None
+    if level is None and not levels:
+        return
+    logger = logging.getLogger("engine")
+    _replace_handler(logger, given.get("POPLAR_LOG_DEST", "") or "stderr")
+    # Warnings come as they do without the variables, unless a level says otherwise.
+    logger.setLevel(logging.WARNING if level is None else level)
+    logger.propagate = False
+    for module, loggers in MODULES.items():
+        for name in loggers:
+            logging.getLogger(name).setLevel(levels.get(module, logging.NOTSET))
+
+
+def _level(text: str, variable: str) -> int:
+    level = LEVELS.get(text.strip().upper())
+    if level is None:
+        raise BadOption(f"{variable} is {text[:60]!r}; it takes {', '.join(LEVELS)}")
+    return level
+
+
+def _replace_handler(logger: logging.Logger, destination: str) -> None:
+    global _handler  # noqa: PLW0603 - there is one destination in a process
+    handler: logging.Handler
+    if destination in ("stderr", "stdout"):
+        handler = _StandardStream(destination)
+    else:
+        try:
+            handler = logging.FileHandler(destination, mode="w", encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not a path"
+            raise BadOption(
+                f"POPLAR_LOG_DEST is {destination[:200]!r}, which cannot be written ({reason}):"
+                " give stderr, stdout or the path of a file"
+            ) from None
+    handler.setFormatter(LineFormatter())
+    if _handler is not None:
+        logger.removeHandler(_handler)
+        _handler.close()
+    _handler = handler
+    logger.addHandler(handler)
+
+
+class _StandardStream(logging.StreamHandler[Any]):
+    """Writes to what the standard stream is at that moment, as tests and notebooks replace it."""
+
+    def __init__(self, name: str) -> None:
+        self._name_of_stream = name
+        super().__init__()
+
+    @property
+    def stream(self) -> Any:
+        """The stream as it is now."""
+        return getattr(sys, self._name_of_stream)
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        """Keep following the standard stream."""

@@ -1,0 +1,112 @@
+"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST, in a process of their own each time."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z "
+    r"PO:(?P<module>[A-Z]+) +\d+\.\d+ (?P<level>[CEWIDT]): .+"
+)
+PROGRAM = """
+import numpy as np
+from engine import Engine, Graph, compile_programs, load_machine
+from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+x = graph.add_variable("float32", (8,), "x\\x1b[31m")
+graph.map_linearly(x)
+program = Sequence("main")
+program.add(StreamCopyIn("in", x))
+program.add(StreamCopyOut(x, "out"))
+with Engine(compile_programs(graph, [program])) as engine:
+    engine.connect_stream("in", np.arange(8, dtype=np.float32))
+    engine.run()
+"""
+
+
+def ran(**variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: text for key, text in os.environ.items() if not key.startswith("POPLAR_")}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**clean, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def matched(text: str) -> list[re.Match[str]]:
+    found = [LINE.fullmatch(line) for line in text.splitlines()]
+    assert all(found), text
+    return [each for each in found if each is not None]
+
+
+def test_nothing_is_said_by_default() -> None:
+    done = ran()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_info_tells_the_phases_on_standard_error() -> None:
+    done = ran(POPLAR_LOG_LEVEL="INFO")
+    lines = matched(done.stderr)
+    assert [line["module"] for line in lines] == [
+        "TARGET",
+        "PROGRAM",
+        "PROGRAM",
+        "ENGINE",
+        "ENGINE",
+    ]
+    assert {line["level"] for line in lines} == {"I"}
+    assert done.stdout == ""
+
+
+def test_trace_to_a_file_tells_every_tile(tmp_path: Path) -> None:
+    log = tmp_path / "poplar.log"
+    done = ran(POPLAR_LOG_LEVEL="TRACE", POPLAR_LOG_DEST=str(log))
+    assert (done.stdout, done.stderr) == ("", "")
+    lines = matched(log.read_text(encoding="utf-8"))
+    assert [line["level"] for line in lines].count("T") == 4
+    assert {line["level"] for line in lines} == {"T", "D", "I"}
+
+
+def test_one_module_has_a_level_of_its_own_on_standard_output() -> None:
+    done = ran(POPLAR_ENGINE_LOG_LEVEL="INFO", POPLAR_LOG_DEST="stdout")
+    assert {line["module"] for line in matched(done.stdout)} == {"ENGINE"}
+    done = ran(POPLAR_LOG_LEVEL="INFO", POPLAR_ENGINE_LOG_LEVEL="OFF", POPLAR_LOG_DEST="stdout")
+    assert {line["module"] for line in matched(done.stdout)} == {"TARGET", "PROGRAM"}
+
+
+@pytest.mark.parametrize("level", ["OFF", "CRITICAL", "ERR", "WARN"])
+def test_levels_above_info_keep_quiet(level: str) -> None:
+    done = ran(POPLAR_LOG_LEVEL=level)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"POPLAR_LOG_LEVEL": "LOUD"}, "'LOUD'; it takes OFF, CRITICAL, ERR, WARN, INFO"),
+        (
+            {"POPLAR_LOG_LEVEL": "INFO", "POPLAR_LOG_DEST": "/no/such/folder/log"},
+            "'/no/such/folder/log', which cannot be written",
+        ),
+    ],
+)
+def test_the_command_ends_in_one_sentence(variables: dict[str, str], words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilescope", "targets"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
