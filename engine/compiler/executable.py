@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.graph import ComputeSet, DebugContext, Graph, Tensor
+from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Tensor
 from engine.machine import Machine
 from engine.planner.plan import Plan
 
@@ -17,6 +17,7 @@ __all__ = [
     "LiveParts",
     "Memory",
     "Node",
+    "RemoteAccess",
     "Step",
     "StepCost",
     "StreamAccess",
@@ -87,6 +88,16 @@ class StreamAccess:
     is_input: bool
 
 
+@dataclass(frozen=True)
+class RemoteAccess:
+    """A copy from or to rows of a remote buffer: which, and whether it goes to the device."""
+
+    buffer: RemoteBuffer
+    tensor: Tensor
+    row: int | Tensor
+    is_input: bool
+
+
 @dataclass
 class Step:
     """A leaf of the program: something every tile does once each time it is reached."""
@@ -97,7 +108,7 @@ class Step:
     debug: DebugContext
     cost: StepCost
     compute_set: ComputeSet | None = None
-    access: StreamAccess | None = None
+    access: StreamAccess | RemoteAccess | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     message_bytes: NDArray[np.int64] | None = None

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from engine.compiler.cycles import compute_cost
 from engine.compiler.exchange import Addresses, Exchange, exchange_of
-from engine.compiler.executable import Node, Step, StepCost, StreamAccess, VertexUse
+from engine.compiler.executable import (
+    Node,
+    RemoteAccess,
+    Step,
+    StepCost,
+    StreamAccess,
+    VertexUse,
+)
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, DebugContext, Graph, Tensor
 from engine.machine import Machine
@@ -23,6 +30,8 @@ from engine.program import (
     If,
     PrintTensor,
     Program,
+    RemoteCopyIn,
+    RemoteCopyOut,
     Repeat,
     RepeatWhile,
     StreamCopyIn,
@@ -116,6 +125,12 @@ class Lowering:
                 self._stream(StreamAccess(program.stream, program.target, True), program, parent)
             case StreamCopyOut():
                 self._stream(StreamAccess(program.stream, program.source, False), program, parent)
+            case RemoteCopyIn():
+                access = RemoteAccess(program.buffer, program.target, program.row, True)
+                self._stream(access, program, parent)
+            case RemoteCopyOut():
+                access = RemoteAccess(program.buffer, program.source, program.row, False)
+                self._stream(access, program, parent)
             case WriteUndef():
                 step = self._step(parent, "WriteUndef", program.target.variable.name, program.debug)
                 step.writes = (program.target.variable.variable_id,)
@@ -299,38 +314,53 @@ class Lowering:
                 n_before = len(self.graph.variables)
             self._execute(compute_set, node)
 
-    def _stream(self, access: StreamAccess, program: Program, parent: Node) -> None:
-        """Lower a stream copy to its three phases: begin, data, end."""
+    def _stream(self, access: StreamAccess | RemoteAccess, program: Program, parent: Node) -> None:
+        """Lower a copy from or to the host, or streaming memory, to begin, data and end."""
         machine = self.machine
         variable = access.tensor.variable
         self._check_mapped([variable.variable_id])
-        name = program.debug.join(access.stream) if program.debug.name else access.stream
+        rows: tuple[int, ...] = ()
+        if isinstance(access, StreamAccess):
+            name = program.debug.join(access.stream)
+        else:
+            name = program.debug.join(access.buffer.name)
+            self._check_remote(access)
+            if isinstance(access.row, Tensor):
+                rows = (access.row.variable.variable_id,)
+                self._check_mapped(rows)
         begin = StepCost.nothing(machine)
         begin.cycles[:] = machine.external_sync_cycles
         begin.sync_zone = "external"
         self._step(parent, "StreamCopyBegin", name, program.debug, begin)
         step = self._step(parent, "StreamCopyMid", name, program.debug, self._host_copy(access))
         step.access = access
+        step.reads = rows
         if access.is_input:
             step.writes = (variable.variable_id,)
             if access.tensor.n_elements == variable.n_elements:
                 step.overwrites = step.writes
         else:
-            step.reads = (variable.variable_id,)
+            step.reads = tuple({variable.variable_id, *rows})
         end = StepCost.nothing(machine)
         end.cycles[:] = machine.external_sync_cycles
         end.sync_zone = "external"
         self._step(parent, "StreamCopyEnd", name, program.debug, end)
 
-    def _host_copy(self, access: StreamAccess) -> StepCost:
+    def _check_remote(self, access: RemoteAccess) -> None:
+        buffers, i = self.graph.remote_buffers, access.buffer.buffer_id
+        if i >= len(buffers) or buffers[i] is not access.buffer:
+            raise BadGraph(f"{access.buffer.name!r} is a remote buffer of another graph")
+
+    def _host_copy(self, access: StreamAccess | RemoteAccess) -> StepCost:
+        """Return the cost of the data: over the host link, or from and to streaming memory."""
         machine = self.machine
-        variable = access.tensor.variable
-        lengths = variable.map_end - variable.map_start
-        by_tile = np.bincount(variable.map_tile, lengths, machine.n_tiles).astype(np.int64)
-        by_tile *= variable.dtype.n_bytes
+        by_tile = self.graph.tile_mapping(access.tensor).elements_by_tile(machine.n_tiles)
+        by_tile *= access.tensor.dtype.n_bytes
+        is_remote = isinstance(access, RemoteAccess)
+        rate = machine.streaming_bytes_per_cycle if is_remote else machine.host_bytes_per_cycle
         by_ipu = by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
         cost = StepCost.nothing(machine)
-        transfer = np.ceil(by_ipu / machine.host_bytes_per_cycle).astype(np.int64)
+        transfer = np.ceil(by_ipu / rate).astype(np.int64)
         cost.tile_cycles = np.ceil(by_tile / machine.exchange_bytes_per_cycle).astype(np.int64)
         slowest = max(int(transfer.max()), int(cost.tile_cycles.max()))
         cost.cycles[:] = slowest + machine.host_copy_cycles

@@ -11,15 +11,16 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.compiler.executable import Executable, Node, Step
+from engine.compiler.executable import Executable, Node, RemoteAccess, Step
 from engine.errors import BadGraph, BadInput, OutOfTileMemory
 from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
 from engine.execute.memory import HostMemory
 from engine.execute.oom import describe_overflow
 from engine.execute.profile_summary import profile_summary
+from engine.execute.remote import RemoteMemory
 from engine.execute.timeline import Clock, Timeline, timeline_of
 from engine.execute.walk import Walker
-from engine.graph import Tensor
+from engine.graph import RemoteBuffer, Tensor
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
 from reports import Report, open_report
@@ -69,6 +70,7 @@ class Engine:
         self._outputs: dict[str, NDArray[Any]] = {}
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
+        self._remote = RemoteMemory(executable.graph)
         self._launches: dict[int, list[Launch]] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._last_program: int | None = None
@@ -125,7 +127,7 @@ class Engine:
             Its name in the program.
         source
             For input an array, or a function without arguments that returns one; for output a
-            function that takes the array.
+            function that takes the array. A function is called at every copy.
         """
         self._streams[stream] = source
 
@@ -150,6 +152,30 @@ class Engine:
         """Set a tensor's values."""
         self.load()
         self._host().write(tensor, values, tensor.variable.name)
+
+    def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
+        """Return a row of a remote buffer, or all of them.
+
+        Raises
+        ------
+        BadGraph
+            When it is a buffer of another graph.
+        BadInput
+            When there is no such row.
+        """
+        return self._remote.read(buffer, row)
+
+    def write_remote(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None = None) -> None:
+        """Set a row of a remote buffer, or all of them.
+
+        Raises
+        ------
+        BadGraph
+            When it is a buffer of another graph.
+        BadInput
+            When there is no such row, or the shape differs.
+        """
+        self._remote.write(buffer, values, row)
 
     def run(self, program: int = 0, name: str = "") -> None:
         """Run a control program once.
@@ -302,6 +328,9 @@ class Engine:
         if access is None:
             return
         memory = self._host()
+        if isinstance(access, RemoteAccess):
+            self._remote.copy(access, memory)
+            return
         source = self._streams.get(access.stream)
         if access.is_input:
             if source is None:

@@ -5,6 +5,7 @@ from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtyp
 from engine.graph.graph import ComputeSet, Graph, Variable, VertexBatch
 from engine.graph.mapping import TileMapping
 from engine.graph.regions import Regions, blocks
+from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "DebugContext",
     "Graph",
     "Regions",
+    "RemoteBuffer",
     "Tensor",
     "TileMapping",
     "Variable",

@@ -16,6 +16,7 @@ from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
 from engine.graph.mapping import TileMapping, tile_mapping_of
 from engine.graph.regions import Regions
+from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor, row_major
 from engine.machine import Machine
 
@@ -126,6 +127,7 @@ class Graph:
         self.machine = machine
         self.variables: list[Variable] = []
         self.compute_sets: list[ComputeSet] = []
+        self.remote_buffers: list[RemoteBuffer] = []
         #: Where the next operation begins, so that not every one begins on tile 0.
         self.next_tile = 0
 
@@ -158,6 +160,22 @@ class Graph:
         variable.is_always_live = True
         variable.values = to_host(array, kind, name).reshape(-1)
         return tensor
+
+    def add_remote_buffer(
+        self, name: str, dtype: Any, n_elements: int, repeats: int = 1
+    ) -> RemoteBuffer:
+        """Add rows of elements in streaming memory, for `RemoteCopyIn` and `RemoteCopyOut`.
+
+        Raises
+        ------
+        BadGraph
+            When the name is taken, the device has no such type, or a size is less than 1.
+        """
+        if any(buffer.name == name for buffer in self.remote_buffers):
+            raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
+        buffer = RemoteBuffer(len(self.remote_buffers), name, dtype_of(dtype), n_elements, repeats)
+        self.remote_buffers.append(buffer)
+        return buffer
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         sizes = tuple(int(s) for s in shape)

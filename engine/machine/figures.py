@@ -89,6 +89,7 @@ _BEYOND = (
     _whole("n_cross_links", "links", "Over a rung, for bytes that go on along a rail", 1, 64),
     _whole("n_rail_links", "links", "Along a rail, from rung to rung", 1, 64),
     _real("host_bytes_per_cycle", _RATE, "Host link of an IPU", 0.001, 1e6),
+    _real("streaming_bytes_per_cycle", _RATE, "Streaming memory of an IPU", 0.001, 1e6),
     _whole("host_copy_cycles", "cycles", "Fixed part of a host copy", 0, 10**9),
 )
 _SHOWN = (

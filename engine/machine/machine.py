@@ -35,6 +35,7 @@ class Machine:
     external_sync_hop_cycles: float
     host_bytes_per_cycle: float
     host_copy_cycles: int
+    streaming_bytes_per_cycle: float
     link_bytes_per_cycle: float
     n_pair_links: int
     n_cross_links: int

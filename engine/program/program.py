@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from engine.errors import BadGraph
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.graph import ComputeSet
+from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "If",
     "PrintTensor",
     "Program",
+    "RemoteCopyIn",
+    "RemoteCopyOut",
     "Repeat",
     "RepeatWhile",
     "Sequence",
@@ -222,6 +225,56 @@ class StreamCopyOut(Program):
 
     source: Tensor
     stream: str
+
+
+@dataclass(eq=False)
+class RemoteCopyIn(Program):
+    """Copy a row of a remote buffer into `target`; several where `row` holds several numbers."""
+
+    buffer: RemoteBuffer
+    target: Tensor
+    row: int | Tensor = 0
+
+    def __post_init__(self) -> None:
+        """Check that buffer, tensor and row agree."""
+        _check_rows(self.buffer, self.target, self.row)
+
+
+@dataclass(eq=False)
+class RemoteCopyOut(Program):
+    """Copy `source` to a row of a remote buffer; several where `row` holds several numbers."""
+
+    source: Tensor
+    buffer: RemoteBuffer
+    row: int | Tensor = 0
+
+    def __post_init__(self) -> None:
+        """Check that buffer, tensor and row agree."""
+        _check_rows(self.buffer, self.source, self.row)
+
+
+def _check_rows(buffer: RemoteBuffer, tensor: Tensor, row: int | Tensor) -> None:
+    """Raise BadGraph unless a tensor is as many rows of a remote buffer as are asked for.
+
+    Raises
+    ------
+    BadGraph
+        When type or number of elements differ, or a row is not there or not a whole number.
+    """
+    n_rows = 1
+    if isinstance(row, Tensor):
+        if row.dtype.name != "int32":
+            raise BadGraph(f"Rows of remote buffer {buffer.name!r} are int32, not {row.dtype}")
+        n_rows = row.n_elements
+    elif not 0 <= row < buffer.repeats:
+        raise BadGraph(
+            f"Remote buffer {buffer.name!r} has rows 0 to {buffer.repeats - 1}, not {row}"
+        )
+    if tensor.dtype != buffer.dtype or tensor.n_elements != n_rows * buffer.n_elements:
+        raise BadGraph(
+            f"Remote buffer {buffer.name!r} holds rows of {buffer.n_elements} {buffer.dtype}:"
+            f" {n_rows} of them do not fit a tensor of {tensor.dtype} {tensor.shape}"
+        )
 
 
 @dataclass(eq=False)

@@ -1,0 +1,107 @@
+"""Values of the remote buffers, and copies between their rows and the tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.compiler.executable import RemoteAccess
+from engine.errors import BadGraph, BadInput, RunFailed
+from engine.execute.memory import HostMemory
+from engine.graph import Graph, RemoteBuffer, Tensor
+from engine.graph.graph import to_host
+
+__all__ = ["RemoteMemory"]
+
+
+class RemoteMemory:
+    """Streaming memory: zeros until something is written.
+
+    Parameters
+    ----------
+    graph
+        Its remote buffers get their place.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._buffers = graph.remote_buffers
+        self._rows = [
+            np.zeros((buffer.repeats, buffer.n_elements), dtype=buffer.dtype.host)
+            for buffer in graph.remote_buffers
+        ]
+
+    def read(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
+        """Return a copy of one row, or of all; bool as bool, half as half.
+
+        Raises
+        ------
+        BadGraph
+            When it is a buffer of another graph.
+        BadInput
+            When there is no such row.
+        """
+        kind = {"float16": np.float16, "bool": np.bool_}.get(buffer.dtype.name)
+        values = self._find(buffer, row)
+        return values.astype(kind) if kind else np.array(values)
+
+    def write(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None) -> None:
+        """Set one row, or all.
+
+        Raises
+        ------
+        BadGraph
+            When it is a buffer of another graph.
+        BadInput
+            When there is no such row, or the shape differs.
+        """
+        place, array = self._find(buffer, row), np.asarray(values)
+        if array.shape != place.shape:
+            raise BadInput(
+                f"Remote buffer {buffer.name!r} takes an array of shape {place.shape}, not"
+                f" {array.shape}: reshape it, or name a row"
+            )
+        place[...] = to_host(array, buffer.dtype, buffer.name)
+
+    def _find(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
+        i = buffer.buffer_id
+        if i >= len(self._buffers) or self._buffers[i] is not buffer:
+            raise BadGraph(f"{buffer.name!r} is a remote buffer of another graph")
+        if row is None:
+            return self._rows[i]
+        if not 0 <= row < buffer.repeats:
+            raise BadInput(
+                f"Remote buffer {buffer.name!r} has rows 0 to {buffer.repeats - 1}, not {row}"
+            )
+        place: NDArray[Any] = self._rows[i][row]
+        return place
+
+    def copy(self, access: RemoteAccess, memory: HostMemory) -> None:
+        """Carry out a copy of a program.
+
+        Raises
+        ------
+        RunFailed
+            When the program asks for a row that is not there.
+        """
+        buffer, tensor = access.buffer, access.tensor
+        rows = _rows_of(access.row, memory)
+        if bad := [row for row in rows if not 0 <= row < buffer.repeats]:
+            raise RunFailed(
+                f"The program copies row {bad[0]} of remote buffer {buffer.name!r}, which has rows"
+                f" 0 to {buffer.repeats - 1}: look at the tensor that gives the row"
+            )
+        store = self._rows[buffer.buffer_id]
+        if access.is_input:
+            memory.write(tensor, store[rows].reshape(tensor.shape), buffer.name)
+        else:
+            values = memory.read(tensor).reshape(len(rows), buffer.n_elements)
+            for row, line in zip(rows, values, strict=True):
+                store[row] = line
+
+
+def _rows_of(row: int | Tensor, memory: HostMemory) -> list[int]:
+    if isinstance(row, int):
+        return [row]
+    return [int(number) for number in memory.read(row).reshape(-1)]

@@ -1,0 +1,48 @@
+"""Remote buffers: rows of elements in the streaming memory beside an IPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import BadGraph
+from engine.graph.dtype import DType
+
+__all__ = ["RemoteBuffer"]
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteBuffer:
+    """Rows of elements outside the tiles; only copies of whole rows reach them.
+
+    Parameters
+    ----------
+    n_elements
+        Of a row.
+    repeats
+        Number of rows.
+    """
+
+    buffer_id: int
+    name: str
+    dtype: DType
+    n_elements: int
+    repeats: int
+
+    def __post_init__(self) -> None:
+        """Check the sizes.
+
+        Raises
+        ------
+        BadGraph
+            When one of them is less than 1.
+        """
+        if self.n_elements < 1 or self.repeats < 1:
+            raise BadGraph(
+                f"Remote buffer {self.name!r} has {self.repeats} rows of {self.n_elements}"
+                " elements: both must be at least 1"
+            )
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of all rows, bytes."""
+        return self.repeats * self.n_elements * self.dtype.n_bytes
