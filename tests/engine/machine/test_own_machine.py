@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +94,14 @@ def test_what_a_file_cannot_say(tmp_path: Path, text: str | bytes, words: list[s
     assert path in said
     assert "\n" not in said
     assert all(word in said for word in words), said
+
+
+def test_another_clock_changes_no_cycle(tmp_path: Path) -> None:
+    path = written(tmp_path, 'base = "gc200"\n[common]\nclock_hz = 2.66e9\n')
+    mine, base = load_machine(path, n_ipus=16), load_machine("gc200", n_ipus=16)
+    assert mine.clock_hz == 2 * base.clock_hz
+    assert replace(mine, name=base.name, clock_hz=base.clock_hz) == base
+    assert mine.external_sync_cycles == base.external_sync_cycles
 
 
 def test_no_file_and_no_text(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from engine import load_machine
+from engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from engine.errors import BadMachine, BadOption
 from engine.machine import Machine
 from engine.machine.target_options import TARGET_OPTIONS
+from engine.program import Sequence, StreamCopyOut
+from reports import open_report
+from reports.schema import provenance
 
 
 def machine_under(options: object, **asked: int) -> Machine:
@@ -60,3 +64,20 @@ def test_what_it_cannot_hold(options: object, words: list[str]) -> None:
     with pytest.raises(BadOption) as caught:
         machine_under(options)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_the_report_records_them(tmp_path: Path) -> None:
+    graph = Graph(machine_under({"gatewayMode": "false"}, tiles_per_ipu=2))
+    x = graph.add_variable("float32", (4,), "x")
+    graph.map_linearly(x)
+    program = Sequence("main")
+    program.add(StreamCopyOut(x, "out"))
+    options = resolve_options(
+        environ={}, code={"autoReport.all": True, "autoReport.directory": str(tmp_path)}
+    )
+    with Engine(compile_programs(graph, [program]), options) as engine:
+        engine.run()
+    with open_report(tmp_path) as report:
+        columns = report.table(provenance)
+    facts = dict(zip(columns["key"], columns["value"], strict=True))
+    assert json.loads(facts["target_options"]) == {"gatewayMode": "false"}
