@@ -110,8 +110,8 @@ def _log_memory(tile_bytes: NDArray[np.int64], machine: Machine) -> None:
         "laid out memory: fullest tile %d with %d of %d bytes, %d tiles overfull",
         fullest,
         tile_bytes[fullest],
-        machine.bytes_per_tile,
-        (tile_bytes > machine.bytes_per_tile).sum(),
+        machine.allocatable_bytes,
+        (tile_bytes > machine.allocatable_bytes).sum(),
     )
     if _log.isEnabledFor(TRACE):
         for tile_id, n_bytes in enumerate(tile_bytes.tolist()):

@@ -245,4 +245,4 @@ class Executable:
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:
         """Tiles whose memory does not fit: ndarray of int64."""
-        return np.flatnonzero(self.memory.including_gaps > self.machine.bytes_per_tile)
+        return np.flatnonzero(self.memory.including_gaps > self.machine.allocatable_bytes)

@@ -131,7 +131,7 @@ def _by_region(
 ) -> NDArray[np.int64]:
     """Split address ranges by region: ndarray of int64, shape (3, n)."""
     end = offset + n_bytes
-    edges = (0, machine.non_interleaved_bytes, machine.bytes_per_tile, np.iinfo(np.int64).max)
+    edges = (0, machine.non_interleaved_bytes, machine.allocatable_bytes, np.iinfo(np.int64).max)
     return np.stack(
         [
             np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0)

@@ -26,7 +26,7 @@ def describe_overflow(executable: Executable) -> str:
     order = tiles[np.argsort(-memory.including_gaps[tiles], kind="stable")][:_N_TILES]
     lines = [
         f"Out of memory: {tiles.size} of {machine.n_tiles} tiles need more than their"
-        f" {machine.bytes_per_tile:,} bytes. The fullest:"
+        f" {machine.allocatable_bytes:,} bytes. The fullest:"
     ]
     parts = memory.parts
     for tile in order:

@@ -64,6 +64,11 @@ class Machine:
         return self.n_ipus * self.tiles_per_ipu
 
     @property
+    def allocatable_bytes(self) -> int:
+        """Memory of a tile that a program can use: both regions, bytes."""
+        return self.non_interleaved_bytes + self.interleaved_bytes
+
+    @property
     def total_bytes(self) -> int:
         """Memory of all tiles, bytes."""
         return self.n_tiles * self.bytes_per_tile

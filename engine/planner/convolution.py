@@ -180,7 +180,7 @@ def plan_convolution(
     """
     parts = _candidates(shape, machine.n_tiles)
     costs = _cost(shape, parts, machine)
-    limit = available_memory_proportion * machine.bytes_per_tile
+    limit = available_memory_proportion * machine.allocatable_bytes
     is_allowed = costs.temporary_bytes <= limit
     bound = "cycles"
     if not is_allowed.any():

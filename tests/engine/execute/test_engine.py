@@ -116,3 +116,18 @@ def test_values_survive_between_runs_and_engines_are_apart() -> None:
             engine.run()
         assert one.read_tensor(out).tolist() == [9.0] * 6
         assert two.read_tensor(out).tolist() == [16.0] * 6
+
+
+def test_what_a_tile_cannot_allocate_is_not_counted_as_room() -> None:
+    """A GC2 tile has 262,144 bytes, of which the two regions are 253,952."""
+    graph = Graph(load_machine("gc2", tiles_per_ipu=1))
+    used = compile_programs(graph, []).memory.including_gaps[0]
+    for extra, fits in ((0, True), (8, False)):
+        graph = Graph(load_machine("gc2", tiles_per_ipu=1))
+        n_bytes = 253_952 - int(used) + extra
+        x = graph.add_constant(np.zeros(n_bytes // 4, np.float32), "x")
+        graph.set_tile_mapping(x, [0], [0])
+        executable = compile_programs(graph, [])
+        assert (executable.overfull_tiles.size == 0) == fits
+        overflowed = sum(split[2].sum() for split in executable.memory.categories.values())
+        assert overflowed == extra
