@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=.:compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs sizes wheel-test clean
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity sizes wheel-test clean
 
 help:  ## List every target with what it does
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,11 @@ docs: $(READY)  ## Rewrite the generated reference pages
 	@for file in $(DESCRIBED); do \
 	  module=$$(echo "$$file" | sed 's|^compat/||; s|\.py$$||; s|/|.|g'); \
 	  echo "==> $$module"; $(IN_TREE) $(BIN)/python -m $$module --write || exit 1; done
+	@echo "==> engine.fidelity"; $(IN_TREE) $(BIN)/python -m engine.fidelity > /dev/null
+
+fidelity: $(READY)  ## Build the published programs, print ours beside the published figures, write table and page
+	@echo "==> published figures and ours"
+	@$(IN_TREE) $(BIN)/python -m engine.fidelity
 
 sizes: $(READY)  ## Print the largest files and functions; fails nothing
 	@$(BIN)/python tests/architecture/sizes.py $(PACKAGES) tests

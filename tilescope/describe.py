@@ -90,6 +90,12 @@ JSON: `is_identical`; `unequal`, the tables and arrays that differ; `sentences`;
 differs in target, options, provenance); `metrics` by name (base, new, delta, percent_of_base,
 verdict); `tiles`; `variables` and `steps`, each with added, removed and changed; `gates`.
 """,
+    "doctor": """\
+JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with
+`--fidelity`, `score`, `rows` (one a figure: id, published, ours, error, tolerance, verdict,
+counted, source), `trust` and `not_modelled`. The table is the one that came with this version;
+[How far to trust the numbers](../explanation/fidelity.md) is the same as a page.
+""",
 }
 
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "diff",
     "models",
     "targets",
+    "doctor",
 )
 
 #: Packages that only an extra installs.

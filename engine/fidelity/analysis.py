@@ -1,0 +1,91 @@
+"""What the table means, in plain words: why rows miss, what to trust, what is not modelled."""
+
+from __future__ import annotations
+
+__all__ = ["MISSES", "TRUST", "UNKNOWN"]
+
+#: By target: which law or plan is responsible. Shown while the target has a row that misses.
+MISSES = {
+    "C12": (
+        "The recorded copy went element by element; our compiler finds runs of 16 contiguous"
+        " halves in the same layouts and copies rows. How the recorded tensors lay is not"
+        " published, so the law for strided copies is not reached here."
+    ),
+    "C13": (
+        "The exchange takes about a third of our total and about a tenth of the published one: the"
+        " library's plans let the two tiles of a pair receive the same words over a shared bus at"
+        " double rate, which our exchange does not know. Our planner therefore splits the inner"
+        " dimension ten ways to exchange less, which makes the convolution shorter, its reduction"
+        " shorter, and the tiles more even than published; parallel efficiency falls with the"
+        " exchange."
+    ),
+    "C14": (
+        "Gaps: the published layout puts operands of the AMP unit into interleaved memory, behind"
+        " all that is not, and the report counts what lies between; our allocator fills from the"
+        " bottom. Always live: our operands keep their first layout and are arranged anew, and our"
+        " vertices' state is larger. A tile without work: the published plan leaves 72 tiles idle,"
+        " ours gives all tiles work, and the IPU Model counts no stack there."
+    ),
+    "C21": (
+        "Our law takes the instructions of the inner loop only; loads that do not align, the ends"
+        " of rows and the copy of halos into place are not in it."
+    ),
+}
+
+#: Number, trust, reason.
+TRUST = (
+    (
+        "Cycles of a product's or convolution's vertices (AMP unit)",
+        "a few percent",
+        "the library's own estimators, which silicon confirms (C2, C5, C6)",
+    ),
+    (
+        "Cycles of elementwise operations, casts and reductions",
+        "about 10 percent",
+        "the library's own estimators; silicon is a few percent slower (C3, C11)",
+    ),
+    (
+        "Exchange cycles",
+        "25 percent, more for many small pieces",
+        "the busiest tile decides; order, routes and conflicts are not modelled (C9)",
+    ),
+    (
+        "Cycles of copies that rearrange",
+        "factor of several",
+        "real layouts and the compiler's choice of copy vertices are not known (C12)",
+    ),
+    (
+        "Total cycles of a program",
+        "15 to 20 percent where products dominate",
+        "plans differ from the original's (C13)",
+    ),
+    (
+        "Memory, gaps left out",
+        "15 percent",
+        "variables and messages are counted, code sizes are estimates (C14, C15)",
+    ),
+    (
+        "Memory with gaps, code bytes by category",
+        "order of magnitude",
+        "the original's placement is not modelled (C14)",
+    ),
+    (
+        "Differences between two reports of ours",
+        "better than either",
+        "what is wrong in both in the same way cancels; compare on one machine and one set",
+    ),
+)
+
+UNKNOWN = (
+    "The original's planner: ours searches its own space of splits, with the same vertex costs.",
+    "Routes: every exchange is charged the way to the farthest row of tiles, and load does not"
+    " slow it down.",
+    "Pairs of tiles that share an exchange bus.",
+    "Conflicts between memory elements, interleaved operands, and instruction fetches.",
+    "Data: vertices of the library take as long whatever the values; on silicon divisions and"
+    " powers do not.",
+    "Whole numbers: elementwise operations on them cost what floats cost; on silicon they take"
+    " longer.",
+    "fp8, and everything that needs it.",
+    "The host: its streams run at one rate without hiccups.",
+)

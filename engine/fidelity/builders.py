@@ -1,0 +1,27 @@
+"""Which function builds which target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.fidelity import machines, products, vectors
+
+__all__ = ["BUILDERS"]
+
+BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
+    "C1": products.matrix_vector,
+    "C2": products.on_tile,
+    "C3": vectors.addition,
+    "C4": vectors.triad,
+    "C5": products.attention_scores,
+    "C6": products.large_products,
+    "C9": vectors.scores_exchange,
+    "C10": machines.farthest_word,
+    "C11": vectors.softmax,
+    "C12": vectors.scores_copy,
+    "C13": products.chained_time,
+    "C14": products.chained_memory,
+    "C15": machines.one_addition,
+    "C21": vectors.heat,
+    "C24": machines.host_link,
+}

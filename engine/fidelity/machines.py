@@ -1,0 +1,60 @@
+"""Programs that show the machine itself: exchange, host link, memory of a small program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from engine.compiler import compile_programs
+from engine.fidelity.read_off import kind_cycles
+from engine.graph import Graph
+from engine.library.builder import Builder
+from engine.library.elementwise import binary
+from engine.machine import load_machine
+from engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
+
+__all__ = ["farthest_word", "host_link", "one_addition"]
+
+
+def farthest_word() -> Mapping[str, float]:
+    """Return the cycles, after the sync, of one word that goes from one tile to another."""
+    graph = Graph(load_machine("c600"))
+    source = graph.add_variable("float32", (1,), "source")
+    target = graph.add_variable("float32", (1,), "target")
+    graph.map_linearly(source, tiles=[0])
+    graph.map_linearly(target, tiles=[graph.machine.n_tiles - 1])
+    made = compile_programs(graph, [Copy(source, target)])
+    return {"one word to the farthest row after the sync": kind_cycles(made, "DoExchange")}
+
+
+def host_link() -> Mapping[str, float]:
+    """Return the rate of a stream of 40 MB to the device, GB/s."""
+    rates = {}
+    for label, parameter_set in (("IPU Model", "ipu_model"), ("hardware", "hardware")):
+        machine = load_machine("gc200", parameter_set=parameter_set)
+        graph = Graph(machine)
+        data = graph.add_variable("float32", (10_000_000,), "data")
+        graph.map_linearly(data)
+        made = compile_programs(graph, [StreamCopyIn("data", data)])
+        seconds = kind_cycles(made, "StreamCopyMid") / machine.clock_hz
+        rates[label] = data.variable.n_bytes / seconds / 1e9
+    return rates
+
+
+def one_addition() -> Mapping[str, float]:
+    """Return the memory of a program that takes two pairs of floats and returns their sum."""
+    graph = Graph(load_machine("gc2"))
+    program = Sequence("main")
+    a, b = (graph.add_variable("float32", (2,), name) for name in ("a", "b"))
+    for name, operand in (("a", a), ("b", b)):
+        graph.map_linearly(operand, grain=2)
+        program.add(StreamCopyIn(name, operand))
+    total = binary(Builder(graph, program), "add", a, b, (2,))
+    program.add(StreamCopyOut(total, "sum"))
+    memory = compile_programs(graph, [program]).memory
+    stack = memory.categories["stack"].sum(axis=0)
+    return {
+        "stack of a tile": int(np.unique(stack).item()),
+        "all tiles, excluding gaps": int(memory.excluding_gaps.sum()) / 1e6,
+    }

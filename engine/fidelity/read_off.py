@@ -1,0 +1,68 @@
+"""Figures read off an executable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from engine.compiler import Executable
+from engine.compiler.executable import Step
+from engine.errors import BadGraph
+from engine.execute.timeline import timeline_of
+
+__all__ = [
+    "compute_cycles",
+    "kind_cycles",
+    "parallel_efficiency",
+    "steps_of",
+    "tile_balance",
+    "total_cycles",
+]
+
+
+def steps_of(executable: Executable, kind: str, name: str = "") -> list[Step]:
+    """Return the steps of a kind whose name contains `name`, in order.
+
+    Raises
+    ------
+    BadGraph
+        When there is none: a figure must not be read off nothing.
+    """
+    found = [s for s in executable.steps if s.kind == kind and name in s.name]
+    if not found:
+        raise BadGraph(f"The program has no step {kind} with {name!r} in its name")
+    return found
+
+
+def _sum(steps: Iterable[Step]) -> int:
+    return int(sum(step.cost.cycles.max() for step in steps))
+
+
+def kind_cycles(executable: Executable, kind: str, name: str = "") -> int:
+    """Return the cycles of all steps of a kind whose name contains `name`."""
+    return _sum(steps_of(executable, kind, name))
+
+
+def compute_cycles(executable: Executable, name: str = "") -> int:
+    """Return the cycles of the compute steps whose name contains `name`."""
+    return kind_cycles(executable, "OnTileExecute", name)
+
+
+def total_cycles(executable: Executable) -> int:
+    """Return the cycles of one run of the first control program."""
+    return timeline_of(executable.roots[0], executable.machine)[0].n_cycles
+
+
+def parallel_efficiency(executable: Executable) -> float:
+    """Return the share of all tiles' time in which they compute, percent."""
+    busy = sum(int(s.cost.tile_cycles.sum()) for s in steps_of(executable, "OnTileExecute"))
+    return 100 * busy / (total_cycles(executable) * executable.machine.n_tiles)
+
+
+def tile_balance(executable: Executable) -> float:
+    """Return mean over maximum of tiles' cycles in compute steps, weighted by the maximum, %."""
+    steps = steps_of(executable, "OnTileExecute")
+    busy = sum(int(s.cost.tile_cycles.sum()) for s in steps)
+    offered = sum(int(np.max(s.cost.tile_cycles)) for s in steps) * executable.machine.n_tiles
+    return 100 * busy / offered

@@ -1,0 +1,53 @@
+"""tilescope doctor: what is here, and how far the figures go."""
+
+from __future__ import annotations
+
+import json
+import platform
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilescope.main import main
+
+
+def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["doctor", *arguments, "--json"]) == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_it_says_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of(capsys)
+    assert answer["python"] == platform.python_version()
+    assert answer["packages"]["numpy"] == np.__version__
+    assert [machine["name"] for machine in answer["machines"]] == ["bow", "c600", "gc2", "gc200"]
+    assert answer["machines"][2]["n_tiles"] == 1216
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert answer["kernel_cache"] in text
+    assert np.__version__ in text
+    assert "638,976" in text
+
+
+def test_without_the_engine_it_still_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilescope.commands.doctor.find_spec", lambda _: None)
+    assert answer_of(capsys)["kernel_cache"] is None
+    assert main(["doctor"]) == 0
+    assert "needs tilescope[engine]" in capsys.readouterr().out
+
+
+def test_fidelity_says_published_and_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of(capsys, "--fidelity")
+    (row,) = (r for r in answer["rows"] if r["id"] == "C5")
+    assert (row["published"], row["verdict"], row["counted"]) == (8488, "within", True)
+    assert answer["score"]["n_counted"] == 14
+    assert main(["doctor", "--fidelity"]) == 0
+    text = capsys.readouterr().out
+    assert f"{answer['score']['n_within']} keep within all their tolerances" in text
+    assert "open: needs fp8 tensors and vertices" in text
+    for line in answer["not_modelled"]:
+        assert line in text

@@ -1,0 +1,177 @@
+"""``tilescope doctor``: what is installed here, and how far the simulator's figures go."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table
+
+__all__ = ["register"]
+
+#: Distributions whose version matters to a fault report: base, then those of the extras.
+_PACKAGES = (
+    "tilescope",
+    "numpy",
+    "apsw",
+    "sqlalchemy",
+    "numba",
+    "onnx",
+    "dash",
+    "fastapi",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``doctor``."""
+    app.command("doctor")(_doctor)
+
+
+def _doctor(
+    fidelity: Annotated[
+        bool,
+        typer.Option(
+            "--fidelity",
+            help="Print published figures beside the simulator's own, and what it does not know.",
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: raw numbers, units in the keys.")
+    ] = False,
+) -> None:
+    """Say what is installed, where compiled kernels are kept, which machines there are."""
+    if fidelity:
+        _fidelity(as_json)
+        return
+    packages = {name: _version(name) for name in _PACKAGES}
+    answer = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "packages": packages,
+        "kernel_cache": _kernel_cache(),
+        "machines": _machines(),
+    }
+    if as_json:
+        print_json(answer)
+        return
+    print_line(f"Python {answer['python']} ({sys.executable}) on {answer['platform']}")
+    rows = [(name, found or "not installed") for name, found in packages.items()]
+    print_table([Column("Package"), Column("Version")], rows)
+    print_line()
+    print_line(f"Compiled kernels: {answer['kernel_cache'] or 'none; needs tilescope[engine]'}")
+    print_line()
+    columns = [
+        Column("Machine"),
+        Column("Tiles of an IPU", is_number=True),
+        Column("Bytes of a tile", is_number=True),
+        Column("Clock, MHz", is_number=True),
+    ]
+    print_table(columns, (_machine_row(machine) for machine in _machines()))
+    print_line()
+    print_line("How far to trust the figures: tilescope doctor --fidelity")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _kernel_cache() -> str | None:
+    """Return where numba keeps what it compiled for these sources; None without numba."""
+    if find_spec("numba") is None:
+        return None
+    from engine.codelets._jit import cache_folder
+
+    return str(cache_folder())
+
+
+def _machines() -> list[dict[str, str | int | float]]:
+    from engine.machine import load_machine, machine_names
+
+    machines = [load_machine(name) for name in machine_names()]
+    return [
+        {
+            "name": machine.name,
+            "n_tiles": machine.tiles_per_ipu,
+            "bytes_per_tile": machine.bytes_per_tile,
+            "clock_hz": machine.clock_hz,
+        }
+        for machine in machines
+    ]
+
+
+def _machine_row(machine: dict[str, str | int | float]) -> list[str]:
+    return [
+        str(machine["name"]),
+        f"{machine['n_tiles']:,}",
+        f"{machine['bytes_per_tile']:,}",
+        f"{float(machine['clock_hz']) / 1e6:,.0f}",
+    ]
+
+
+def _fidelity(as_json: bool) -> None:
+    from engine.fidelity import packaged_rows, score
+    from engine.fidelity.analysis import TRUST, UNKNOWN
+    from engine.fidelity.page import as_error, as_number, as_tolerance, summary_sentence
+
+    rows = packaged_rows()
+    if as_json:
+        print_json(
+            {
+                "score": asdict(score(rows)),
+                "rows": [asdict(row) for row in rows],
+                "trust": [
+                    {"number": number, "trust": trust, "because": because}
+                    for number, trust, because in TRUST
+                ],
+                "not_modelled": list(UNKNOWN),
+            }
+        )
+        return
+    columns = [
+        Column("Target"),
+        Column("Figure"),
+        Column("Published", is_number=True),
+        Column("Unit"),
+        Column("Ours", is_number=True),
+        Column("Error", is_number=True),
+        Column("Tolerance", is_number=True),
+        Column("Verdict"),
+        Column("Counted"),
+    ]
+    print_table(
+        columns,
+        (
+            (
+                row.id,
+                row.figure,
+                as_number(row.published),
+                row.unit,
+                as_number(row.ours),
+                as_error(row),
+                as_tolerance(row),
+                f"open: needs {row.needs}" if row.verdict == "open" else row.verdict,
+                "yes" if row.counted else "",
+            )
+            for row in rows
+        ),
+    )
+    print_line()
+    print_line(summary_sentence(rows))
+    print_line()
+    print_table(
+        [Column("Number"), Column("Trust"), Column("Because")], TRUST, "How far to trust a number"
+    )
+    print_line()
+    print_line("Not modelled:")
+    for line in UNKNOWN:
+        print_line(f"- {line}")
