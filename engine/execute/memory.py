@@ -44,13 +44,21 @@ class HostMemory:
 
     def _view(self, tensor: Tensor) -> NDArray[Any]:
         """Return a tensor's elements with a dimension per atom: a view."""
-        flat = self.flat(tensor.variable)[tensor.offset :]
+        arena = self.arenas[tensor.dtype.host]
         atoms = [atom for dim in tensor.dims for atom in dim]
-        return np.lib.stride_tricks.as_strided(
-            flat,
+        first = self.base[tensor.variable.variable_id] + tensor.offset
+        return np.ndarray(
             [size for size, _ in atoms],
-            [stride * flat.itemsize for _, stride in atoms],
+            arena.dtype,
+            arena,
+            first * arena.itemsize,
+            [stride * arena.itemsize for _, stride in atoms],
         )
+
+    def number(self, tensor: Tensor) -> int:
+        """Return the first element of a tensor of whole numbers."""
+        arena = self.arenas[tensor.dtype.host]
+        return int(arena[self.base[tensor.variable.variable_id] + tensor.offset])
 
     def read(self, tensor: Tensor) -> NDArray[Any]:
         """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""

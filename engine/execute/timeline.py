@@ -77,7 +77,7 @@ class Clock:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._now = np.zeros(machine.n_ipus, np.int64)
+        self._now = [0] * machine.n_ipus
         self._tracks = [_Track() for _ in range(machine.n_ipus)]
 
     def run(self, node: Node) -> None:
@@ -100,36 +100,38 @@ class Clock:
 
     def step(self, step: Step, cost: StepCost) -> None:
         """Let one step pass, at a cost that may be the step's own or that of this execution."""
-        ready = self._now.copy()
+        now, begins = self._now, self._now
         if cost.sync_zone == "external":
-            self._now[:] = self._now.max()
-        begins = ready if step.kind in _WAITS else self._now.copy()
+            now = self._now = [max(begins)] * len(begins)
+            if step.kind not in _WAITS:
+                begins = now
         is_measured = cost is not step.cost
-        by_ipu = cost.tile_cycles.reshape(self.machine.n_ipus, -1)
-        for ipu, track in enumerate(self._tracks):
-            cycles = int(cost.cycles[ipu])
+        by_ipu = cost.tile_cycles.reshape(self.machine.n_ipus, -1) if is_measured else None
+        for ipu, cycles in enumerate(cost.cycles.tolist()):
             if cycles == 0:
                 continue
-            if is_measured:
+            track = self._tracks[ipu]
+            if by_ipu is not None:
                 track.patterns[len(track.step_id)] = by_ipu[ipu]
+            end = now[ipu] + cycles
             track.step_id.append(step.step_id)
-            track.start.append(int(begins[ipu]))
-            track.end.append(int(self._now[ipu]) + cycles)
+            track.start.append(begins[ipu])
+            track.end.append(end)
             track.period.append(0)
             track.count.append(1)
-            self._now[ipu] += cycles
+            now[ipu] = end
 
     def _loop(self, nodes: Sequence[Node], count: int) -> None:
         before = self._now.copy()
         first = [len(track.step_id) for track in self._tracks]
         for node in nodes:
             self.run(node)
-        period = self._now - before
         for ipu, track in enumerate(self._tracks):
+            period = self._now[ipu] - before[ipu]
             for i in range(first[ipu], len(track.step_id)):
-                track.period[i] = int(period[ipu])
+                track.period[i] = period
                 track.count[i] = count
-        self._now = before + period * count
+            self._now[ipu] = before[ipu] + period * count
 
     def timelines(self) -> list[Timeline]:
         """Return what ran on each IPU so far."""
@@ -140,7 +142,7 @@ class Clock:
                 np.asarray(track.end, dtype=np.int64),
                 np.asarray(track.period, dtype=np.int64),
                 np.asarray(track.count, dtype=np.int32),
-                int(self._now[ipu]),
+                self._now[ipu],
                 track.patterns,
             )
             for ipu, track in enumerate(self._tracks)

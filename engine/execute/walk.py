@@ -105,7 +105,7 @@ class Walker:
                 clock.run_round([body, condition], rounds)
 
     def _number(self, tensor: Tensor) -> int:
-        return int(self._memory.read(tensor).reshape(-1)[0])
+        return self._memory.number(tensor)
 
     def _step(self, step: Step, clock: Clock | None) -> None:
         launches = self._launches.get(step.step_id, ())

@@ -1,0 +1,201 @@
+"""What a graph costs by its number of vertices and of IPUs, and a step of the run loop by itself.
+
+Prints figures and fails on no time. Every size runs in a process of its own, so that its memory is
+its own; kernels are compiled before the clock starts, and the best of three rounds counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+
+_BUILD = """
+import json, resource, sys
+from time import perf_counter
+import numpy as np
+from engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from engine.codelets.copy import COPY
+from engine.graph import blocks
+from engine.program import Execute, Repeat, Sequence
+
+OPTIONS = resolve_options(environ={})
+ELEMENTS = 8  # of a vertex
+
+
+def build(n, n_ipus):
+    \"\"\"A ring of pieces: each vertex reads a piece that begins in its neighbour's.\"\"\"
+    graph = Graph(load_machine("gc200", n_ipus=n_ipus))
+    total = n * ELEMENTS
+    x = graph.add_variable("float32", (total + ELEMENTS,), "x")
+    out = graph.add_variable("float32", (total,), "out")
+    graph.map_linearly(x, grain=ELEMENTS)
+    graph.map_linearly(out, grain=ELEMENTS)
+    start = np.arange(n, dtype=np.int64) * ELEMENTS
+    compute_set = graph.add_compute_set("shift")
+    graph.add_vertices(
+        compute_set,
+        COPY,
+        out.variable.tile_of(start),
+        {
+            "x": blocks(x.variable, start + 3, [ELEMENTS], [1], n),
+            "out": blocks(out.variable, start, [ELEMENTS], [1], n),
+        },
+    )
+    return graph, Execute(compute_set), x, out
+
+
+def measure(n, n_ipus):
+    marks = [perf_counter()]
+    graph, program, x, out = build(n, n_ipus)
+    marks.append(perf_counter())
+    executable = compile_programs(graph, [program])
+    marks.append(perf_counter())
+    with Engine(executable, OPTIONS) as engine:
+        engine.load()
+        marks.append(perf_counter())
+        engine.run()
+        marks.append(perf_counter())
+        values = np.arange(x.n_elements, dtype=np.float32)
+        engine.write_tensor(x, values)
+        engine.run()
+        assert (engine.read_tensor(out) == values[3 : 3 + out.n_elements]).all()
+    return [b - a for a, b in zip(marks, marks[1:])]
+"""
+
+_VERTICES = (
+    _BUILD
+    + """
+n, n_ipus = int(sys.argv[1]), int(sys.argv[2])
+measure(3000, n_ipus)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rounds = [measure(n, n_ipus)]
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rounds += [measure(n, n_ipus) for _ in range(2)]
+build_s, compile_s, load_s, run_s = (min(times) for times in zip(*rounds))
+print(json.dumps({
+    "build_s": build_s, "compile_s": compile_s, "load_s": load_s, "run_s": run_s,
+    "megabytes": (after - before) / 1024,
+}))
+"""
+)
+
+_STEPS = (
+    _BUILD
+    + """
+from engine.graph import INT32
+from engine.program import If
+
+N = 20_000
+
+
+def seconds(program, graph, prepare):
+    with Engine(compile_programs(graph, [program]), OPTIONS) as engine:
+        prepare(engine)
+        engine.run()
+        times = []
+        for _ in range(3):
+            began = perf_counter()
+            engine.run()
+            times.append(perf_counter() - began)
+        steps = sum(int(t.count.sum()) for t in engine.timelines()) // graph.machine.n_ipus
+        return min(times) / steps
+
+
+graph, program, _, _ = build(1472, 1)
+static_s = seconds(Repeat(N, program), graph, lambda engine: None)
+flag = graph.add_variable(INT32, (1,), "flag")
+graph.set_tile_mapping(flag, [0], [0])
+decided = Repeat(N, If(flag, program, Sequence("nothing")))
+decided_s = seconds(decided, graph, lambda engine: engine.write_tensor(flag, [1]))
+print(json.dumps({"static_s": static_s, "decided_s": decided_s}))
+"""
+)
+
+_INFERENCE = (
+    _BUILD
+    + """
+from engine.compiler.exchange import Addresses, exchange_of
+from engine.compiler.liveness import live_ranges
+from engine.compiler.lowering import Lowering
+from engine.compiler.memory import lay_out
+
+
+def once(n, n_ipus):
+    graph, program, _, _ = build(n, n_ipus)
+    lowering = Lowering(graph)
+    roots = lowering.lower([program])
+    addresses = Addresses(graph)
+    began = perf_counter()
+    moved = exchange_of(graph.compute_sets, addresses, is_input=True)
+    cost = moved.cost(graph.machine)
+    inferred = perf_counter()
+    ranges = live_ranges(graph, lowering.steps, roots)
+    lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=True)
+    done = perf_counter()
+    assert cost.received_bytes.sum() == cost.sent_bytes.sum() > 0
+    return {"exchange_s": inferred - began, "allocation_s": done - inferred}
+
+
+n_ipus = int(sys.argv[1])
+once(1000, n_ipus)
+rounds = [once(100_000 * n_ipus, n_ipus) for _ in range(3)]
+print(json.dumps({key: min(each[key] for each in rounds) for key in rounds[0]}))
+"""
+)
+
+
+def measured(code: str, *arguments: int) -> dict[str, float]:
+    """Run a measurement in its own process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("n_vertices", [10_000, 100_000, 1_000_000])
+def test_vertices_are_built_compiled_and_run(n_vertices: int) -> None:
+    found = measured(_VERTICES, n_vertices, 1)
+    whole_s = found["build_s"] + found["compile_s"] + found["load_s"] + found["run_s"]
+    sys.stdout.write(
+        f"\n{n_vertices:,} vertices: built {found['build_s']:.3f} s,"
+        f" compiled {found['compile_s']:.3f} s, loaded {found['load_s']:.3f} s,"
+        f" run {found['run_s']:.3f} s; {whole_s / n_vertices * 1e6:.2f} us a vertex in all;"
+        f" {found['megabytes']:.0f} MB,"
+        f" {found['megabytes'] * 2**20 / n_vertices:.0f} bytes a vertex\n"
+    )
+    assert whole_s > 0
+
+
+def test_a_step_of_the_run_loop() -> None:
+    found = measured(_STEPS)
+    sys.stdout.write(
+        f"\na step by itself: {found['static_s'] * 1e6:.2f} us (goal 5 us);"
+        f" where data decide {found['decided_s'] * 1e6:.2f} us\n"
+    )
+    assert found["static_s"] > 0
+
+
+@pytest.mark.parametrize("n_ipus", [1, 4, 16])
+def test_exchange_and_allocation_by_ipus(n_ipus: int) -> None:
+    n = 100_000 * n_ipus
+    found = measured(_INFERENCE, n_ipus)
+    sys.stdout.write(
+        f"\n{n_ipus} IPUs, {n:,} vertices:"
+        f" exchange inferred in {found['exchange_s'] * 1e3:.0f} ms"
+        f" ({found['exchange_s'] / n * 1e9:.0f} ns a vertex),"
+        f" liveness and allocation in {found['allocation_s'] * 1e3:.0f} ms\n"
+    )
+    assert found["exchange_s"] > 0
