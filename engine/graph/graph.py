@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.codelets.codelet import Codelet
-from engine.errors import BadGraph
+from engine.errors import BadGraph, OutOfTileMemory
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
 from engine.graph.mapping import TileMapping, tile_mapping_of
@@ -21,6 +21,10 @@ from engine.graph.tensor import Tensor, row_major
 from engine.machine import Machine
 
 __all__ = ["ComputeSet", "Graph", "Variable", "VertexBatch"]
+
+#: A variable of up to this size is compiled even where it cannot fit, so that the report can say
+#: what did not; one beyond it and beyond the machine is refused, bytes.
+_COMPILED_BYTES = 1 << 32  # Assumption: what a computer that simulates can hold.
 
 
 @dataclass(eq=False)
@@ -134,7 +138,15 @@ class Graph:
     def add_variable(
         self, dtype: Any, shape: Sequence[int], name: str, debug: DebugContext = ROOT
     ) -> Tensor:
-        """Add a variable and return the tensor that covers it; it still has to be mapped."""
+        """Add a variable and return the tensor that covers it; it still has to be mapped.
+
+        Raises
+        ------
+        BadGraph
+            When the device has no such type, or a dimension is none.
+        OutOfTileMemory
+            When it is too large even for a report of why it does not fit.
+        """
         return self._add(dtype_of(dtype), shape, name, debug)
 
     def add_constant(
@@ -182,6 +194,13 @@ class Graph:
         if any(s < 1 for s in sizes):
             raise BadGraph(
                 f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
+            )
+        n_bytes = prod(sizes) * dtype.n_bytes
+        room_bytes = self.machine.n_tiles * self.machine.bytes_per_tile
+        if n_bytes > max(room_bytes, _COMPILED_BYTES):
+            raise OutOfTileMemory(
+                f"Variable {debug.join(name)!r} of shape {sizes} takes {n_bytes:,} bytes:"
+                f" {self.machine.name} has {room_bytes:,} in all; split it, or make it smaller"
             )
         variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
         self.variables.append(variable)

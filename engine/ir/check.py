@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from engine.errors import BadModel
-from engine.ir.graph import Model, Value
+from engine.ir.graph import Model, Operation, Value
 from engine.ir.operators import OPERATORS
 
 __all__ = ["check_model"]
 
+_PRODUCTS = ("matmul", "convolution")
+
 
 def check_model(model: Model) -> None:
-    """Raise BadModel unless operations run in order and their results are as inferred.
+    """Raise BadModel unless operations run in order, on what is there, with results as inferred.
 
     Raises
     ------
@@ -27,6 +29,7 @@ def check_model(model: Model) -> None:
         for value in operation.inputs:
             if value.constant is None and value not in known:
                 raise BadModel(f"{operation.name!r} uses {value.name!r} before it is made")
+        _check_types(operation)
         shape, dtype = spec.infer(operation.inputs, operation.attributes)
         if (tuple(shape), dtype) != (operation.output.shape, operation.output.dtype):
             raise BadModel(
@@ -37,3 +40,24 @@ def check_model(model: Model) -> None:
     for name, value in model.outputs:
         if value.constant is None and value not in known:
             raise BadModel(f"Output {name!r} is made by nothing")
+
+
+def _check_types(operation: Operation) -> None:
+    """Refuse operands that no vertex takes: without elements, or of a type without products.
+
+    Raises
+    ------
+    BadModel
+        Names the operation and the operand.
+    """
+    for value in (*operation.inputs, operation.output):
+        if 0 in value.shape:
+            raise BadModel(
+                f"Node {operation.name!r} ({operation.source}): {value.name!r} of shape"
+                f" {value.shape} has no elements, which is not there yet"
+            )
+        if operation.kind in _PRODUCTS and not value.dtype.startswith("float"):
+            raise BadModel(
+                f"Node {operation.name!r} ({operation.source}): {value.name!r} is {value.dtype},"
+                " and products are there for floats only"
+            )

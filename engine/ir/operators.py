@@ -102,7 +102,12 @@ def _matmul_shape(inputs: Sequence[Value], _: Attributes) -> tuple[tuple[int, ..
         raise BadModel(
             f"{a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} cannot be multiplied"
         )
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise BadModel(
+            f"{a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} cannot be multiplied"
+        ) from None
     return (*batch, a.shape[-2], b.shape[-1]), a.dtype
 
 
@@ -207,7 +212,10 @@ def _transpose_shape(
     inputs: Sequence[Value], attributes: Attributes
 ) -> tuple[tuple[int, ...], str]:
     (x,) = inputs
-    return tuple(x.shape[d] for d in attributes["order"]), x.dtype
+    order = attributes["order"]
+    if sorted(order) != list(range(len(x.shape))):
+        raise BadModel(f"{tuple(order)} does not order the {len(x.shape)} dimensions of {x.name!r}")
+    return tuple(x.shape[d] for d in order), x.dtype
 
 
 def _cast_shape(inputs: Sequence[Value], attributes: Attributes) -> tuple[tuple[int, ...], str]:

@@ -47,6 +47,10 @@ def _read(path: Path) -> onnx.ModelProto:
         raise BadModel(
             f"Model {path} is no ONNX file, or is cut short: {_one_line(error)}"
         ) from None
+    except onnx.checker.ValidationError as error:
+        raise BadModel(
+            f"Model {path} keeps weights in other files that cannot be used: {_one_line(error)}"
+        ) from None
     except OSError as error:
         raise BadModel(f"Model {path} cannot be read: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
@@ -55,7 +59,41 @@ def _read(path: Path) -> onnx.ModelProto:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise BadModel(f"Model {path} breaks the rules of ONNX: {_one_line(error)}") from None
+    newest = onnx.defs.onnx_opset_version()
+    if _opset(model) > newest:
+        raise BadModel(f"Model {path} asks for opset {_opset(model)}: up to {newest} are there")
     return model
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    """Return the version of ONNX's own operators that a model asks for."""
+    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+
+def _type_of(kind: int, what: str) -> str:
+    """Return the name of an ONNX element type.
+
+    Raises
+    ------
+    BadModel
+        When ONNX has no such type.
+    """
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
+    except KeyError:
+        raise BadModel(f"{what} has element type {kind}, which ONNX does not have") from None
+
+
+def _constant(tensor: onnx.TensorProto, builder: IrBuilder) -> Value:
+    """Return an initializer as a known value.
+
+    Raises
+    ------
+    BadModel
+        When its type is none.
+    """
+    _type_of(tensor.data_type, f"Initializer {tensor.name!r}")
+    return builder.constant(numpy_helper.to_array(tensor), tensor.name)
 
 
 def _one_line(error: Exception) -> str:
@@ -150,11 +188,9 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
     proto = _read(path)
     _check_operators(proto)
     graph = proto.graph
-    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    opset = _opset(proto)
     builder = IrBuilder(graph.name or path.stem)
-    values: dict[str, Value] = {
-        t.name: builder.constant(numpy_helper.to_array(t), t.name) for t in graph.initializer
-    }
+    values: dict[str, Value] = {t.name: _constant(t, builder) for t in graph.initializer}
     given = shapes or {}
     names = [info.name for info in graph.input if info.name not in values]
     for name in given:
@@ -164,8 +200,7 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
         if info.name not in values:
             if info.type.WhichOneof("value") != "tensor_type":
                 raise BadModel(f"Input {info.name!r} is no tensor: only tensors are there yet")
-            kind = info.type.tensor_type.elem_type
-            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
+            dtype = _type_of(info.type.tensor_type.elem_type, f"Input {info.name!r}")
             if dtype not in _DEVICE_TYPES:
                 raise BadModel(f"Input {info.name!r} is {dtype}, which is not there yet")
             values[info.name] = builder.input(info.name, _input_shape(info, given), dtype)

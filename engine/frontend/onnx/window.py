@@ -16,22 +16,47 @@ def _same_padding(size: int, kernel: int, stride: int, dilation: int, *, is_lowe
     return (total - small, small) if is_lower else (small, total - small)
 
 
+def _sizes(
+    node: Node, key: str, default: tuple[int, ...], n_sizes: int, *, at_least: int = 1
+) -> tuple[int, ...]:
+    """Return an attribute that has one size for every spatial dimension, or for every side.
+
+    Raises
+    ------
+    BadModel
+        When it has another number of them, or one that cannot be.
+    """
+    sizes = tuple(node.attributes.get(key, default))
+    if len(sizes) != n_sizes or min(sizes) < at_least:
+        raise BadModel(
+            f"Node {node.name!r} ({node.op_type}): {key} {list(sizes)} must be {n_sizes} numbers"
+            f" of at least {at_least}"
+        )
+    return sizes
+
+
 def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> dict[str, Any]:
     """Return kernel, stride, dilation and padding as two-dimensional attributes.
 
     Raises
     ------
     BadModel
-        When there are more than two spatial dimensions.
+        When there are more than two spatial dimensions, or sizes that cannot be.
     """
     rank = len(sizes)
     if rank not in (1, 2):
         raise BadModel(
             f"Node {node.name!r} ({node.op_type}) has {rank} spatial dimensions: 1 or 2 are there"
         )
-    stride = tuple(node.attributes.get("strides", (1,) * rank))
-    dilation = tuple(node.attributes.get("dilations", (1,) * rank))
+    stride = _sizes(node, "strides", (1,) * rank, rank)
+    dilation = _sizes(node, "dilations", (1,) * rank, rank)
+    kernel = _sizes(node, "kernel_shape", kernel, rank)
     mode = node.attributes.get("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise BadModel(
+            f"Node {node.name!r} ({node.op_type}): auto_pad {mode!r} is none of NOTSET, VALID,"
+            " SAME_UPPER, SAME_LOWER"
+        )
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = [
             _same_padding(*column, is_lower=mode == "SAME_LOWER")
@@ -39,7 +64,9 @@ def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> di
         ]
         before, after = (tuple(side) for side in zip(*pads, strict=True))
     else:
-        given = node.attributes.get("pads", (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * 4
+        given = (0,) * (2 * rank)
+        if mode == "NOTSET":
+            given = _sizes(node, "pads", given, 2 * rank, at_least=0)
         before, after = tuple(given[:rank]), tuple(given[rank : 2 * rank])
     if node.attributes.get("ceil_mode", 0):
         after = tuple(

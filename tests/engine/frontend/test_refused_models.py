@@ -1,0 +1,144 @@
+"""Models that cannot be: each is refused in a sentence that names the place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine.errors import BadModel, OutOfTileMemory
+from engine.frontend.onnx import load_onnx
+from engine.lower import compile_model
+from engine.machine import load_machine
+
+IMAGE = (1, 3, 8, 8)
+KERNEL = np.ones((2, 3, 3, 3), np.float32)
+
+
+def _saved(
+    path: Path,
+    op_type: str,
+    shape: Sequence[int],
+    weights: Sequence[np.ndarray] = (),
+    *,
+    element_type: int = TensorProto.FLOAT,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Save a model of one node on ``x`` and weights, and return it."""
+    names = [f"w{i}" for i in range(len(weights))]
+    graph = helper.make_graph(
+        [helper.make_node(op_type, ["x", *names], ["y"], name="node", **attributes)],
+        "one",
+        [helper.make_tensor_value_info("x", element_type, shape)],
+        [helper.make_tensor_value_info("y", element_type, [None])],
+        [numpy_helper.from_array(array, name) for array, name in zip(weights, names, strict=True)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return model
+
+
+def _refused(path: Path) -> str:
+    with pytest.raises(BadModel) as refused:
+        compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"strides": [0, 1]}, "strides [0, 1] must be 2 numbers of at least 1"),
+        ({"strides": [1]}, "strides [1] must be 2 numbers"),
+        ({"dilations": [1, -1]}, "dilations [1, -1]"),
+        ({"pads": [1, 1, 1]}, "pads [1, 1, 1] must be 4 numbers of at least 0"),
+        ({"kernel_shape": [0, 3]}, "kernel_shape [0, 3]"),
+        ({"auto_pad": "SOMEHOW"}, "auto_pad 'SOMEHOW' is none of"),
+    ],
+)
+def test_a_window_that_cannot_be(tmp_path: Path, attributes: dict[str, Any], words: str) -> None:
+    path = tmp_path / "conv.onnx"
+    _saved(path, "Conv", IMAGE, [KERNEL], **attributes)
+    said = _refused(path)
+    assert "'node' (Conv)" in said
+    assert words in said
+
+
+def test_an_order_of_dimensions_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "transpose.onnx"
+    _saved(path, "Transpose", (4, 4), perm=[0, 5])
+    assert "(0, 5) does not order the 2 dimensions" in _refused(path)
+
+
+def test_batches_of_matrices_that_do_not_broadcast(tmp_path: Path) -> None:
+    path = tmp_path / "product.onnx"
+    _saved(path, "MatMul", (2, 3, 4), [np.ones((3, 4, 2), np.float32)])
+    assert "cannot be multiplied" in _refused(path)
+
+
+@pytest.mark.parametrize("kind", ["INT32", "INT64", "UINT8", "BOOL"])
+def test_products_of_integers(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "product.onnx"
+    element_type = getattr(TensorProto, kind)
+    weights = np.ones((4, 4), helper.tensor_dtype_to_np_dtype(element_type))
+    _saved(path, "MatMul", (4, 4), [weights], element_type=element_type)
+    said = _refused(path)
+    assert "'node' (MatMul)" in said
+    assert "floats only" in said
+
+
+def test_an_operand_without_elements(tmp_path: Path) -> None:
+    path = tmp_path / "product.onnx"
+    _saved(path, "MatMul", (4, 1), [np.ones((1, 0), np.float32)])
+    assert "'w0' of shape (1, 0) has no elements" in _refused(path)
+
+
+@pytest.mark.parametrize("kind", [0, 99])
+def test_element_types_that_onnx_does_not_have(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "types.onnx"
+    model = _saved(path, "Relu", (4,))
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    onnx.save(model, path)
+    assert f"Input 'x' has element type {kind}" in _refused(path)
+
+
+def test_an_initializer_of_a_type_that_onnx_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "types.onnx"
+    model = _saved(path, "Add", (4,), [np.ones(4, np.float32)])
+    model.graph.initializer[0].data_type = 99
+    onnx.save(model, path)
+    assert "Initializer 'w0' has element type 99" in _refused(path)
+
+
+@pytest.mark.parametrize("location", ["absent.bin", "../outside.bin", "/etc/hostname"])
+def test_weights_in_files_that_are_not_there_or_elsewhere(tmp_path: Path, location: str) -> None:
+    path = tmp_path / "external.onnx"
+    model = _saved(path, "Add", (4,), [np.ones(4, np.float32)])
+    weights = model.graph.initializer[0]
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value=location)
+    path.write_bytes(model.SerializeToString())
+    assert "weights in other files" in _refused(path)
+
+
+def test_an_opset_of_the_future(tmp_path: Path) -> None:
+    path = tmp_path / "future.onnx"
+    model = _saved(path, "Relu", (4,))
+    model.opset_import[0].version = 99
+    onnx.save(model, path)
+    assert "opset 99" in _refused(path)
+
+
+@pytest.mark.parametrize("sizes", [(10**6, 10**6), (2**62, 2**62)])
+def test_a_variable_beyond_every_machine_is_refused_at_once(
+    tmp_path: Path, sizes: tuple[int, int]
+) -> None:
+    path = tmp_path / "huge.onnx"
+    _saved(path, "Relu", sizes)
+    with pytest.raises(OutOfTileMemory, match=r"'x'.* takes .* bytes"):
+        compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
