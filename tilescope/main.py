@@ -46,6 +46,7 @@ _EXTRA_OF_PACKAGE = {
 }
 
 EXIT_USAGE = 2
+EXIT_FAILED = 4
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
@@ -142,6 +143,12 @@ def _report_error(error: Exception) -> int:
     if isinstance(code, int) and isinstance(getattr(error, "code", None), str):
         _say(str(error))
         return code
+    if isinstance(error, MemoryError):
+        _say(
+            "this takes more memory than this computer has to give;"
+            " try a smaller model or batch, or fewer tiles"
+        )
+        return EXIT_FAILED
     if isinstance(error, ModuleNotFoundError):
         package = (error.name or "").partition(".")[0]
         extra = _EXTRA_OF_PACKAGE.get(package)

@@ -233,3 +233,16 @@ def test_the_command_starts_light(arguments: list[str]) -> None:
         timeout=120,
     )
     assert done.stdout.splitlines()[-1] == "LOADED"
+
+
+def test_too_little_memory_is_a_failed_run_and_no_internal_error(
+    tilescope: Run, reports_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("analyser.summary.summarise", fail)
+    outcome = tilescope("summary", reports_directory / "base")
+    assert outcome.code == 4
+    assert "more memory than this computer has" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
