@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,11 +62,17 @@ def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
         if isinstance(stored, np.ndarray):
             raise BadInput(f"{path} holds one array without a name: save it with numpy.savez")
         with stored:
-            return {name: stored[name] for name in stored.files}
+            arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise BadInput(f"Inputs {path} do not exist: give the path of an .npz file") from None
+    except MemoryError:
+        raise BadInput(f"Inputs {path} are larger than this computer's memory") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError):
         raise BadInput(f"Inputs {path} are no .npz file: save them with numpy.savez") from None
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member of the archive that is no array
+            raise BadInput(f"{name!r} in {path} is no array: save arrays with numpy.savez")
+    return arrays
 
 
 def write_outputs(path: Path, outputs: Arrays) -> None:
@@ -76,16 +83,21 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
     RunFailed
         When the file cannot be written.
     """
+    if not path.name:
+        raise RunFailed(f"Outputs cannot be written to {path}: it is a directory")
     partial = path.with_name(f".{path.name}.part")
     try:
-        with partial.open("wb") as file:
-            arrays: Any = {name: np.asarray(array) for name, array in outputs.items()}
-            np.savez(file, **arrays)
+        with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
+            for name, array in outputs.items():
+                # Not numpy.savez, which takes names as Python arguments.
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
         partial.replace(path)
-    except OSError as error:
+    except (OSError, struct.error) as error:
         with contextlib.suppress(OSError):
             partial.unlink()
-        raise RunFailed(f"Outputs cannot be written to {path}: {error.strerror}") from None
+        reason = error.strerror if isinstance(error, OSError) else "a name in it is too long"
+        raise RunFailed(f"Outputs cannot be written to {path}: {reason}") from None
 
 
 def run_model(

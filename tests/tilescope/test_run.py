@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -277,3 +278,52 @@ def _has_runs(directory: Path) -> bool:
             if runs(report):
                 return True
     return False
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "a/b"])
+def test_outputs_may_have_any_name(tilescope: Run, tmp_path: Path, name: str) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="cut")
+    path = save_model(tmp_path / "named.onnx", [node], [2, 2], {})
+    model = onnx.load(path)
+    model.graph.node[0].output[0] = model.graph.output[0].name = name
+    onnx.save(model, path)
+    outcome = tilescope("run", path, "--tiles", 4, "--no-report", "--outputs", "out.npz")
+    assert (outcome.code, outcome.err) == (0, "")
+    with np.load("out.npz") as outputs:
+        assert outputs[name].shape == (2, 2)
+
+
+def test_an_output_name_too_long_for_an_archive_leaves_nothing(
+    tilescope: Run, tmp_path: Path
+) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], name="cut")
+    path = save_model(tmp_path / "named.onnx", [node], [2, 2], {})
+    model = onnx.load(path)
+    model.graph.node[0].output[0] = model.graph.output[0].name = "n" * 70_000
+    onnx.save(model, path)
+    outcome = tilescope("run", path, "--tiles", 4, "--no-report", "--outputs", "out.npz")
+    refused(outcome, "out.npz", "too long", code=4)
+    assert list(Path().iterdir()) == []
+
+
+def test_outputs_cannot_be_a_directory(tilescope: Run, model: Path) -> None:
+    outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--outputs", ".")
+    refused(outcome, "it is a directory", code=4)
+
+
+def test_inputs_larger_than_memory_are_one_sentence(tilescope: Run, model: Path) -> None:
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }\n"
+    with zipfile.ZipFile("huge.npz", "w") as archive:
+        start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+        archive.writestr("x.npy", start + header.encode())
+    outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--inputs", "huge.npz")
+    refused(outcome, "huge.npz", "memory")
+
+
+def test_a_member_of_the_inputs_that_is_no_array_is_one_sentence(
+    tilescope: Run, model: Path
+) -> None:
+    with zipfile.ZipFile("text.npz", "w") as archive:
+        archive.writestr("x", "some text")
+    outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--inputs", "text.npz")
+    refused(outcome, "'x' in text.npz is no array")
