@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -57,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 is success, 1 a failed gate, 2 usage or bad input, 3 a gated metric that is missing, 4 a run
     that failed, 70 an internal error, 130 an interruption.
     """
+    if sys.stdout is None or sys.stderr is None:  # closed by whoever started the command
+        sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     fit_streams()
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
@@ -67,6 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader left, as `head` does; whatever is still to be flushed goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if sys.stdout is not None and error.errno == errno.ENOSPC and error.filename is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _say("what the command says cannot be written: no space is left where it goes")
+            return EXIT_FAILED
+        return _report_error(error)
     except Exception as error:
         return _report_error(error)
     return code

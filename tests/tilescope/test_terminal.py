@@ -73,3 +73,27 @@ def test_control_characters_do_not_reach_the_terminal(reports_directory: Path) -
     text = on_terminal(120, "programs", reports_directory / "hostile")
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+def in_a_shell(redirection: str, reports_directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "-c", f'"$0" -m tilescope summary "$1" {redirection}', sys.executable]
+        + [str(reports_directory / "base")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_the_output_is_one_sentence(reports_directory: Path) -> None:
+    done = in_a_shell("> /dev/full", reports_directory)
+    assert done.returncode == 4
+    assert "no space" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_output_is_no_fault(reports_directory: Path) -> None:
+    done = in_a_shell(">&-", reports_directory)
+    assert (done.returncode, done.stderr) == (0, "")
