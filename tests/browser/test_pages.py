@@ -99,6 +99,7 @@ def test_clicked_tiles_become_columns(visit: Visit) -> None:
     expect(page).to_have_url(re.compile(r"tiles=\d+$"))
     _click_chart(page, "memory-figure", 0.75, shift=True)
     expect(page.locator("#memory-details thead th")).to_have_count(3)
+    expect(page).to_have_url(re.compile(r"tiles=\d+(,|%2C)\d+"))
     page.go_back()
     expect(page.locator("#memory-details thead th")).to_have_count(2)
 
@@ -215,7 +216,12 @@ def test_a_reloaded_address_shows_the_same_view(
     url, text = page.url, _settled_text(page)
     page.reload()
     _wait(page, path)
-    assert _settled_text(page) == text
+    again = _settled_text(page)
+    for _ in range(5):  # a grid's note on having no rows may outlast their coming, under load
+        if again == text:
+            break
+        again = _settled_text(page)
+    assert again == text
     assert page.url == url
     for name, value in view.items():
         expect(page).to_have_url(re.compile(f"{name}={value}"))
