@@ -77,8 +77,13 @@ def test_control_characters_do_not_reach_the_terminal(reports_directory: Path) -
 
 def in_a_shell(redirection: str, reports_directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", "-c", f'"$0" -m tilescope summary "$1" {redirection}', sys.executable]
-        + [str(reports_directory / "base")],
+        [
+            "sh",
+            "-c",
+            f'"$0" -m tilescope summary "$1" {redirection}',
+            sys.executable,
+            str(reports_directory / "base"),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
