@@ -98,6 +98,7 @@ def live_ranges(
     roots
         Control programs, which run any number of times in any order. What one of them reads
         before it writes it is state that the host or an earlier run left: it lives at every step.
+        Such variables are marked as always live, as constants are.
 
     Returns
     -------
@@ -109,7 +110,9 @@ def live_ranges(
     state = np.zeros(len(graph.variables), dtype=np.bool_)
     for root in roots:
         state |= walk.before(root, np.zeros(len(graph.variables), dtype=np.bool_))
-    walk.at[:, state] = True
+    for variable in graph.variables:
+        is_state = bool(state[variable.variable_id])
+        variable.is_always_live = is_state or variable.category == "constant"
     result: dict[int, tuple[int, int]] = {}
     for variable in graph.variables:
         if variable.is_always_live:

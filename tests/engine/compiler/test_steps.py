@@ -84,10 +84,26 @@ def test_state_between_runs_and_between_programs_stays_live() -> None:
     first: list[Program] = [StreamCopyIn("in", state), StreamCopyIn("other", other)]
     second = StreamCopyOut(state, "out")
     executable = compile_programs(graph, [Sequence("write", first), second])
-    assert lifetime(executable, state) == (0, len(executable.steps))
+    assert always_live_bytes(executable) == state.variable.n_bytes
+    assert state.variable.is_always_live
     assert lifetime(executable, other) == (4, 5)
     read_first = compile_programs(graph, [Sequence("read", [second, *first])])
-    assert lifetime(read_first, state) == (0, len(read_first.steps))
+    assert always_live_bytes(read_first) == state.variable.n_bytes
+    # Compiled for programs that write it first, the same variable comes and goes again.
+    write_first = compile_programs(graph, [Sequence("both", [*first, second])])
+    assert always_live_bytes(write_first) == 0
+    assert lifetime(write_first, state) == (1, 8)  # stream copies have three steps
+
+
+def always_live_bytes(executable: Executable) -> int:
+    """Return the bytes of always-live variables: what remains without code and stack."""
+    memory = executable.memory
+    code = sum(
+        int(by_tile.sum())
+        for name, by_tile in memory.categories.items()
+        if name not in ("variable", "constant", "message")
+    )
+    return int(memory.always_live.sum()) - code
 
 
 def test_a_repeat_is_kept_as_a_period_and_a_count() -> None:

@@ -54,8 +54,7 @@ def test_half_precision_takes_half_the_memory_and_rounds_to_its_grid() -> None:
     graph.map_linearly(x)
     out = unary(builder, "exp", x)
     executable = compile_programs(graph, [builder.sequence])
-    in_memory = executable.memory.live.max(axis=0)
-    assert in_memory.sum() == 2 * 64 * 2, "two variables of two bytes an element"
+    assert executable.memory.categories["variable"].sum() == 2 * 64 * 2, "two bytes an element"
     values = np.linspace(-3, 3, 64)
     with Engine(executable, resolve_options()) as engine:
         engine.write_tensor(x, values)
