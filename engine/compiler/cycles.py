@@ -42,12 +42,28 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
     return cycles.astype(np.int64)
 
 
+def _use(
+    compute_set: ComputeSet, batch: VertexBatch, cycles: NDArray[np.int64], flops: int
+) -> VertexUse:
+    return VertexUse(
+        compute_set_id=compute_set.compute_set_id,
+        codelet_name=batch.codelet.name,
+        n_vertices=batch.n_vertices,
+        n_edges=batch.n_vertices * len(batch.fields),
+        n_tiles=int((np.bincount(batch.tile) > 0).sum()),
+        max_cycles=int(cycles.max(initial=0)),
+        total_cycles=int(cycles.sum()),
+        flops=flops,
+        state_bytes=batch.n_vertices * batch.codelet.state_bytes,
+    )
+
+
 def compute_cost(
     compute_set: ComputeSet,
     machine: Machine,
     counts: Sequence[NDArray[np.int64]] | None = None,
 ) -> tuple[StepCost, list[VertexUse]]:
-    """Return what a compute set costs and how it uses its codelets.
+    """Return what a compute set costs and, before it runs, how it uses its codelets.
 
     Parameters
     ----------
@@ -84,19 +100,8 @@ def compute_cost(
             worker_cycles.append(cycles)
         flops = batch.codelet.flops(shapes) if batch.codelet.flops else np.zeros_like(cycles)
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
-        uses.append(
-            VertexUse(
-                compute_set_id=compute_set.compute_set_id,
-                codelet_name=batch.codelet.name,
-                n_vertices=batch.n_vertices,
-                n_edges=batch.n_vertices * len(batch.fields),
-                n_tiles=int(np.unique(batch.tile).size),
-                max_cycles=int(cycles.max(initial=0)),
-                total_cycles=int(cycles.sum()),
-                flops=int(flops.sum()),
-                state_bytes=batch.n_vertices * batch.codelet.state_bytes,
-            )
-        )
+        if counts is None:
+            uses.append(_use(compute_set, batch, cycles, int(flops.sum())))
     if worker_tiles:
         cost.tile_cycles += list_schedule(
             np.concatenate(worker_tiles),

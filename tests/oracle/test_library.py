@@ -10,9 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Builder, Engine, Executable, Graph, Tensor, compile_programs, resolve_options
+from engine import (
+    Builder,
+    Engine,
+    Executable,
+    Graph,
+    Tensor,
+    compile_programs,
+    load_machine,
+    resolve_options,
+)
 from engine.codelets.elementwise import FILL
+from engine.errors import BadGraph
 from engine.graph import blocks
+from engine.library.concat import concat
 from engine.library.convolution import Window, convolution, matmul, output_size
 from engine.library.elementwise import binary, copy_to, rearranged, unary
 from engine.library.pool import pool
@@ -353,3 +364,35 @@ def test_the_rule_is_broken_where_two_vertices_write_one_element() -> None:
     naive = NaiveMachine(graph)
     naive.run(builder.sequence)
     assert naive.violations == [("overlap", (out.variable.variable_id, 2))]
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_concat(data: st.DataObject, machine: Any, shape: tuple[int, ...], seed: int) -> None:
+    graph, builder = new_builder(machine)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    dtype = data.draw(st.sampled_from(["float32", "int32"]))
+    parts = []
+    for i in range(data.draw(st.integers(1, 4))):
+        sizes = list(shape)
+        sizes[dim] = data.draw(st.integers(1, 4))
+        parts.append(data.draw(tensors(graph, sizes, dtype, f"part {i}")))
+    values = [values_for(part, seed + i) for i, part in enumerate(parts)]
+    out = concat(builder, parts, dim)
+    (result,) = check(builder, list(zip(parts, values, strict=True)), [out])
+    np.testing.assert_array_equal(result, np.concatenate(values, axis=dim))
+
+
+def test_parts_that_do_not_agree_are_not_joined() -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=2))
+    x = graph.add_variable("float32", (2, 3), "x")
+    wide, whole = (
+        graph.add_variable("float32", (2, 4), "y"),
+        graph.add_variable("int32", (2, 3), "z"),
+    )
+    for other in (wide, whole):
+        with pytest.raises(BadGraph, match=r"cannot be joined to float32 \(2, 3\)"):
+            concat(builder, [x, other], 0)
+    with pytest.raises(BadGraph, match="no dimension 2"):
+        concat(builder, [x], 2)
+    with pytest.raises(BadGraph, match="nothing to concatenate"):
+        concat(builder, [], 0)

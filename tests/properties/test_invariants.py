@@ -53,7 +53,7 @@ def run(compiled: CompiledModel, options: EngineOptions | None = None) -> np.nda
 
 @given(models(), machines())
 def test_the_machine_changes_no_value(model: Model, machine: Machine) -> None:
-    compiled = compile_model(model, machine)
+    compiled = compile_model(model, machine, is_checked=True)
     expected = evaluate(model, compiled.random_inputs(0)["x"])
     result = run(compiled)
     assert result.shape == expected.shape
@@ -63,7 +63,7 @@ def test_the_machine_changes_no_value(model: Model, machine: Machine) -> None:
 @given(models(), machines())
 def test_what_is_sent_is_received(model: Model, machine: Machine) -> None:
     """A multicast is sent once and received by many; without one, the two are equal."""
-    for step in compile_model(model, machine).executable.steps:
+    for step in compile_model(model, machine, is_checked=True).executable.steps:
         if step.kind not in ("DoExchange", "GlobalExchange"):
             continue
         sent, received = step.cost.sent_bytes.sum(), step.cost.received_bytes.sum()
@@ -102,7 +102,7 @@ def check_memory(executable: Executable) -> None:
 
 @given(models(), machines())
 def test_memory_adds_up_and_nothing_overlaps(model: Model, machine: Machine) -> None:
-    check_memory(compile_model(model, machine).executable)
+    check_memory(compile_model(model, machine, is_checked=True).executable)
 
 
 @given(models(), st.integers(1, 9), st.randoms(use_true_random=False))
@@ -132,7 +132,7 @@ def test_renumbering_tiles_leaves_totals(
 
 @given(models(), machines())
 def test_the_clock_changes_no_cycle(model: Model, machine: Machine) -> None:
-    slow = compile_model(model, machine).executable
+    slow = compile_model(model, machine, is_checked=True).executable
     fast = compile_model(model, replace(machine, clock_hz=2 * machine.clock_hz)).executable
     for a, b in zip(slow.steps, fast.steps, strict=True):
         assert a.cost.cycles.tolist() == b.cost.cycles.tolist()
@@ -145,7 +145,7 @@ def into(directory: Path) -> EngineOptions:
 @settings(max_examples=15)
 @given(models(), machines(most_tiles=5))
 def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) -> None:
-    compiled = compile_model(model, machine)
+    compiled = compile_model(model, machine, is_checked=True)
     executable = compiled.executable
     with tempfile.TemporaryDirectory() as folder:
         run(compiled, into(Path(folder)))
@@ -175,7 +175,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
 def test_two_runs_give_identical_reports(model: Model, machine: Machine) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("base", "new"):
-            run(compile_model(model, machine), into(Path(folder) / name))
+            run(compile_model(model, machine, is_checked=True), into(Path(folder) / name))
         with (
             open_report(Path(folder) / "base") as base,
             open_report(Path(folder) / "new") as new,
