@@ -28,6 +28,7 @@ def add_law(batch, _machine):
     return 12 + 3 * -(-batch.size["own"][:, 0] // 2)
 
 
+SYNC = ("Sync", "sum 0")
 SOURCE = "assumption: a pair of floats is loaded, worked on and stored in three instructions"
 
 
@@ -114,15 +115,24 @@ def main() -> None:
         device.write_tensor(vectors, start)
         device.run()
         result = device.read_tensor(vectors)
-        cycles = [timeline.n_cycles for timeline in device.timelines()]
+        timelines = device.timelines()
+
+    # Whoever worked less waits in the first sync, until the last IPU is there.
+    (first,) = (step.step_id for step in executable.steps if (step.kind, step.name) == SYNC)
+    waits = [timeline.end[1] - timeline.start[1] for timeline in timelines]
+    worked = [timeline.end[0] for timeline in timelines]
+    is_as_meant = all(timeline.step_id[1] == first for timeline in timelines)
+    is_as_meant &= len({a + b for a, b in zip(worked, waits, strict=True)}) == 1
 
     scaled = start * np.float32(0.5) ** (2 * np.arange(1, N_IPUS + 1))[:, None]
     error = np.abs(result - scaled.sum(axis=0)).max()
     sent = sum(step.cost.link_out_bytes for step in executable.steps)
     print(
-        f"{ELEMENTS:,} floats of {N_IPUS} IPUs summed in {max(cycles):,} cycles, {int(sent[0]):,}"
-        f" bytes over the links of each, largest error {error:.1e}"
+        f"{ELEMENTS:,} floats of {N_IPUS} IPUs summed in {timelines[0].n_cycles:,} cycles,"
+        f" {int(sent[0]):,} bytes over the links of each, largest error {error:.1e}"
     )
+    if not is_as_meant:
+        raise SystemExit("The IPUs do not wait as they should")
     if error > 1e-5 or (sent != 2 * (N_IPUS - 1) * CHUNK * 4).any():
         raise SystemExit("The result is wrong")
 

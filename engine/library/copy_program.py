@@ -11,10 +11,7 @@ __all__ = ["copy_compute_sets"]
 
 
 def copy_compute_sets(graph: Graph, program: Copy) -> list[ComputeSet]:
-    """Return the compute sets that carry out a copy, in order.
-
-    The target must cover its whole variable.
-    """
+    """Return the compute sets that carry out a copy, in order."""
     first = len(graph.compute_sets)
     builder = Builder(graph, Sequence(), program.debug)
     copy_to(builder, program.source, program.target, program.name)

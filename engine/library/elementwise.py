@@ -56,7 +56,7 @@ def _apply(
 
 
 def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:
-    """Copy elements in logical order into a tensor that covers its variable.
+    """Copy elements in logical order into a tensor, which may be part of its variable.
 
     Raises
     ------
@@ -64,7 +64,9 @@ def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy"
         When the two lie so differently that there is no way to walk them, even by way of
         row-major order.
     """
-    if _apply(builder, name, COPY, COPY_BLOCK, [source], target):
+    # What is read must not be what other vertices write: by way of a variable of its own, then.
+    is_apart = source.variable is not target.variable or not _meet(source, target)
+    if is_apart and _apply(builder, name, COPY, COPY_BLOCK, [source], target):
         return
     middle = row_major_copy(builder, source, f"{name}/rowMajor")
     if not _apply(builder, name, COPY, COPY_BLOCK, [middle], target):
@@ -72,6 +74,16 @@ def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy"
             f"{source.variable.name!r} cannot be copied to {target.variable.name!r}: their layouts"
             " do not divide"
         )
+
+
+def _meet(one: Tensor, other: Tensor) -> bool:
+    """Whether two views on one variable have elements within each other's span."""
+    spans = []
+    for tensor in (one, other):
+        steps = [(size - 1) * stride for size, stride in tensor.atoms]
+        low = tensor.offset + sum(min(step, 0) for step in steps)
+        spans.append((low, tensor.offset + sum(max(step, 0) for step in steps)))
+    return max(spans[0][0], spans[1][0]) <= min(spans[0][1], spans[1][1])
 
 
 def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:

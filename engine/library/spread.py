@@ -7,9 +7,8 @@ that one stride describes for all of them are joined; what remains is rows of co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from engine.compiler.kernels.intervals import group_pieces
 from engine.errors import BadGraph
 from engine.graph import Regions, Tensor, Variable, blocks
+from engine.graph.mapping import tile_mapping_of
 
 __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk"]
 
@@ -113,6 +113,25 @@ class Walk:
             starts.append(start)
         return starts
 
+    def _walked(self) -> Variable:
+        """Return what stands for the output's elements in the order of the walk, with their tiles.
+
+        That is its variable itself where the output covers it.
+        """
+        out = self.tensors[-1]
+        atoms = tuple(zip(self.sizes, self.strides[-1], strict=True))
+        ordered = replace(out, dims=tuple((atom,) for atom in atoms))
+        if ordered.is_contiguous and out.offset == 0 and _covers(out):
+            return out.variable
+        mapping = tile_mapping_of(ordered)
+        order = np.argsort(mapping.start)
+        return replace(
+            out.variable,
+            shape=self.sizes,
+            map_start=mapping.start[order],
+            map_tile=mapping.tile[order],
+        )
+
     def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
         """Return batches of vertices: whether of blocks, tiles, and regions per operand.
 
@@ -122,7 +141,7 @@ class Walk:
         sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
         pad = (0,) if len(self.sizes) == 1 else ()
         inner = [(*pad, *strides)[-2:] for strides in self.strides]
-        variable = self.tensors[-1].variable
+        variable = self._walked()
         row, n_rows = (1, variable.n_elements) if self.is_plain else (sizes[-1], sizes[-2])
         pieces = cut_rows(variable, row, n_rows)
         order = np.argsort(pieces.tile, kind="stable")
@@ -170,6 +189,10 @@ def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> lis
     return [b // a for a, b in pairwise(chain)][::-1] or [1]
 
 
+def _covers(out: Tensor) -> bool:
+    return out.n_elements == out.variable.n_elements
+
+
 def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     """Return how to walk operands and output together; None when their layouts do not divide.
 
@@ -178,15 +201,17 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     operands
         Tensors that broadcast to the output's shape.
     out
-        A tensor that covers its whole variable once.
+        A view that has each of its elements once.
 
     Raises
     ------
     BadGraph
-        When the output does not cover its variable, or shapes do not broadcast.
+        When the output has an element several times, or shapes do not broadcast.
     """
-    if out.offset or out.n_elements != out.variable.n_elements:
-        raise BadGraph(f"Output {out.variable.name!r} must cover its whole variable")
+    if any(stride == 0 for size, stride in out.atoms if size > 1):
+        raise BadGraph(
+            f"Output {out.variable.name!r} is broadcast: an element cannot be written several times"
+        )
     tensors = [t.broadcast_to(out.shape) for t in operands] + [out]
     factors = []
     for d, size in enumerate(out.shape):
@@ -198,7 +223,7 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     if any(r is None for r in refined):
         return None
     columns = [[atom for dim in r or [] for atom in dim] for r in refined]
-    order = sorted(range(len(columns[-1])), key=lambda i: -columns[-1][i][1])
+    order = sorted(range(len(columns[-1])), key=lambda i: -abs(columns[-1][i][1]))
     joined: list[tuple[int, tuple[int, ...]]] = []
     for i in order:
         size = columns[-1][i][0]
@@ -212,7 +237,5 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     if not joined:
         joined = [(1, (1,) * len(tensors))]
     sizes = tuple(size for size, _ in joined)
-    if prod(sizes) != out.variable.n_elements:
-        raise BadGraph(f"Output {out.variable.name!r} must cover its whole variable")
     strides_by_tensor = tuple(zip(*(strides for _, strides in joined), strict=True))
     return Walk(tuple(tensors), sizes, strides_by_tensor)

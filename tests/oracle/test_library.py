@@ -23,6 +23,7 @@ from engine import (
 from engine.codelets.elementwise import FILL
 from engine.errors import BadGraph
 from engine.graph import blocks
+from engine.graph.tensor import row_major
 from engine.library.concat import concat
 from engine.library.convolution import Window, convolution, matmul, output_size
 from engine.library.elementwise import binary, copy_to, rearranged, unary
@@ -186,6 +187,37 @@ def test_copy(data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: i
     values = values_for(source, seed)
     (result,) = check(builder, [(source, values)], [target])
     np.testing.assert_array_equal(result, values)
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_copy_into_a_part(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
+    """A target may be cut out of its variable, and reversed; the rest stays as it is."""
+    graph, builder = new_builder(machine)
+    source = data.draw(tensors(graph, shape, name="source"))
+    target = data.draw(tensors(graph, shape, name="target"))
+    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    builder.sequence.add(Copy(source, target))
+    values, before = values_for(source, seed), values_for(whole, seed + 1)
+    inputs = [(source, values), (whole, before)]
+    _, (result, all_of_it) = run_both(graph, builder.sequence, inputs, [target, whole])
+    np.testing.assert_array_equal(result, values)
+    assert (all_of_it != before).sum() <= target.n_elements
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_copy_within_a_variable(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    sizes = [shape[0] + data.draw(st.integers(0, 3)), *shape[1:]]
+    x = graph.add_variable("float32", sizes, "x")
+    data.draw(mappings(graph, x))
+    source = x.slice(0, sizes[0] - shape[0], sizes[0])
+    target = x.slice(0, 0, shape[0])
+    if data.draw(st.booleans()):
+        source = source.reverse(data.draw(st.integers(0, len(shape) - 1)))
+    builder.sequence.add(Copy(source, target))
+    values = values_for(x, seed)
+    _, (result,) = run_both(graph, builder.sequence, [(x, values)], [target])
+    assert sorted(result.reshape(-1)) == sorted(values[sizes[0] - shape[0] :].reshape(-1))
 
 
 @given(st.data(), machines(), shapes(), seeds)
