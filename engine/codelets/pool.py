@@ -1,7 +1,8 @@
 """Pooling over windows of rows and columns, channels innermost.
 
-Law: graphcore/poplibs sdk-release-3.4, lib/popnn pooling estimators: 13 + workers x (40 + rows x
-13 + items x (20 + channel vectors x (4 or 5 + 3 n))).
+Law: graphcore/poplibs sdk-release-3.4, lib/popnn/PerformanceEstimation.hpp, getPoolingCycles: a
+worker goes, for each of its rows of outputs, over the positions of the window; for each of them and
+each channel vector one loop runs along the row.
 """
 
 from __future__ import annotations
@@ -75,16 +76,19 @@ def _pool_kernel(is_max: bool) -> Any:
     return kernel
 
 
-def _pool_law(per_vector: int) -> Any:
+def _pool_law(per_loop: int, begin: int) -> Any:
+    """Return the law; outputs of the mean begin a cycle later, and so do their loops."""
+
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         height, width, channels = batch.size["out"].T
         window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
         vectors = batch.n_vectors(channels, "out", machine)
-        rows = worker_share(height, machine)
         is_split_by_row = height >= machine.n_worker_contexts
-        items = np.where(is_split_by_row, rows * width, worker_share(height * width, machine))
-        rows = np.where(is_split_by_row, rows, 1)
-        work = 40 + rows * 13 + items * (20 + vectors * (per_vector + 3 * window))
+        rows = np.where(is_split_by_row, worker_share(height, machine), 1)
+        columns = np.where(is_split_by_row, width, worker_share(height * width, machine))
+        first_values = worker_share(height * width * vectors, machine)
+        position = 25 + vectors * (3 + per_loop + 3 * (columns - 1))
+        work = begin + first_values + rows * (15 + window * position)
         return np.asarray(13 + machine.n_worker_contexts * work)
 
     return law
@@ -95,18 +99,18 @@ def _pool_flops(batch: Batch) -> NDArray[np.int64]:
     return np.asarray(batch.n_elements("out") * window)
 
 
-def _pool(name: str, is_max: bool, per_vector: int) -> Codelet:
+def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
     return Codelet(
         name,
         (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
         _pool_kernel(is_max),
-        _pool_law(per_vector),
+        _pool_law(per_loop, begin),
         code_bytes=420,
-        source="graphcore/poplibs sdk-release-3.4, lib/popnn pooling cycle estimators",
+        source="graphcore/poplibs sdk-release-3.4, lib/popnn: getPoolingCycles",
         scalars=_SCALARS,
         flops=_pool_flops,
     )
 
 
-MAX_POOL = _pool("popnn::MaxPooling", True, 4)
-AVERAGE_POOL = _pool("popnn::SumPooling", False, 5)
+MAX_POOL = _pool("popnn::MaxPooling", True, 4, 45)
+AVERAGE_POOL = _pool("popnn::SumPooling", False, 5, 46)

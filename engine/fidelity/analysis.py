@@ -25,8 +25,8 @@ MISSES = {
         " bottom. Always live: the state of our vertices takes 1.0 MB where the published one"
         " (instances, fields, worklists) takes 0.6. Peak: what our plan brings to a tile for the"
         " first product is less than the published plan's. A tile without work: the published plan"
-        " leaves 72 tiles idle, ours gives all tiles work; and what an idle tile holds there is less"
-        " than a stack, so that the IPU Model seems to count none."
+        " leaves 72 tiles idle, ours gives all tiles work; and what an idle tile holds there is"
+        " less than a stack, so that the IPU Model seems to count none."
     ),
     "C21": (
         "Our law takes the instructions of the inner loop only; loads that do not align, the ends"

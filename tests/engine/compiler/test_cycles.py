@@ -12,6 +12,7 @@ from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from engine.codelets.codelet import Codelet, Field
 from engine.codelets.copy import CAST, CAST_BLOCK, COPY
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, FILL, UNARY, UNARY_BLOCK
+from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
@@ -199,6 +200,30 @@ def test_laws_of_the_vector_unit_by_hand(
 ) -> None:
     """Source: graphcore/poplibs sdk-release-3.4, cycle estimators of popops and poplin."""
     assert vertex_cycles(codelet, dtypes, fields) == cycles
+
+
+def test_a_pool_by_hand() -> None:
+    """A 3 x 3 maximum over 6 rows of 7 outputs, 16 floats: a row a worker, 8 vectors.
+
+    45 to begin, 56 first values, then 15 for the row and for each of 9 positions 25 and 8 loops of
+    3 + 4 + 3 x 6.
+    """
+    graph = Graph(load_machine("gc200", tiles_per_ipu=1))
+    x = graph.add_variable("float32", (8, 9, 16), "x")
+    out = graph.add_variable("float32", (6, 7, 16), "out")
+    for tensor in (x, out):
+        graph.map_linearly(tensor)
+    fields = {
+        "x": blocks(x.variable, 0, [8, 9, 16], [144, 16, 1], 1),
+        "out": blocks(out.variable, 0, [6, 7, 16], [112, 16, 1], 1),
+    }
+    scalars = {scalar.name: 1 for scalar in MAX_POOL.scalars}
+    scalars |= {"kernel_height": 3, "kernel_width": 3, "shift_y": 0, "shift_x": 0}
+    compute_set = graph.add_compute_set("c")
+    graph.add_vertices(compute_set, MAX_POOL, [0], fields, scalars)
+    (step,) = compile_programs(graph, [Execute(compute_set)]).steps
+    expected = 13 + 6 * (45 + 56 + 15 + 9 * (25 + 8 * (3 + 4 + 18)))
+    assert step.cost.tile_cycles.tolist() == [expected]
 
 
 def test_a_copy_by_hand() -> None:
