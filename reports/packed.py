@@ -179,6 +179,17 @@ class PackedArray:
         """
         return [list(band) for band in self._layout.digests]
 
+    def verify(self) -> None:
+        """Unpack every chunk and check it against its digest.
+
+        Raises
+        ------
+        DamagedReport
+            A chunk does not hold what its digest says.
+        """
+        for band in range(len(self._layout.row_start) - 1):
+            self._chunks(band, 0, self._layout.n_columns)
+
     def _new(self, n_rows: int, n_columns: int) -> np.ndarray:
         if n_rows * n_columns * self.dtype.itemsize > _MAX_ANSWER_BYTES:
             raise DamagedReport(f"Array {self.name} is too large to be read at once.")

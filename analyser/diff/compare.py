@@ -76,6 +76,8 @@ def compare(base: Report, new: Report) -> Difference:
     ------
     BadQuestion
         When a report ends before its machine was written.
+    DamagedReport
+        When something in one of them does not agree with its digest.
     """
     for report in (base, new):
         if not report.fetch(select(schema.target.c.target_id)):
@@ -83,6 +85,7 @@ def compare(base: Report, new: Report) -> Difference:
                 f"{report.path} ends before its machine was written, so it cannot be compared;"
                 " run the model again"
             )
+        report.verify()  # whether data are equal is told by digests, which must therefore hold
     unequal = unequal_data(base, new)
     return Difference(
         _side(base),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from analyser.diff import compare, explain
 from analyser.diff.align import align
 from analyser.metrics import METRICS
-from reports import Report
+from reports import DamagedReport, Report, open_report
+from reports.generate import generate_report
 from tests.analyser.small_report import Shape
 
 Variation = Callable[[Shape], Report]
@@ -198,3 +201,20 @@ def test_alignment_is_symmetric_and_complete(
 
 def test_every_metric_is_compared(small: Report) -> None:
     assert [each.name for each in compare(small, small).metrics] == list(METRICS)
+
+
+def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
+    whole = generate_report(tmp_path / "whole", n_tiles=8, n_steps=40, n_variables=20)
+    connection = apsw.Connection(str(whole), flags=apsw.SQLITE_OPEN_READONLY)
+    packed = [bytes(data) for (data,) in connection.execute("SELECT data FROM chunk")]
+    connection.close()
+    content = whole.read_bytes()
+    # A chunk small enough to lie in one page stands in the file as it is.
+    inside = max((data for data in packed if data in content), key=len)
+    at = content.index(inside) + len(inside) // 2
+    damaged = tmp_path / "damaged.pop"
+    damaged.write_bytes(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :])
+    with open_report(whole) as base, open_report(damaged) as new:
+        assert compare(base, base).is_identical
+        with pytest.raises(DamagedReport):
+            compare(base, new)

@@ -29,6 +29,8 @@
       const tile = clickedPosition(click);
       if (tile === null) return clientside.no_update;
       const before = new URLSearchParams(location.search).get('tiles') || '';
+      // A click may be told twice while a chart is drawn anew; a tile is selected once.
+      if (withShift && before.split(',').includes(String(tile))) return null;
       const tiles = withShift && before ? before + ',' + tile : String(tile);
       window.tilescope.changeView({tiles}, true);
       return null;

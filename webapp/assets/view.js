@@ -15,6 +15,25 @@
     return String(value);
   }
 
+  // What each control last showed, and what `read` put into it that `write` has not heard of yet.
+  // Only what a person changed goes into the address: an echo that comes late, after a step back
+  // in the history, would undo that step.
+  const shown = {};
+  const echoes = {};
+
+  function noteShown(key, text) {
+    if (shown[key] === text) return;
+    shown[key] = text;
+    (echoes[key] = echoes[key] || []).push(text);
+  }
+
+  function isEcho(key, text) {
+    const at = (echoes[key] || []).indexOf(text);
+    if (at < 0) return shown[key] === text;
+    echoes[key].splice(0, at + 1);
+    return true;
+  }
+
   // Changes some parameters of the address; an empty value or the default leaves it out.
   function change(changes, push) {
     const query = new URLSearchParams(location.search);
@@ -46,6 +65,7 @@
         view[parameter.name] = text === null ? parameter.default : text;
       }
       const values = controls.map((parameter) => asControl(parameter, view[parameter.name]));
+      controls.forEach((parameter, index) => noteShown(parameter.control, asText(values[index])));
       return [same(view, previous) ? none : view, ...values];
     },
 
@@ -58,6 +78,8 @@
       controls.forEach((parameter, index) => {
         if (values[index] === undefined) return;
         const text = asText(values[index]);
+        if (isEcho(parameter.control, text)) return;
+        shown[parameter.control] = text;
         changes[parameter.name] = text === parameter.default ? '' : text;
         // An emptied box whose default is not empty must be told from one never touched.
       });
