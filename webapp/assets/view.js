@@ -15,19 +15,30 @@
     return String(value);
   }
 
-  // What each control last showed, and what `read` put into it that `write` has not heard of yet.
-  // Only what a person changed goes into the address: an echo that comes late, after a step back
-  // in the history, would undo that step.
+  // What each control shows; what `read` put into it that `write` has not heard of yet; and what
+  // it took away. Only what a person changed goes into the address: an echo that comes late, from
+  // a text box that waits for typing to end, would undo a step back in the history.
   const shown = {};
   const echoes = {};
+  const retired = {};
+  const ECHO_MS = 2000;
 
   function noteShown(key, text) {
     if (shown[key] === text) return;
+    if (shown[key] !== undefined) {
+      retired[key] = {text: shown[key], until: performance.now() + ECHO_MS};
+    }
     shown[key] = text;
     (echoes[key] = echoes[key] || []).push(text);
   }
 
-  function isEcho(key, text) {
+  function isEcho(parameter, text) {
+    const key = parameter.control;
+    const old = retired[key];
+    if (text !== shown[key] && old && old.text === text && performance.now() < old.until) {
+      clientside.set_props(key, {[parameter.prop]: asControl(parameter, shown[key])});
+      return true;
+    }
     const at = (echoes[key] || []).indexOf(text);
     if (at < 0) return shown[key] === text;
     echoes[key].splice(0, at + 1);
@@ -78,7 +89,7 @@
       controls.forEach((parameter, index) => {
         if (values[index] === undefined) return;
         const text = asText(values[index]);
-        if (isEcho(parameter.control, text)) return;
+        if (isEcho(parameter, text)) return;
         shown[parameter.control] = text;
         changes[parameter.name] = text === parameter.default ? '' : text;
         // An emptied box whose default is not empty must be told from one never touched.
