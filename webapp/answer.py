@@ -11,6 +11,7 @@ from typing import Any
 from dash import Dash, Output, no_update
 from dash.exceptions import PreventUpdate
 
+from webapp.components.markup import frozen
 from webapp.components.panels import error_panel
 from webapp.errors import describe_failure
 
@@ -25,7 +26,8 @@ def answer(
     """Register a callback whose errors appear in the component ``error_slot``.
 
     Dash runs plain functions on the server's event loop; here they run in a thread, so that one
-    slow question delays no other. The function returns a tuple with a value per output.
+    slow question delays no other. The function returns a tuple with a value per output; content
+    that only shows is sent as data.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +42,11 @@ def answer(
                 if status >= 500:
                     _log.exception("a page could not be answered")
                 return (error_panel(failure), *(no_update for _ in outputs))
-            return ([], *values)
+            shown = (
+                frozen(value) if output.component_property == "children" else value
+                for output, value in zip(outputs, values, strict=True)
+            )
+            return ([], *shown)
 
         app.callback(Output(error_slot, "children"), *outputs, *inputs, **options)(respond)
         return function

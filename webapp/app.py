@@ -48,7 +48,8 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        assets_ignore=r"^theme\.js$",
+        # The first runs before everything else, the second when a chart is shown.
+        assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
         index_string=index_page(),
         serve_locally=True,
     )

@@ -9,6 +9,28 @@
     return click && click.points && click.points.length ? Math.round(click.points[0].x) : null;
   }
 
+  // Plotly is the largest script and two pages have charts: it is loaded when a chart is shown, or
+  // once the page is at rest. Dash's graphs wait for the promise that stands in its place.
+  const PLOTLY = '/assets/plotly-basic.min.js?m=4.1.1';
+  let loadPlotly;
+  const loaded = window.Plotly = new Promise((resolve, reject) => {
+    loadPlotly = () => {
+      loadPlotly = () => {};
+      const script = document.createElement('script');
+      script.src = PLOTLY;
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = () => reject(new Error('The script that draws charts could not be loaded.'));
+      document.head.append(script);
+    };
+  });
+  loaded.catch((error) => console.error(error.message));
+  if (/^\/(memory|liveness)$/.test(location.pathname)) loadPlotly();
+  window.addEventListener('load', () => setTimeout(() => loadPlotly(), 2000));
+  window.addEventListener('tilescope:page', () => {
+    const isShown = (figure) => figure.offsetParent !== null;
+    if ([...document.querySelectorAll('[role="figure"]')].some(isShown)) loadPlotly();
+  });
+
   clientside.charts = {
     zoom(change) {
       if (!change) return;

@@ -23,7 +23,10 @@
       const path = pathname === '/' ? paths[0] : pathname;
       const known = paths.includes(path);
       const query = reportQuery(search);
-      setTimeout(() => window.dispatchEvent(new Event('resize')), 0);
+      setTimeout(() => {
+        window.dispatchEvent(new Event('resize'));
+        window.dispatchEvent(new Event('tilescope:page'));
+      }, 0);
       return [
         paths.map((candidate) => candidate === path ? SHOWN : HIDDEN),
         known ? HIDDEN : SHOWN,

@@ -1,0 +1,45 @@
+"""Content that only shows becomes data; what has behaviour stays with Dash."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+
+from webapp.browser import marked
+from webapp.components.markup import Markup, frozen
+
+
+def test_elements_become_a_tree_with_their_attributes() -> None:
+    cell = marked(html.Td(["a", html.B(3)], className="number", colSpan=2), data_key="x/y")
+    tree = frozen([html.Tr(cell), "after", None])
+    assert isinstance(tree, Markup)
+    assert tree.tree == [
+        {
+            "t": "tr",
+            "c": [
+                {
+                    "t": "td",
+                    "p": {"className": "number", "colSpan": 2, "data-key": "x/y"},
+                    "c": ["a", {"t": "b", "c": ["3"]}],
+                }
+            ],
+        },
+        "after",
+        "",
+    ]
+
+
+def test_what_has_behaviour_is_left_to_dash() -> None:
+    for part in (
+        dcc.Link("page", href="/memory"),
+        html.A("away", href="https://example.org"),
+        html.Button("do", id="do", n_clicks=0),
+        html.Div(id={"type": "page", "path": "/"}),
+    ):
+        content = html.Div([html.Span("before"), part])
+        assert frozen(content) is content
+
+
+def test_texts_and_numbers_stay_what_they_are() -> None:
+    assert frozen("text") == "text"
+    assert frozen(3) == 3
+    assert frozen(None) is None

@@ -1,0 +1,16 @@
+// Content that only shows, made of data in one go (see webapp/components/markup.py).
+(function () {
+  'use strict';
+  function build(tree) {
+    const React = window.React;
+    if (Array.isArray(tree)) return React.createElement(React.Fragment, null, ...tree.map(build));
+    if (tree === null || typeof tree !== 'object') return tree;
+    return React.createElement(tree.t, tree.p || null, ...(tree.c || []).map(build));
+  }
+
+  function Markup(props) {
+    return window.React.useMemo(() => build(props.tree), [props.tree]);
+  }
+
+  window.tilescope_markup = {Markup};
+})();

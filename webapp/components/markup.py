@@ -1,0 +1,76 @@
+"""Content that only shows: one component for the browser, however many elements it has.
+
+Dash gives each of its elements a wrapper with a subscription of its own; a table of some hundred
+cells then takes longer to mount than to ask for. What no callback refers to needs none of that:
+``frozen`` turns it into plain data, which ``assets/markup.js`` makes elements of in one go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+__all__ = ["Markup", "frozen"]
+
+#: Elements without behaviour; a link or a form keeps what Dash does for it.
+_TAGS = {
+    kind: kind.__name__.lower()
+    for kind in (
+        html.B, html.Button, html.Code, html.Details, html.Div, html.H2, html.H3, html.H4, html.Kbd,
+        html.Li, html.P, html.Section, html.Span, html.Strong, html.Summary, html.Table, html.Tbody,
+        html.Td, html.Th, html.Thead, html.Tr, html.Ul,
+    )
+}  # fmt: skip
+
+
+class Markup(Component):
+    """Elements as data: a tree is a text, a list of trees, or ``{t: tag, p: props, c: trees}``."""
+
+    _children_props: list[str] = []  # noqa: RUF012 - as Dash declares it
+    _base_nodes: list[str] = []  # noqa: RUF012
+    _namespace = "tilescope_markup"
+    _type = "Markup"
+    _prop_names: list[str] = ["tree"]  # noqa: RUF012
+    _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
+    available_properties = _prop_names
+    available_wildcard_properties: list[str] = []  # noqa: RUF012
+
+    def __init__(self, tree: Any) -> None:
+        super().__init__(tree=tree)  # type: ignore[no-untyped-call]
+
+
+def frozen(content: Any) -> Any:
+    """Return content as one component; the same content where a part of it has behaviour."""
+    if not isinstance(content, Component | list | tuple):
+        return content
+    try:
+        return Markup(_tree(content))
+    except _HasBehaviour:
+        return content
+
+
+class _HasBehaviour(Exception):
+    """A part is more than an element that shows."""
+
+
+def _tree(content: Any) -> Any:
+    """Return content as data."""
+    if content is None or isinstance(content, str | int | float):
+        return content if isinstance(content, str) else "" if content is None else str(content)
+    if isinstance(content, list | tuple):
+        return [_tree(part) for part in content]
+    tag = _TAGS.get(type(content))
+    if tag is None:
+        raise _HasBehaviour
+    props = dict(content.to_plotly_json()["props"])
+    children = props.pop("children", None)
+    if "n_clicks" in props or isinstance(props.get("id"), dict):
+        raise _HasBehaviour
+    node: dict[str, Any] = {"t": tag}
+    if props:
+        node["p"] = props
+    if children is not None:
+        node["c"] = _tree(children if isinstance(children, list | tuple) else [children])
+    return node
