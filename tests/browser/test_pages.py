@@ -197,6 +197,16 @@ def test_the_tree_answers_to_the_keyboard(visit: Visit) -> None:
     expect(page.locator("#programs-details h2")).to_be_visible()
 
 
+def _wait_for_rows(page: Page) -> None:
+    """Wait until no grid that is shown says it has no rows; each of the links below has some."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.ag-root-wrapper')]
+            .filter((grid) => grid.offsetParent !== null)
+            .every((grid) => grid.querySelector('.ag-row') &&
+                             !grid.querySelector('.ag-overlay-no-rows-center'))"""
+    )
+
+
 DEEP_LINKS = [
     ("/memory", {"breakdown": "liveness", "tiles": "3,9", "x": "100:300", "gaps": "1"}),
     ("/memory", {"tab": "variables", "tiles": "3", "name": "weights"}),
@@ -213,11 +223,13 @@ def test_a_reloaded_address_shows_the_same_view(
 ) -> None:
     page = visit(path, **view)
     _wait(page, path)
+    _wait_for_rows(page)
     url, text = page.url, _settled_text(page)
     page.reload()
     _wait(page, path)
+    _wait_for_rows(page)
     again = _settled_text(page)
-    for _ in range(5):  # a grid's note on having no rows may outlast their coming, under load
+    for _ in range(5):
         if again == text:
             break
         again = _settled_text(page)

@@ -215,3 +215,11 @@ def test_search_finds_programs_by_kind(client: TestClient, ids: dict[str, str]) 
 
 def test_answers_are_json_numbers_that_browsers_hold(client: TestClient) -> None:
     json.loads(client.get("/api/reports").text, parse_constant=pytest.fail)
+
+
+def test_scripts_whose_address_tells_their_age_are_kept(client: TestClient) -> None:
+    told = client.get("/assets/charts.js?m=1").headers["cache-control"]
+    assert "immutable" in told
+    assert "private" in told
+    assert client.get("/assets/charts.js").headers["cache-control"] == "no-cache"
+    assert client.get("/api/reports").headers["cache-control"] == "no-cache"
