@@ -37,6 +37,8 @@ class Markup(Component):
     available_properties = _prop_names
     available_wildcard_properties: list[str] = []  # noqa: RUF012
 
+    tree: Any
+
     def __init__(self, tree: Any) -> None:
         super().__init__(tree=tree)  # type: ignore[no-untyped-call]
 
