@@ -20,6 +20,7 @@ __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 #: No statement runs longer.
 STATEMENT_SECONDS = 10.0
 _CHECK_SECONDS = 300.0
+_CLOSING_S = 5.0
 _STEPS_BETWEEN_LOOKS = 2_000
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: 8_000_000,
@@ -121,8 +122,16 @@ class GuardedConnection:
         return None if verdict == "ok" else " ".join(str(verdict).split())
 
     def close(self) -> None:
-        """Close the file; more than once does no harm."""
-        self._connection.close(True)
+        """Close the file; more than once does no harm.
+
+        A statement that runs in another thread comes to its end first. At the end of the process
+        that thread may never get there: then the file is left to the operating system.
+        """
+        if self.lock.acquire(timeout=_CLOSING_S):
+            try:
+                self._connection.close(True)
+            finally:
+                self.lock.release()
 
     def _check_marks(self) -> None:
         ((application_id,),) = self.rows("PRAGMA application_id")

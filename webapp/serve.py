@@ -94,9 +94,9 @@ def serve_reports(
                 " can read these reports, and plain HTTP can be overheard."
             )
         say(f"Open http://{name}:{address[1]}/?token={token}")
-        say("Press Ctrl-C to stop.")
         warming = warm_in_background(library)
         try:
+            say("Press Ctrl-C to stop.")
             _run(app, listener)
         finally:
             # A report that is still being read cannot be closed.
