@@ -138,9 +138,13 @@ def test_zooming_brings_every_step_and_double_click_goes_back(visit: Visit) -> N
     page.mouse.up()
     expect(page.locator("#liveness-note")).not_to_contain_text("groups")
     expect(page).to_have_url(re.compile(r"x=\d+:\d+"))
-    page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
-    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
+    for _ in range(3):  # a busy machine may take the two clicks for single ones
+        page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
+        page.wait_for_timeout(1_500)
+        if "x=" not in page.url:
+            break
     expect(page).not_to_have_url(re.compile("x="))
+    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
 
 
 def test_always_live_memory_is_named_with_code_and_state(visit: Visit) -> None:
