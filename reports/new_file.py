@@ -17,7 +17,7 @@ def new_file(path: Path) -> apsw.Connection:
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     )
     connection.set_busy_timeout(2_000)
-    # Pages of 2 to 16 KiB differ by less than 4 % in the size of large reports, and not in time.
+    # Pages of 2 to 16 KiB differ by less than 4 % in the size of large reports.
     for pragma in ("page_size=4096", "synchronous=NORMAL", "mmap_size=0"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from engine.codelets.reduce import REDUCE
 from engine.graph import Tensor, blocks
-from engine.graph.tensor import _merge
 from engine.library.builder import Builder
 from engine.library.elementwise import row_major_copy
 from engine.library.spread import cut_rows, joint_walk
@@ -78,10 +78,10 @@ def _split(x: Tensor, n_tiles: int) -> int:
 def _one_stage(builder: Builder, name: str, operation: str, x: Tensor, scale: float) -> Tensor:
     graph = builder.graph
     n_kept = x.shape[0]
-    reduced_atoms = _merge(x.dims[1])
+    reduced_atoms = replace(x, dims=x.dims[1:]).atoms
     if len(reduced_atoms) > 2:
         x = row_major_copy(builder, x, f"{name}/rearrange")
-        reduced_atoms = _merge(x.dims[1])
+        reduced_atoms = replace(x, dims=x.dims[1:]).atoms
     outer, inner = ([(1, 0)] * 2 + list(reduced_atoms))[-2:]
     out = graph.add_variable(x.dtype, (n_kept,), name, builder.debug)
     graph.map_linearly(out)
