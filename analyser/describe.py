@@ -32,7 +32,7 @@ others are the same for the same model, options and version, on any machine.
 _SECTIONS = {
     "Time": ("cycles.", "time.", "parallel.", "tile."),
     "Memory": ("memory.",),
-    "Traffic and work": ("exchange.", "host.", "flops."),
+    "Traffic and work": ("exchange.", "host.", "remote.", "flops."),
     "Graph": ("graph.",),
 }
 

@@ -56,6 +56,8 @@ _COST_COLUMNS = (
     "total_received_bytes",
     "host_in_bytes",
     "host_out_bytes",
+    "remote_in_bytes",
+    "remote_out_bytes",
     "link_in_bytes",
     "link_out_bytes",
     "flops",

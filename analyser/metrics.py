@@ -359,6 +359,20 @@ def _traffic_metrics() -> list[Metric]:
             "higher",
         ),
         (
+            "remote.bytes_in",
+            "bytes",
+            "Bytes from remote buffers in streaming memory, over all executions",
+            "remote_in_bytes",
+            "higher",
+        ),
+        (
+            "remote.bytes_out",
+            "bytes",
+            "Bytes to remote buffers in streaming memory, over all executions",
+            "remote_out_bytes",
+            "higher",
+        ),
+        (
             "flops.total",
             "flops",
             "Useful floating-point operations over all executions",

@@ -90,6 +90,8 @@ class NodeCost:
     received_bytes: int
     host_in_bytes: int
     host_out_bytes: int
+    remote_in_bytes: int
+    remote_out_bytes: int
     flops: int
     n_executions: int
 
@@ -367,6 +369,8 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
                 value["total_received_bytes"],
                 value["host_in_bytes"],
                 value["host_out_bytes"],
+                value["remote_in_bytes"],
+                value["remote_out_bytes"],
                 value["flops"],
                 int(executions[value["ipu_id"], step_id]),
             )

@@ -191,6 +191,8 @@ _TRAFFIC_ROWS = (
     ("exchange.link_bytes", "Between IPUs"),
     ("host.bytes_in", "From the host"),
     ("host.bytes_out", "To the host"),
+    ("remote.bytes_in", "From remote buffers"),
+    ("remote.bytes_out", "To remote buffers"),
     ("flops.total", "Floating-point operations"),
 )
 _PHASE_LABELS = {

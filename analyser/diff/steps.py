@@ -116,6 +116,8 @@ def _work(report: Report, n_steps: int) -> list[Hashable]:
         "total_sent_bytes",
         "host_in_bytes",
         "host_out_bytes",
+        "remote_in_bytes",
+        "remote_out_bytes",
         "link_out_bytes",
     )
     totals = np.stack([costs(report).per_step(name, n_steps) for name in columns], axis=1)

@@ -57,6 +57,8 @@ class StepCost:
     n_fragments: int
     host_in_bytes: int
     host_out_bytes: int
+    remote_in_bytes: int
+    remote_out_bytes: int
     link_in_bytes: int
     link_out_bytes: int
     sync_zone: str
@@ -145,6 +147,8 @@ _COST_NAMES = (
     "n_fragments",
     "host_in_bytes",
     "host_out_bytes",
+    "remote_in_bytes",
+    "remote_out_bytes",
     "link_in_bytes",
     "link_out_bytes",
     "sync_zone",

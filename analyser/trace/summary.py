@@ -42,8 +42,10 @@ class IpuSummary:
     tile_balance
         Mean over all tiles of the cycles they compute, over the busiest tile's, step by step,
         0 to 1; None when nothing is computed.
-    stream_in_bytes, stream_out_bytes
+    host_in_bytes, host_out_bytes
         From and to the host.
+    remote_in_bytes, remote_out_bytes
+        From and to remote buffers in streaming memory.
     exchange_bytes
         Sent by the tiles over the internal exchange, a multicast counted once.
     global_in_bytes, global_out_bytes
@@ -57,8 +59,10 @@ class IpuSummary:
     cycles_by_kind: dict[str, int]
     parallel_efficiency: float | None
     tile_balance: float | None
-    stream_in_bytes: int
-    stream_out_bytes: int
+    host_in_bytes: int
+    host_out_bytes: int
+    remote_in_bytes: int
+    remote_out_bytes: int
     exchange_bytes: int
     global_in_bytes: int
     global_out_bytes: int
@@ -312,6 +316,8 @@ def _ipu_summary(
         worked / (busiest * trace.tiles_per_ipu) if busiest and trace.tiles_per_ipu else None,
         total("host_in_bytes"),
         total("host_out_bytes"),
+        total("remote_in_bytes"),
+        total("remote_out_bytes"),
         total("total_sent_bytes", "exchange"),
         total("link_in_bytes"),
         total("link_out_bytes"),

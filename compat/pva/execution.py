@@ -103,13 +103,13 @@ class IpuStep:
 
     @property
     def dataIn(self) -> int:
-        """Bytes from the host and from other IPUs."""
-        return self._cost("host_in_bytes") + self._cost("link_in_bytes")
+        """Bytes from the host, from streaming memory and from other IPUs."""
+        return sum(map(self._cost, ("host_in_bytes", "remote_in_bytes", "link_in_bytes")))
 
     @property
     def dataOut(self) -> int:
-        """Bytes to the host and to other IPUs."""
-        return self._cost("host_out_bytes") + self._cost("link_out_bytes")
+        """Bytes to the host, to streaming memory and to other IPUs."""
+        return sum(map(self._cost, ("host_out_bytes", "remote_out_bytes", "link_out_bytes")))
 
     @property
     def tileBalance(self) -> float:

@@ -39,8 +39,12 @@ class StepCost:
         Exchanged by every tile; a multicast counts once for its sender.
     fragments : ndarray of int64, shape (n_tiles,)
         Separate pieces each tile receives.
-    host_in_bytes, host_out_bytes, link_in_bytes, link_out_bytes : ndarray of int64, (n_ipus,)
-        Over the links of each IPU.
+    host_in_bytes, host_out_bytes : ndarray of int64, shape (n_ipus,)
+        From and to the host.
+    remote_in_bytes, remote_out_bytes : ndarray of int64, shape (n_ipus,)
+        From and to remote buffers in streaming memory.
+    link_in_bytes, link_out_bytes : ndarray of int64, shape (n_ipus,)
+        From and to other IPUs.
     flops : ndarray of int64, shape (n_ipus,)
         Useful floating-point operations.
     """
@@ -52,6 +56,8 @@ class StepCost:
     fragments: NDArray[np.int64]
     host_in_bytes: NDArray[np.int64]
     host_out_bytes: NDArray[np.int64]
+    remote_in_bytes: NDArray[np.int64]
+    remote_out_bytes: NDArray[np.int64]
     link_in_bytes: NDArray[np.int64]
     link_out_bytes: NDArray[np.int64]
     flops: NDArray[np.int64]
@@ -73,6 +79,8 @@ class StepCost:
             fragments=zeros(tiles),
             host_in_bytes=zeros(ipus),
             host_out_bytes=zeros(ipus),
+            remote_in_bytes=zeros(ipus),
+            remote_out_bytes=zeros(ipus),
             link_in_bytes=zeros(ipus),
             link_out_bytes=zeros(ipus),
             flops=zeros(ipus),

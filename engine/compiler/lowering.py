@@ -366,9 +366,11 @@ class Lowering:
         cost.cycles[:] = slowest + machine.host_copy_cycles
         cost.sync_zone = "external"
         if access.is_input:
-            cost.host_in_bytes, cost.received_bytes = by_ipu, by_tile
+            cost.received_bytes = by_tile
         else:
-            cost.host_out_bytes, cost.sent_bytes = by_ipu, by_tile
+            cost.sent_bytes = by_tile
+        far_end = "remote" if is_remote else "host"
+        setattr(cost, f"{far_end}_{'in' if access.is_input else 'out'}_bytes", by_ipu)
         return cost
 
     def _check_mapped(self, variable_ids: Sequence[int]) -> None:

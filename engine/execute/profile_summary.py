@@ -306,8 +306,31 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
         ("Tile average host exchange cycles", average(averages["host exchange"] / n)),
         ("Tile average sync cycles", average(averages["sync"] / n)),
     ]
+    rows += _traffic(executable, timelines)
     width = max(len(label) for label, _ in rows) + 1
     return ["Execution:", *(f"  {label + ':':<{width}} {value}" for label, value in rows)]
+
+
+def _traffic(executable: Executable, timelines: Sequence[Timeline]) -> list[tuple[str, str]]:
+    """Return what the IPUs had from and gave to the host, streaming memory and each other."""
+    rows = []
+    for label, far_end in (
+        ("Host exchange", "host"),
+        ("Remote buffer exchange", "remote"),
+        ("Global exchange", "link"),
+    ):
+        moved = {
+            way: sum(
+                int(getattr(executable.steps[step].cost, f"{far_end}_{way}_bytes")[ipu] * count)
+                for ipu, timeline in enumerate(timelines)
+                for step, count in zip(
+                    timeline.step_id.tolist(), timeline.count.tolist(), strict=True
+                )
+            )
+            for way in ("in", "out")
+        }
+        rows.append((label, f"{moved['in']:,} B in, {moved['out']:,} B out"))
+    return rows
 
 
 def _first_ipu(step: Step) -> int:

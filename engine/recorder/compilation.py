@@ -324,6 +324,8 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
                     "n_fragments": int(fragments[ipu_id].max()),
                     "host_in_bytes": int(cost.host_in_bytes[ipu_id]),
                     "host_out_bytes": int(cost.host_out_bytes[ipu_id]),
+                    "remote_in_bytes": int(cost.remote_in_bytes[ipu_id]),
+                    "remote_out_bytes": int(cost.remote_out_bytes[ipu_id]),
                     "link_in_bytes": int(cost.link_in_bytes[ipu_id]),
                     "link_out_bytes": int(cost.link_out_bytes[ipu_id]),
                     "sync_zone": cost.sync_zone,

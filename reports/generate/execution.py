@@ -129,6 +129,8 @@ def _write_costs(
             "n_fragments": np.where(exchange, 1 + peak // 64, 0).ravel(),
             "host_in_bytes": np.where(host_in, _STREAM_BYTES, 0).ravel(),
             "host_out_bytes": np.where(host_out, _STREAM_BYTES, 0).ravel(),
+            "remote_in_bytes": np.zeros(chosen.size, np.int64),
+            "remote_out_bytes": np.zeros(chosen.size, np.int64),
             "link_in_bytes": np.where(np.broadcast_to(link, shape), _LINK_BYTES, 0).ravel(),
             "link_out_bytes": np.where(np.broadcast_to(link, shape), _LINK_BYTES, 0).ravel(),
             "sync_zone": zone.ravel(),

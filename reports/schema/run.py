@@ -37,6 +37,8 @@ step_cost = Table(
     column("n_fragments", Integer, "Separate pieces received on the busiest tile"),
     column("host_in_bytes", Integer, "Bytes from the host"),
     column("host_out_bytes", Integer, "Bytes to the host"),
+    column("remote_in_bytes", Integer, "Bytes from remote buffers in streaming memory"),
+    column("remote_out_bytes", Integer, "Bytes to remote buffers in streaming memory"),
     column("link_in_bytes", Integer, "Bytes from other IPUs"),
     column("link_out_bytes", Integer, "Bytes to other IPUs"),
     column("sync_zone", Text, "internal, external or none"),

@@ -417,6 +417,8 @@ def _write_runs(writer: ReportWriter, shape: Shape) -> None:
                     "n_fragments": 1 if is_exchange else 0,
                     "host_in_bytes": 64 if step == 0 else 0,
                     "host_out_bytes": 40 if step == 6 else 0,
+                    "remote_in_bytes": 8 if step == 6 else 0,
+                    "remote_out_bytes": 24 if step == 0 else 0,
                     "link_in_bytes": 0,
                     "link_out_bytes": 0,
                     "sync_zone": "internal" if step == 1 else "none",

@@ -40,6 +40,8 @@ BY_HAND = {
     "exchange.link_bytes": 0,
     "host.bytes_in": 2 * 2 * 64,
     "host.bytes_out": 2 * 2 * 40,
+    "remote.bytes_in": 2 * 2 * 8,
+    "remote.bytes_out": 2 * 2 * 24,
     "flops.total": 2 * 2 * 4 * 1000,
     "graph.vertices": 14,
     "graph.edges": 34,

@@ -164,15 +164,16 @@ def _costs(details: ProgramDetails) -> html.Div:
                 format_bytes(cost.sent_bytes),
                 format_bytes(cost.received_bytes),
                 format_bytes(cost.host_in_bytes + cost.host_out_bytes),
+                format_bytes(cost.remote_in_bytes + cost.remote_out_bytes),
                 format_count(cost.flops),
                 f"{cost.n_executions:,}",
             )
         )
     columns = (
         "IPU", "Cycles", "Active tiles", "Busiest tile", "Balance", "Sent", "Received", "Host",
-        "FLOPs", "Executions",
+        "Remote", "FLOPs", "Executions",
     )  # fmt: skip
-    return plain_table(columns, rows, numbers=range(10))
+    return plain_table(columns, rows, numbers=range(11))
 
 
 def _vertices(details: ProgramDetails) -> html.Div:

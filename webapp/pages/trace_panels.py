@@ -189,8 +189,10 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
         "Parallel efficiency",
         "Tile balance",
         "Exchanged",
-        "StreamCopy in",
-        "StreamCopy out",
+        "From the host",
+        "To the host",
+        "From remote buffers",
+        "To remote buffers",
         "GlobalExchange in",
         "GlobalExchange out",
     )
@@ -205,8 +207,10 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
                 html.Span(format_bytes(size), title=f"{size:,} B")
                 for size in (
                     ipu.exchange_bytes,
-                    ipu.stream_in_bytes,
-                    ipu.stream_out_bytes,
+                    ipu.host_in_bytes,
+                    ipu.host_out_bytes,
+                    ipu.remote_in_bytes,
+                    ipu.remote_out_bytes,
                     ipu.global_in_bytes,
                     ipu.global_out_bytes,
                 )
@@ -272,6 +276,13 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
             "From and to the host",
             [
                 f"{format_bytes(cost.host_in_bytes)}, {format_bytes(cost.host_out_bytes)}"
+                for cost in step.costs
+            ],
+        ),
+        (
+            "From and to remote buffers",
+            [
+                f"{format_bytes(cost.remote_in_bytes)}, {format_bytes(cost.remote_out_bytes)}"
                 for cost in step.costs
             ],
         ),

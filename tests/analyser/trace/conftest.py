@@ -185,6 +185,8 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
             "n_fragments": 1,
             "host_in_bytes": 300 if kind == "StreamCopyMid" else 0,
             "host_out_bytes": 96 if kind == "StreamCopyMid" else 0,
+            "remote_in_bytes": 20 if kind == "StreamCopyMid" else 0,
+            "remote_out_bytes": 12 if kind == "StreamCopyMid" else 0,
             "link_in_bytes": 0,
             "link_out_bytes": 0,
             "sync_zone": ("external" if step == 5 else "internal") if kind == "Sync" else "none",

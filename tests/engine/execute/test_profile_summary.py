@@ -93,6 +93,8 @@ def test_the_phases_add_up_to_the_run(n_ipus: int) -> None:
         "Tile average sync cycles",
     )
     assert sum(number(text, phase) for phase in phases) == pytest.approx(np.mean(cycles), abs=0.5)
+    assert f"{48 * 32 * 4:,} B in, {48 * 24 * 4:,} B out" in text.split("Host exchange:")[1]
+    assert "0 B in, 0 B out" in text.split("Remote buffer exchange:")[1].split("\n")[0]
     busy = number(text, "Tile average compute cycles (including idle threads)")
     assert 0 < number(text, "Tile average compute cycles (excluding idle threads)") <= busy
     assert (number(text, "Tile average global exchange cycles") > 0) == (n_ipus > 1)

@@ -125,14 +125,19 @@ def test_streaming_memory_costs_its_own_rate() -> None:
     graph.map_linearly(x)
     half = x.slice(0, 0, 15_000)  # all of it on IPU 0
     buffer = graph.add_remote_buffer("store", "float32", 15_000)
-    programs = [RemoteCopyIn(buffer, half), StreamCopyIn("in", half)]
+    programs = [
+        RemoteCopyIn(buffer, half),
+        StreamCopyIn("in", half),
+        RemoteCopyOut(half, buffer),
+        StreamCopyOut(half, "out"),
+    ]
     executable = compile_programs(graph, [Sequence("main", programs)])
-    remote, host = [step.cost for step in executable.steps if step.kind == "StreamCopyMid"]
-    for cost, rate in (
-        (remote, machine.streaming_bytes_per_cycle),
-        (host, machine.host_bytes_per_cycle),
-    ):
-        assert cost.host_in_bytes.tolist() == [60_000, 0]
+    costs = [step.cost for step in executable.steps if step.kind == "StreamCopyMid"]
+    rates = [machine.streaming_bytes_per_cycle, machine.host_bytes_per_cycle] * 2
+    columns = ("remote_in_bytes", "host_in_bytes", "remote_out_bytes", "host_out_bytes")
+    for cost, rate, column in zip(costs, rates, columns, strict=True):
+        moved = {name: getattr(cost, name).tolist() for name in columns}
+        assert moved == {name: [60_000 * (name == column), 0] for name in columns}
         data = max(np.ceil(60_000 / rate), np.ceil(15_000 / machine.exchange_bytes_per_cycle))
         assert cost.cycles.tolist() == [data + machine.host_copy_cycles] * 2
 
