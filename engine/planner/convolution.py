@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
 from engine.machine import Machine
+from engine.planner.memo import planned_once
 from engine.planner.plan import Plan
 
 __all__ = ["ConvolutionShape", "plan_convolution"]
@@ -158,6 +159,7 @@ def _cost(shape: ConvolutionShape, parts: NDArray[np.int64], machine: Machine) -
     )
 
 
+@planned_once
 def plan_convolution(
     name: str,
     shape: ConvolutionShape,

@@ -1,0 +1,97 @@
+"""Equal operations are planned once, and every one gets the plan under its own name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from engine import compile_model, load_machine
+from engine.ir import IrBuilder, Model
+from engine.planner import ConvolutionShape, plan_convolution
+from engine.planner.memo import MEMO, PlanMemo
+
+MACHINE = load_machine("gc200", tiles_per_ipu=64)
+SHAPE = ConvolutionShape(
+    batch=1, height=14, width=14, input_groups=2, inputs_per_group=8, output_groups=2,
+    outputs_per_group=8, kernel_height=3, kernel_width=3,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> Iterator[None]:
+    MEMO.clear()
+    yield
+    MEMO.clear()
+
+
+def test_an_equal_operation_gets_the_plan_under_its_own_name() -> None:
+    first = plan_convolution("first", SHAPE, MACHINE)
+    second = plan_convolution("second", replace(SHAPE), load_machine("gc200", tiles_per_ipu=64))
+    assert (MEMO.n_made, MEMO.n_reused) == (1, 1)
+    assert second.name == "second"
+    assert replace(second, name="first") == first
+
+
+def test_a_default_given_explicitly_is_the_same_question() -> None:
+    plan_convolution("first", SHAPE, MACHINE)
+    plan_convolution("second", SHAPE, MACHINE, available_memory_proportion=0.6)
+    assert (MEMO.n_made, MEMO.n_reused) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "machine", "proportion"),
+    [
+        (replace(SHAPE, stride_y=2), MACHINE, 0.6),
+        (replace(SHAPE, item_bytes=2), MACHINE, 0.6),
+        (SHAPE, load_machine("gc200", tiles_per_ipu=63), 0.6),
+        (SHAPE, load_machine("gc200", tiles_per_ipu=64, parameter_set="ipu_model"), 0.6),
+        (SHAPE, MACHINE, 0.5),
+    ],
+)
+def test_whatever_matters_is_planned_anew(shape, machine, proportion) -> None:
+    plan_convolution("first", SHAPE, MACHINE)
+    plan_convolution("second", shape, machine, proportion)
+    assert (MEMO.n_made, MEMO.n_reused) == (2, 0)
+
+
+def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
+    plan = plan_convolution("any", SHAPE, MACHINE)
+    memo = PlanMemo(most=2)
+    for key in ("a", "b"):
+        memo.keep((key,), plan)
+    assert memo.find(("a",)) is plan
+    memo.keep(("c",), plan)
+    assert memo.find(("b",)) is None
+    assert memo.find(("a",)) is plan
+    assert memo.find(("c",)) is plan
+
+
+def _three_convolutions() -> Model:
+    """Return a model of two equal convolutions and another one."""
+    builder = IrBuilder("three")
+    x = builder.input("x", (1, 8, 6, 6), "float32")
+    for i, kernel in enumerate((3, 3, 1)):
+        weights = builder.constant(np.ones((8, 8, kernel, kernel), np.float32), f"w{i}")
+        pad = (kernel // 2, kernel // 2)
+        x = builder.emit(
+            "convolution", [x, weights], name=f"conv{i}", source="Conv", kernel=(kernel, kernel),
+            stride=(1, 1), dilation=(1, 1), padding_before=pad, padding_after=pad, groups=1,
+        )  # fmt: skip
+    return builder.finish([("y", x)])
+
+
+def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="engine.planner"):
+        executable = compile_model(_three_convolutions(), MACHINE).executable
+    assert (MEMO.n_made, MEMO.n_reused) == (2, 1)
+    assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(3)]
+    assert executable.plans[0].split == executable.plans[1].split
+    assert "conv1/convolution: as conv0/convolution before it; 1 plans made and 1 reused" in (
+        caplog.text
+    )
