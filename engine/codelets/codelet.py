@@ -110,6 +110,8 @@ class Batch:
         By field: ndarray of int64, shape (n_vertices, n_dims), elements.
     item_bytes
         By field: bytes of one element on the device.
+    dtype
+        By field: name of its number type.
     scalars
         By name: ndarray, shape (n_vertices,).
     counts : ndarray of int64, shape (n_vertices,)
@@ -120,6 +122,7 @@ class Batch:
     size: Mapping[str, NDArray[np.int64]]
     stride: Mapping[str, NDArray[np.int64]]
     item_bytes: Mapping[str, int]
+    dtype: Mapping[str, str]
     scalars: Mapping[str, NDArray[Any]]
     counts: NDArray[np.int64]
 

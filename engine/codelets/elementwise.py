@@ -1,8 +1,7 @@
 """Elementwise codelets: one operand or two, contiguous or in blocks with any strides.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp. A vertex uses all
-worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D). The laws
-know 4-byte and 2-byte types; whole numbers cost what floats cost.
+worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D).
 """
 
 from __future__ import annotations
@@ -15,6 +14,14 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+from engine.codelets.elementwise_rates import (
+    BINARY_RATES,
+    BROADCAST_RATES,
+    UNARY_RATES,
+    Rate,
+    rate_of,
+)
+from engine.errors import BadGraph
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -23,44 +30,7 @@ __all__ = ["BINARY", "BINARY_BLOCK", "FILL", "UNARY", "UNARY_BLOCK"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
-#: Cycles of a loop and the elements it takes, for 4-byte and for 2-byte types.
-_Rate = tuple[tuple[int, int], tuple[int, int]]
-
-# Source: popopsCycleEstimators.hpp, unaryOpPerfInfo; a loop of one element adds 4 cycles.
-_UNARY_RATES: dict[str, _Rate] = {
-    "relu": ((3, 2), (3, 4)),
-    "sigmoid": ((12, 2), (6, 4)),
-    "tanh": ((12, 2), (4, 4)),
-    "exp": ((6, 2), (4, 4)),
-    "log": ((12, 2), (4, 4)),
-    "sqrt": ((10, 2), (23, 4)),
-    "inverse": ((6, 2), (15, 4)),
-    "negate": ((2, 2), (2, 4)),
-    "absolute": ((5, 1), (5, 1)),
-    "square": ((2, 2), (2, 4)),
-    "erf": ((41, 1), (13, 1)),
-}
-# Source: the same, binaryOpPerfInfo with the 2 cycles around an assembly loop.
-_BINARY_RATES: dict[str, _Rate] = {
-    "add": ((3, 2), (3, 4)),
-    "subtract": ((3, 2), (3, 4)),
-    "multiply": ((3, 2), (3, 4)),
-    "divide": ((10, 2), (21, 4)),
-    "maximum": ((3, 2), (4, 4)),
-    "minimum": ((3, 2), (4, 4)),
-    "power": ((312, 1), (325, 1)),
-}
-# Source: the same, broadcastOpPerfInfo with the 1 cycle around an assembly loop.
-_BROADCAST_RATES: dict[str, _Rate] = {
-    "add": ((2, 2), (2, 4)),
-    "subtract": ((2, 2), (2, 4)),
-    "multiply": ((2, 2), (2, 4)),
-    "divide": ((6, 2), (8, 2)),
-    "maximum": ((3, 2), (3, 4)),
-    "minimum": ((3, 2), (3, 4)),
-    "power": ((312, 1), (325, 1)),
-}
-#: Operations with an assembly codelet for one number a row.
+#: Operations with an assembly codelet for one number a row, of floats or halves.
 _VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
 
 
@@ -225,17 +195,32 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
     return vector, block
 
 
-def _loop_cycles(rate: _Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
-    cycles, elements = rate[0] if batch.item_bytes["out"] >= 4 else rate[1]
+def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
+    """Return the cycles of a loop and its elements for the type that is written.
+
+    Raises
+    ------
+    BadGraph
+        When there is no vertex for the type.
+    """
+    dtype = batch.dtype["out"]
+    found = rate_of(rate, dtype)
+    if found is None:
+        raise BadGraph(f"There is no vertex of this operation for {dtype}: cast its operands first")
+    return found
+
+
+def _loop_cycles(rate: Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    cycles, elements = _loop(rate, batch)
     return np.asarray(cycles * -(-count // elements))
 
 
-def _vector_law(prologue: int, base: tuple[int, int], rate: _Rate) -> Any:
-    """Return the law of a 1-D vertex; `base` is for 4-byte and for 2-byte types."""
+def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
+    """Return the law of a 1-D vertex; `base` is for float and for all other types."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         share = worker_share(batch.n_elements("out"), machine)
-        begin = base[0] if batch.item_bytes["out"] >= 4 else base[1]
+        begin = base[0] if batch.dtype["out"] == "float32" else base[1]
         worker = begin + _loop_cycles(rate, share, batch)
         return np.asarray(prologue + machine.n_worker_contexts * worker)
 
@@ -252,17 +237,16 @@ def _rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDArray[np
     return rows, columns
 
 
-def _row_cycles(rate: _Rate, columns: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+def _row_cycles(rate: Rate, columns: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
     """Return the cycles of a row; where elements are apart, a loop takes one of them."""
     is_apart = np.zeros(batch.n_vertices, dtype=bool)
     for name, stride in batch.stride.items():
         is_apart |= (stride[:, 2] > 1) & (batch.size[name][:, 2] > 1)
-    one_by_one = tuple((cycles, 1) for cycles, _ in rate)
-    apart = _loop_cycles(one_by_one, columns, batch)  # type: ignore[arg-type]
-    return np.where(is_apart, apart, _loop_cycles(rate, columns, batch))
+    cycles, elements = _loop(rate, batch)
+    return np.where(is_apart, cycles * columns, cycles * -(-columns // elements))
 
 
-def _unary_block_law(rate: _Rate) -> Any:
+def _unary_block_law(rate: Rate) -> Any:
     """Return the law of UnaryOp2D: 20 instructions, then the rows."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -288,7 +272,7 @@ def _binary_block_law(name: str) -> Any:
     BroadcastScalar2D. The same row for all: Assumption: as BroadcastVectorOuter without its saving
     in the loop.
     """
-    rate, broadcast = _BINARY_RATES[name], _BROADCAST_RATES[name]
+    rate, broadcast = BINARY_RATES[name], BROADCAST_RATES[name]
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         workers = machine.n_worker_contexts
@@ -298,7 +282,7 @@ def _binary_block_law(name: str) -> Any:
         per_vector = machine.data_path_bytes // batch.item_bytes["out"]
         begin = np.where(columns % per_vector == 0, 7, 25)
         shared = _row_cycles(broadcast, columns, batch)
-        if name in _VECTOR_OUTER:
+        if name in _VECTOR_OUTER and batch.dtype["out"].startswith("float"):
             one_a_row = np.asarray(11 + workers * (15 + rows * (begin + shared)))
         else:
             one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
@@ -315,7 +299,7 @@ def _flops(batch: Batch) -> NDArray[np.int64]:
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _unary_kernels(_UNARY_FUNCTIONS[name])
-    rate = _UNARY_RATES[name]
+    rate = UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",
         (Field("x", "in"), Field("out", "out")),
@@ -343,7 +327,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         f"popops::BinaryOp1D<{name}>",
         (Field("a", "in"), Field("b", "in"), Field("out", "out")),
         vector,
-        _vector_law(11, (29, 26), _BINARY_RATES[name]),
+        _vector_law(11, (29, 26), BINARY_RATES[name]),
         code_bytes=220,
         source=_SOURCE,
         flops=_flops,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.codelets.codelet import Codelet
 from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
+from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from engine.errors import BadGraph
 from engine.graph import DType, Tensor
 from engine.library.builder import Builder
@@ -109,8 +110,24 @@ def rearranged(builder: Builder, source: Tensor, shape: Sequence[int], name: str
     return row_major_copy(builder, source, name).reshape(*shape)
 
 
+def _check_types(function: str, rate: Rate, operands: Sequence[Tensor]) -> None:
+    for operand in operands:
+        if rate_of(rate, operand.dtype.name) is None:
+            raise BadGraph(
+                f"{function} of {operand.variable.name!r}, which is {operand.dtype}: there is no"
+                f" vertex for that; cast it to {' or '.join(rate)} first"
+            )
+
+
 def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
-    """Apply a function of one operand: see `engine.codelets.elementwise`."""
+    """Apply a function of one operand: see `engine.codelets.elementwise`.
+
+    Raises
+    ------
+    BadGraph
+        When there is no vertex for its type.
+    """
+    _check_types(function, UNARY_RATES[function], [x])
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
     out = similar(build, "out", [x], x.shape, x.dtype)
     operand = x
@@ -121,7 +138,14 @@ def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
 
 
 def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
-    """Apply a function of two operands that broadcast to `shape`."""
+    """Apply a function of two operands that broadcast to `shape`.
+
+    Raises
+    ------
+    BadGraph
+        When there is no vertex for their type.
+    """
+    _check_types(function, BINARY_RATES[function], [a, b])
     detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
     build = builder.inside(function, "popops.map", detail)
     out = similar(build, "out", [a, b], shape, a.dtype)

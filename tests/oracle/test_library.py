@@ -135,6 +135,15 @@ def test_binary_on_integers(function: str) -> None:
     assert result.tolist() == np.vectorize(BINARY[function])(left, right).tolist()
 
 
+@pytest.mark.parametrize("function", ["exp", "inverse", "tanh"])
+def test_a_function_of_real_numbers_takes_no_whole_ones(function: str) -> None:
+    graph, builder = new_builder(_machine(2))
+    x = graph.add_variable("int32", (4,), "x")
+    graph.map_linearly(x)
+    with pytest.raises(BadGraph, match=r"x.*int32.*cast it to float32 or float16"):
+        unary(builder, function, x)
+
+
 @given(
     st.data(),
     machines(),

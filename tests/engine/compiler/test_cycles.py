@@ -127,6 +127,8 @@ def vertex_cycles(
 
 
 HALF = {"a": "float16", "b": "float16", "x": "float16", "out": "float16", "partials": "float16"}
+INTEGERS = dict.fromkeys(HALF, "int32")
+BYTES = dict.fromkeys(HALF, "uint8")
 ROWS = ([1, 12, 16], [192, 16, 1])
 
 
@@ -135,6 +137,24 @@ ROWS = ([1, 12, 16], [192, 16, 1])
     [
         # An addition of halves begins 3 earlier than one of floats: 17 a worker, 5 vectors.
         (BINARY["add"], HALF, dict.fromkeys(("a", "b", "out"), ([100], [1])), 11 + 6 * (26 + 15)),
+        # Whole numbers go one by one: 17 a worker at 7 cycles.
+        (
+            BINARY["multiply"],
+            INTEGERS,
+            dict.fromkeys(("a", "b", "out"), ([100], [1])),
+            11 + 6 * (26 + 17 * 7),
+        ),
+        # A division of them is a loop in software, 277 each.
+        (BINARY_BLOCK["divide"], INTEGERS, dict.fromkeys(("a", "b", "out"), ROWS), 6 * 8869),
+        # One whole number a row is no assembly: 28 a row, 16 elements of 6.
+        (
+            BINARY_BLOCK["add"],
+            INTEGERS,
+            {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
+            6 * (20 + 2 * (28 + 96)),
+        ),
+        # Bytes go as whole numbers: 10 a worker, 2 instructions and 4 around each.
+        (UNARY["negate"], BYTES, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 60)),
         # One absolute value at a time, whatever the type.
         (UNARY["absolute"], HALF, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 50)),
         # Two rows a worker, 8 vectors of 2 floats each; nothing is repeated: BinaryOp2D.
