@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import struct
 import zipfile
@@ -161,6 +162,8 @@ def run_model(
         "model_sha256": model_digest(path),
         "seed": str(seed),
     }
+    if model.assumed_ones:
+        facts["assumed_batch_of_one"] = json.dumps(list(model.assumed_ones))
     given = dict(inputs or {})
     values = {
         name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()

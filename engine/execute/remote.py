@@ -23,14 +23,16 @@ class RemoteMemory:
     ----------
     graph
         Its remote buffers get their place.
+
+    Raises
+    ------
+    RunFailed
+        When this computer has no room for them.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._buffers = graph.remote_buffers
-        self._rows = [
-            np.zeros((buffer.repeats, buffer.n_elements), dtype=buffer.dtype.host)
-            for buffer in graph.remote_buffers
-        ]
+        self._rows = [_rows_for(buffer) for buffer in graph.remote_buffers]
 
     def read(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
         """Return a copy of one row, or of all; bool as bool, half as half.
@@ -99,6 +101,23 @@ class RemoteMemory:
             values = memory.read(tensor).reshape(len(rows), buffer.n_elements)
             for row, line in zip(rows, values, strict=True):
                 store[row] = line
+
+
+def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
+    """Return zeros for all rows of a buffer.
+
+    Raises
+    ------
+    RunFailed
+        When this computer has no room for them.
+    """
+    try:
+        return np.zeros((buffer.repeats, buffer.n_elements), dtype=buffer.dtype.host)
+    except (MemoryError, ValueError):
+        raise RunFailed(
+            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, for which this computer"
+            " has no memory: use fewer or shorter rows"
+        ) from None
 
 
 def _rows_of(row: int | Tensor, memory: HostMemory) -> list[int]:

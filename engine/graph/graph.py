@@ -181,13 +181,30 @@ class Graph:
         Raises
         ------
         BadGraph
-            When the name is taken, the device has no such type, or a size is less than 1.
+            When the name is taken, the device has no such type, a size is less than 1, or the
+            streaming memory of the machine's IPUs does not hold it beside the others.
         """
         if any(buffer.name == name for buffer in self.remote_buffers):
             raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
         buffer = RemoteBuffer(len(self.remote_buffers), name, dtype_of(dtype), n_elements, repeats)
+        self._check_streaming_memory(buffer)
         self.remote_buffers.append(buffer)
         return buffer
+
+    def _check_streaming_memory(self, buffer: RemoteBuffer) -> None:
+        """Raise BadGraph unless streaming memory has room for a buffer beside the others."""
+        machine = self.machine
+        room_bytes = machine.n_ipus * machine.streaming_memory_bytes
+        taken_bytes = sum(other.n_bytes for other in self.remote_buffers)
+        if buffer.n_bytes <= room_bytes - taken_bytes:
+            return
+        beside = f", of which other buffers take {taken_bytes:,}" if taken_bytes else ""
+        raise BadGraph(
+            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, {buffer.repeats:,} rows"
+            f" of {buffer.n_elements:,} {buffer.dtype}: the streaming memory of {machine.name} with"
+            f" {machine.n_ipus} IPU{'s' if machine.n_ipus > 1 else ''} holds {room_bytes:,} bytes"
+            f"{beside}. Use fewer or shorter rows, or more IPUs"
+        )
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         sizes = tuple(int(s) for s in shape)

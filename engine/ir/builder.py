@@ -80,6 +80,14 @@ class IrBuilder:
         self.operations.append(Operation(kind, name, source, tuple(inputs), value, attributes))
         return value
 
-    def finish(self, outputs: Sequence[tuple[str, Value]]) -> Model:
-        """Return the model whose results are `outputs`."""
-        return Model(self.name, tuple(self.inputs), tuple(outputs), tuple(self.operations))
+    def finish(
+        self, outputs: Sequence[tuple[str, Value]], assumed_ones: Sequence[str] = ()
+    ) -> Model:
+        """Return the model whose results are `outputs`; see `Model` for `assumed_ones`."""
+        return Model(
+            self.name,
+            tuple(self.inputs),
+            tuple(outputs),
+            tuple(self.operations),
+            tuple(assumed_ones),
+        )

@@ -59,3 +59,5 @@ class Model:
     inputs: tuple[Value, ...]
     outputs: tuple[tuple[str, Value], ...]
     operations: tuple[Operation, ...]
+    #: Names of inputs whose first dimension has no size in the model and was taken as 1.
+    assumed_ones: tuple[str, ...] = ()

@@ -90,6 +90,7 @@ _BEYOND = (
     _whole("n_rail_links", "links", "Along a rail, from rung to rung", 1, 64),
     _real("host_bytes_per_cycle", _RATE, "Host link of an IPU", 0.001, 1e6),
     _real("streaming_bytes_per_cycle", _RATE, "Streaming memory of an IPU", 0.001, 1e6),
+    _whole("streaming_memory_bytes", "bytes", "Streaming memory of an IPU", 0, 1 << 50),
     _whole("host_copy_cycles", "cycles", "Fixed part of a host copy", 0, 10**9),
 )
 _SHOWN = (
@@ -106,7 +107,6 @@ _SHOWN = (
     _shown("exchange_words_per_send", "words", "Words of one send instruction"),
     _shown("exchange_longest_words", "words", "Longest single transfer"),
     _shown("host_handshake_cycles", "cycles", "Beginning of a host copy with a tiny payload"),
-    _shown("streaming_memory_bytes", "bytes", "Streaming memory of an IPU"),
     _shown("power_watts", "W", "Power of an IPU"),
 )
 

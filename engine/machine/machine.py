@@ -36,6 +36,7 @@ class Machine:
     host_bytes_per_cycle: float
     host_copy_cycles: int
     streaming_bytes_per_cycle: float
+    streaming_memory_bytes: int
     link_bytes_per_cycle: float
     n_pair_links: int
     n_cross_links: int

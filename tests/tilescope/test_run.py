@@ -174,6 +174,7 @@ def test_unsupported_operators_are_all_listed(tilescope: Run, tmp_path: Path) ->
         (["--parameters", "silicon"], ["silicon", "hardware", "ipu_model"]),
         (["--iterations", "0"], ["iterations"]),
         (["--report", "r", "--no-report"], ["--report", "--no-report"]),
+        (["--report", ""], ["--report", "empty", "./report"]),
         (["--inputs", "absent.npz"], ["absent.npz"]),
     ],
 )
@@ -182,6 +183,18 @@ def test_bad_options_are_one_sentence(
 ) -> None:
     refused(tilescope("run", model, *arguments), *words)
     assert not Path("report").exists()
+    assert not Path("profile.pop").exists()
+
+
+def test_a_batch_of_one_that_is_assumed_is_said(tilescope: Run, model: Path) -> None:
+    outcome = tilescope("run", model, "--tiles", 8, "--report", "r")
+    assert "Input x: its first dimension has no size in the model and was taken as 1" in outcome.out
+    assert "--shape x=1,8" in outcome.out
+    facts = dict(tilescope("summary", "r", "--json").json()["provenance"])
+    assert facts["assumed_batch_of_one"] == '["x"]'
+    outcome = tilescope("run", model, "--tiles", 8, "--shape", "x=3,8", "--report", "r")
+    assert "taken as 1" not in outcome.out
+    assert "assumed_batch_of_one" not in tilescope("summary", "r", "--json").out
 
 
 def test_bad_inputs_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path) -> None:

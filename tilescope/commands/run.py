@@ -47,7 +47,10 @@ def register(app: typer.Typer) -> None:
         report: Annotated[
             Path | None,
             typer.Option(
-                help="Directory of the report; ./report if not given.", show_default=False
+                help="Directory of the report; ./report if not given.",
+                show_default=False,
+                parser=_directory,
+                metavar="<path>",
             ),
         ] = None,
         no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
@@ -89,6 +92,13 @@ def register(app: typer.Typer) -> None:
         if outputs is not None:
             write_outputs(outputs, done.outputs)
         _print(done, model, outputs)
+
+
+def _directory(text: str) -> Path:
+    """Return the path of a directory; an empty text would silently be the current one."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty: give the path of a directory, such as ./report")
+    return Path(text)
 
 
 def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
@@ -138,6 +148,12 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
         f"Ran {model.name} on {machine.name}: {done.cycles:,} cycles,"
         f" {done.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
     )
+    for name in done.compiled.model.assumed_ones:
+        sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
+        print_line(
+            f"Input {name}: its first dimension has no size in the model and was taken as 1;"
+            f" --shape {name}={','.join(map(str, sizes))} with another number changes it"
+        )
     fullest = int(executable.memory.including_gaps.max())
     print_line(f"Fullest tile: {fullest:,} of {machine.bytes_per_tile:,} bytes")
     for name, array in done.outputs.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,23 @@ def _check_operators(model: onnx.ModelProto) -> None:
     raise UnsupportedOperators("\n".join(lines))
 
 
+def _stated(info: onnx.ValueInfoProto) -> list[int | None]:
+    """Return the sizes that a model states; None for open ones."""
+    dims = info.type.tensor_type.shape.dim
+    # Some exporters write an open dimension as -1.
+    return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
+
+
+def _labels(info: onnx.ValueInfoProto) -> str:
+    """Return a shape as the model states it, such as ``(N, 3, ?)``."""
+    dims = info.type.tensor_type.shape.dim
+    names = [
+        d.dim_param or "?" if size is None else str(size)
+        for d, size in zip(dims, _stated(info), strict=True)
+    ]
+    return f"({', '.join(names)})"
+
+
 def _input_shape(
     info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...]:
@@ -128,32 +145,58 @@ def _input_shape(
     Raises
     ------
     BadInput
-        When another dimension has no size and none is given, or the given one contradicts.
+        When another dimension has no size or one is 0, and none is given; or when the given one
+        contradicts.
     """
-    dims = info.type.tensor_type.shape.dim
-    stated = [d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None for d in dims]
-    labels = [
-        d.dim_param or "?" if size is None else str(size)
-        for d, size in zip(dims, stated, strict=True)
-    ]
+    stated = _stated(info)
     if info.name in shapes:
         given = shapes[info.name]
         agrees = len(given) == len(stated) and all(
-            s is None or s == g for s, g in zip(stated, given, strict=True)
+            not s or s == g for s, g in zip(stated, given, strict=True)
         )
         if not agrees:
             raise BadInput(
-                f"Input {info.name!r} has shape ({', '.join(labels)}), which {given} does not fit"
+                f"Input {info.name!r} has shape {_labels(info)}, which {given} does not fit"
             )
         return given
-    if stated and stated[0] is None:
+    if _is_assumed_one(info, shapes):
         stated[0] = 1
-    if any(size is None for size in stated):
+    if not all(stated):
+        why = " with a dimension of 0, which holds nothing" if 0 in stated else ""
         raise BadInput(
-            f"Input {info.name!r} has shape ({', '.join(labels)}): give its sizes with"
-            f" --shape {info.name}={','.join('N' if s is None else str(s) for s in stated)}"
+            f"Input {info.name!r} has shape {_labels(info)}{why}: give its sizes with"
+            f" --shape {info.name}={','.join(str(s) if s else 'N' for s in stated)}"
         )
     return tuple(int(size or 0) for size in stated)
+
+
+def _is_assumed_one(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Return whether the first dimension of an input is open and nobody says its size."""
+    stated = _stated(info)
+    return info.name not in shapes and stated[:1] == [None]
+
+
+def _check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence[str]) -> None:
+    """Refuse an output whose declared shape is not the one that is computed.
+
+    Raises
+    ------
+    BadModel
+        Names the output and both shapes.
+    """
+    stated = _stated(info)
+    if len(stated) == len(value.shape) and all(
+        s is None or s == size for s, size in zip(stated, value.shape, strict=True)
+    ):
+        return
+    taken = ""
+    if assumed_ones:
+        names = ", ".join(map(repr, assumed_ones))
+        taken = f" (the open first dimension of {names} was taken as 1; --shape says another)"
+    raise BadModel(
+        f"Output {info.name!r} is declared as {_labels(info)} and computed as {value.shape}{taken}:"
+        " correct the declaration in the model, or leave its sizes open"
+    )
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
@@ -178,11 +221,12 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
     Raises
     ------
     BadModel
-        No ONNX, truncated, inconsistent, or with types the device does not have.
+        No ONNX, truncated, inconsistent, with types the device does not have, or with an output
+        of another shape than it declares.
     UnsupportedOperators
         Lists every operator that is not there, with the names of its nodes.
     BadInput
-        A dimension of an input has no size, or `shapes` names an input that is not there.
+        A dimension of an input has no size or is 0, or `shapes` names an input that is not there.
     """
     path = Path(path)
     proto = _read(path)
@@ -208,7 +252,10 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
     for proto_node in graph.node:
         _check_outputs(proto_node, used)
         _convert(proto_node, opset, values, builder)
-    return builder.finish([(info.name, values[info.name]) for info in graph.output])
+    assumed = [i.name for i in graph.input if i.name in names and _is_assumed_one(i, given)]
+    for info in graph.output:
+        _check_output(info, values[info.name], assumed)
+    return builder.finish([(info.name, values[info.name]) for info in graph.output], assumed)
 
 
 def _check_outputs(proto_node: onnx.NodeProto, used: set[str]) -> None:

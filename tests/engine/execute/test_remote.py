@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +117,32 @@ def test_several_rows_at_once_and_through_a_view() -> None:
         device.run()
         assert device.read_tensor(x).tolist() == values[[2, 0]].tolist()
         assert device.read_remote(buffer).tolist() == values[[2, 1, 0]].tolist()
+
+
+def test_buffers_that_streaming_memory_cannot_hold() -> None:
+    room_bytes = new().machine.streaming_memory_bytes
+    with pytest.raises(BadGraph) as refused:
+        new().add_remote_buffer("table", "float32", room_bytes // 4, 2)
+    said = str(refused.value)
+    assert "'table'" in said
+    assert f"{2 * room_bytes:,} bytes" in said
+    assert f"with 1 IPU holds {room_bytes:,} bytes." in said
+    # Two IPUs have twice as much, which buffers share.
+    graph = new(n_ipus=2)
+    graph.add_remote_buffer("table", "float32", room_bytes // 4, 2)
+    with pytest.raises(
+        BadGraph, match=rf"'last' takes 2 bytes.*other buffers take {2 * room_bytes:,}\."
+    ):
+        graph.add_remote_buffer("last", "float16", 1)
+
+
+def test_buffers_that_this_computer_cannot_hold(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    path.write_text('base = "gc200"\n[common]\nstreaming_memory_bytes = 1125899906842624\n')
+    graph = Graph(load_machine(str(path), tiles_per_ipu=4))
+    graph.add_remote_buffer("table", "float32", 1 << 48)
+    with pytest.raises(RunFailed, match=r"'table' takes .* this computer has no memory"):
+        engine_for(graph, Sequence("nothing"))
 
 
 def test_streaming_memory_costs_its_own_rate() -> None:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.errors import BadModel, OutOfTileMemory
+from engine.errors import BadInput, BadModel, OutOfTileMemory
 from engine.frontend.onnx import load_onnx
 from engine.lower import compile_model
 from engine.machine import load_machine
@@ -23,7 +23,7 @@ KERNEL = np.ones((2, 3, 3, 3), np.float32)
 def _saved(
     path: Path,
     op_type: str,
-    shape: Sequence[int],
+    shape: Sequence[int | str],
     weights: Sequence[np.ndarray] = (),
     *,
     element_type: int = TensorProto.FLOAT,
@@ -35,7 +35,7 @@ def _saved(
         [helper.make_node(op_type, ["x", *names], ["y"], name="node", **attributes)],
         "one",
         [helper.make_tensor_value_info("x", element_type, shape)],
-        [helper.make_tensor_value_info("y", element_type, [None])],
+        [helper.make_tensor_value_info("y", element_type, [None] * len(shape))],
         [numpy_helper.from_array(array, name) for array, name in zip(weights, names, strict=True)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -132,6 +132,66 @@ def test_an_opset_of_the_future(tmp_path: Path) -> None:
     model.opset_import[0].version = 99
     onnx.save(model, path)
     assert "opset 99" in _refused(path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [((0, 3), "--shape x=N,3"), ((4, 0, 3), "--shape x=4,N,3"), (("N", 0), "--shape x=1,N")],
+)
+def test_an_input_of_size_0(tmp_path: Path, shape: tuple[Any, ...], hint: str) -> None:
+    path = tmp_path / "empty.onnx"
+    _saved(path, "Relu", shape)
+    with pytest.raises(BadInput) as refused:
+        load_onnx(path)
+    assert "'x'" in str(refused.value)
+    assert "a dimension of 0, which holds nothing" in str(refused.value)
+    assert str(refused.value).endswith(hint)
+    given = tuple(size if isinstance(size, int) and size else 5 for size in shape)
+    assert load_onnx(path, {"x": given}).inputs[0].shape == given
+
+
+def test_an_open_first_dimension_is_1_and_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "open.onnx"
+    _saved(path, "Relu", ("N", 3))
+    model = load_onnx(path)
+    assert (model.inputs[0].shape, model.assumed_ones) == ((1, 3), ("x",))
+    assert load_onnx(path, {"x": (2, 3)}).assumed_ones == ()
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_refused"),
+    [
+        ((4, 3), False),
+        (("N", "M"), False),
+        ((4, 5), True),
+        ((12,), True),
+        ((), True),
+    ],
+)
+def test_an_output_that_is_declared_otherwise_than_it_comes(
+    tmp_path: Path, declared: tuple[Any, ...], is_refused: bool
+) -> None:
+    path = tmp_path / "declared.onnx"
+    model = _saved(path, "Relu", (4, 3))
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, list(declared))
+    )
+    onnx.save(model, path)
+    if not is_refused:
+        assert load_onnx(path).outputs[0][1].shape == (4, 3)
+        return
+    with pytest.raises(BadModel, match=r"Output 'y' is declared as .* and computed as \(4, 3\)"):
+        load_onnx(path)
+
+
+def test_an_output_that_needs_another_batch_than_the_assumed_one(tmp_path: Path) -> None:
+    path = tmp_path / "batch.onnx"
+    model = _saved(path, "Relu", ("N", 3))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 3]))
+    onnx.save(model, path)
+    with pytest.raises(BadModel, match="first dimension of 'x' was taken as 1; --shape says"):
+        load_onnx(path)
+    assert load_onnx(path, {"x": (8, 3)}).outputs[0][1].shape == (8, 3)
 
 
 @pytest.mark.parametrize("sizes", [(10**6, 10**6), (2**62, 2**62)])
