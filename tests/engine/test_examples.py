@@ -14,11 +14,15 @@ from reports import check_report, open_report
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
-def test_example_runs_and_leaves_a_sound_report(name: str, tmp_path: Path) -> None:
+EXAMPLES = [(path.name,) for path in sorted((ROOT / "examples").glob("*.py"))]
+BLUR_IN_HALF = ("blur.py", "--machine", "gc2", "--type", "half")
+
+
+@pytest.mark.parametrize("example", [*EXAMPLES, BLUR_IN_HALF], ids=" ".join)
+def test_example_runs_and_leaves_a_sound_report(example: tuple[str, ...], tmp_path: Path) -> None:
     options = f'{{"autoReport.all": "true", "autoReport.directory": "{tmp_path}/report"}}'
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / name)],
+        [sys.executable, str(ROOT / "examples" / example[0]), *example[1:]],
         env={**os.environ, "PYTHONPATH": str(ROOT), "POPLAR_ENGINE_OPTIONS": options},
         capture_output=True,
         text=True,
