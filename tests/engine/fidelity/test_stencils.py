@@ -1,0 +1,70 @@
+"""The published stencils: their codelets by hand, and the programs around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from engine.codelets.codelet import Codelet
+from engine.fidelity.stencils import blur_codelet, heat_codelet
+from engine.graph import Regions, Tensor, blocks
+from engine.program import Execute
+
+
+def run_one(
+    codelet: Codelet,
+    variables: dict[str, np.ndarray],
+    regions: dict[str, tuple[list[int], list[int]]],
+    **scalars: int,
+) -> tuple[np.ndarray, int]:
+    """Run one vertex on one tile; return its output and its context's cycles."""
+    graph = Graph(load_machine("gc2", tiles_per_ipu=1))
+    tensors: dict[str, Tensor] = {}
+    fields: dict[str, Regions] = {}
+    for name, values in variables.items():
+        tensors[name] = graph.add_variable("float32", values.shape, name)
+        graph.map_linearly(tensors[name])
+        sizes, strides = regions[name]
+        fields[name] = blocks(tensors[name].variable, 0, sizes, strides, 1)
+    compute_set = graph.add_compute_set("one")
+    graph.add_vertices(compute_set, codelet, [0], fields, scalars)
+    made = compile_programs(graph, [Execute(compute_set)], is_checked=True)
+    with Engine(made, resolve_options(environ={})) as engine:
+        for name, values in variables.items():
+            engine.write_tensor(tensors[name], values)
+        engine.run()
+        out = engine.read_tensor(tensors["out"])
+    (use,) = made.vertex_uses
+    return out, use.max_cycles
+
+
+@pytest.mark.parametrize(("dtype", "pixel"), [("half", 21), ("float", 4 * 23)])
+def test_the_blur_of_a_block(dtype: str, pixel: int) -> None:
+    height, width = 3, 5
+    image = np.random.default_rng(0).random((height + 2, width + 2, 4)).astype(np.float32)
+    sizes = {"image": ([image.size], [1]), "out": ([height * width * 4], [1])}
+    variables = {"image": image, "out": np.zeros((height, width, 4), np.float32)}
+    out, cycles = run_one(blur_codelet(dtype), variables, sizes, height=height, width=width)
+    weights = np.outer([1, 2, 1], [1, 2, 1]) / 16
+    expected = np.zeros_like(out, dtype=np.float64)
+    for y, x, c in np.ndindex(*out.shape):
+        expected[y, x, c] = (weights * image[y : y + 3, x : x + 3, c]).sum()
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+    assert cycles == 20 + 3 * (2 + 5 * (2 + pixel))
+
+
+@pytest.mark.parametrize(("width", "row"), [(4, 2 * 12 + 1 * 16 + 12), (5, 12 + 2 * 16 + 12)])
+def test_a_step_of_heat(width: int, row: int) -> None:
+    height = 3
+    grid = np.random.default_rng(0).random((height + 2, width + 2)).astype(np.float32)
+    regions = {
+        "grid": ([height + 2, width + 2], [width + 2, 1]),
+        "out": ([height, width], [width, 1]),
+    }
+    variables = {"grid": grid, "out": np.zeros((height, width), np.float32)}
+    out, cycles = run_one(heat_codelet(), variables, regions)
+    for y, x in np.ndindex(*out.shape):
+        around = grid[y, x + 1] + grid[y + 2, x + 1] + grid[y + 1, x] + grid[y + 1, x + 2]
+        assert out[y, x] == pytest.approx(0.6 * grid[y + 1, x + 1] + 0.1 * around, rel=1e-6)
+    assert cycles == 20 + height * row
