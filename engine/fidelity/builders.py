@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import machines, products, vectors
+from engine.fidelity import machines, products, stencils, vectors
 
 __all__ = ["BUILDERS"]
 
@@ -22,6 +22,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C13": products.chained_time,
     "C14": products.chained_memory,
     "C15": machines.one_addition,
-    "C21": vectors.heat,
+    "C16": stencils.blur,
+    "C21": stencils.heat,
     "C24": machines.host_link,
 }

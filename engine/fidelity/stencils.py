@@ -11,14 +11,22 @@ arithmetic operations beside loads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar
+from engine.codelets.copy import COPY_BLOCK
 from engine.codelets.define import codelet
-from engine.machine import Machine
+from engine.compiler import compile_programs
+from engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
+from engine.graph import Graph, Tensor, blocks
+from engine.machine import Machine, load_machine
+from engine.program import Execute, Sequence
 
-__all__ = ["blur_codelet", "heat_codelet"]
+__all__ = ["Blocks", "blur", "blur_codelet", "heat", "heat_codelet"]
 
 #: Instructions of a turn of a loop beside its body: see above.
 _TURN = 2
@@ -100,3 +108,185 @@ def heat_codelet() -> Codelet:
                 out[y, x] = np.float32(0.6) * grid[y + 1, x + 1] + np.float32(0.1) * around
 
     return step
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rectangles of a grid, each on a tile.
+
+    Parameters
+    ----------
+    tile, top, left, height, width : ndarray of int64, shape (n,)
+        Where each lies.
+    """
+
+    tile: NDArray[np.int64]
+    top: NDArray[np.int64]
+    left: NDArray[np.int64]
+    height: NDArray[np.int64]
+    width: NDArray[np.int64]
+
+    @classmethod
+    def of_grid(cls, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Blocks:
+        """Return the blocks between edges of rows and of columns, row by row of tiles."""
+        tile = np.arange((rows.size - 1) * (columns.size - 1))
+        i, j = np.divmod(tile, columns.size - 1)
+        return cls(tile, rows[i], columns[j], np.diff(rows)[i], np.diff(columns)[j])
+
+    def by_rows(self, n: int) -> Blocks:
+        """Return each block in `n` parts one below the other, as even as can be."""
+        part = np.tile(np.arange(n), self.tile.size)
+        tile, top, left, height, width = (
+            np.repeat(column, n)
+            for column in (self.tile, self.top, self.left, self.height, self.width)
+        )
+        begin, end = part * height // n, (part + 1) * height // n
+        return Blocks(tile, top + begin, left, end - begin, width)
+
+    def by_columns(self, n: int) -> Blocks:
+        """Return each block in `n` parts side by side, as even as can be."""
+        turned = Blocks(self.tile, self.left, self.top, self.width, self.height).by_rows(n)
+        return Blocks(turned.tile, turned.left, turned.top, turned.width, turned.height)
+
+    def map(self, graph: Graph, grid: Tensor) -> None:
+        """Map a grid of cells, or of pixels with channels, to the blocks' tiles."""
+        n_rows, n_columns = grid.shape[:2]
+        per_cell = grid.n_elements // (n_rows * n_columns)
+        row = np.concatenate([t + np.arange(h) for t, h in zip(self.top, self.height, strict=True)])
+        start = (row * n_columns + np.repeat(self.left, self.height)) * per_cell
+        order = np.argsort(start)
+        graph.set_tile_mapping(grid, start[order], np.repeat(self.tile, self.height)[order])
+
+
+def _edges(n_parts: int, size: int) -> NDArray[np.int64]:
+    return np.arange(n_parts + 1) * size // n_parts
+
+
+def _in_one_piece(
+    graph: Graph, name: str, like: Tensor, tile: NDArray[np.int64], size: NDArray[np.int64]
+) -> tuple[Tensor, NDArray[np.int64]]:
+    """Return a variable in which each vertex has `size` elements on its tile, and where."""
+    start = np.cumsum(size) - size
+    made = graph.add_variable(like.dtype, (int(size.sum()),), name)
+    graph.set_tile_mapping(made, start, tile)
+    return made, start
+
+
+def _arrange(
+    graph: Graph,
+    name: str,
+    grid: Tensor,
+    piece: Tensor,
+    at: NDArray[np.int64],
+    halo: int,
+    b: Blocks,
+) -> Execute:
+    """Copy blocks into one piece each with a halo, or out of their pieces without one.
+
+    What lies outside the grid stays zero.
+    """
+    n_rows, n_columns = grid.shape[:2]
+    per_cell = grid.n_elements // (n_rows * n_columns)
+    y0, x0 = np.maximum(b.top - halo, 0), np.maximum(b.left - halo, 0)
+    y1 = np.minimum(b.top + b.height + halo, n_rows)
+    x1 = np.minimum(b.left + b.width + halo, n_columns)
+    line = (b.width + 2 * halo) * per_cell
+    inside = (y0 - b.top + halo) * line + (x0 - b.left + halo) * per_cell
+    sizes = [1, y1 - y0, (x1 - x0) * per_cell]
+    n = b.tile.size
+    there = blocks(
+        grid.variable, (y0 * n_columns + x0) * per_cell, sizes, [0, n_columns * per_cell, 1], n
+    )
+    here = blocks(piece.variable, at + inside, sizes, [0, line, 1], n)
+    compute_set = graph.add_compute_set(name)
+    x, out = (there, here) if halo else (here, there)
+    graph.add_vertices(compute_set, COPY_BLOCK, b.tile, {"x": x, "out": out})
+    return Execute(compute_set)
+
+
+def _blur(dtype: str) -> Mapping[str, float]:
+    """Return the cycles of each phase of a step of the blur."""
+    graph = Graph(load_machine("gc2"))
+    height, width = 1_122, 2_200
+    # 24 x 49 tiles, and on each six vertices side by side: columns divide more evenly than rows.
+    tiles = Blocks.of_grid(_edges(24, height), _edges(49, width))
+    parts = tiles.by_columns(graph.machine.n_worker_contexts)
+    now, then = (
+        graph.add_variable("float16" if dtype == "half" else "float32", (height, width, 4), name)
+        for name in ("now", "then")
+    )
+    for picture in (now, then):
+        tiles.map(graph, picture)
+    with_halo = 4 * (parts.height + 2) * (parts.width + 2)
+    image, image_at = _in_one_piece(graph, "image", now, parts.tile, with_halo)
+    own = 4 * parts.height * parts.width
+    blurred, blurred_at = _in_one_piece(graph, "blurred", now, parts.tile, own)
+    before = _arrange(graph, "before", now, image, image_at, 1, parts)
+    after = _arrange(graph, "after", then, blurred, blurred_at, 0, parts)
+    compute_set = graph.add_compute_set("blur")
+    codelet = blur_codelet(dtype)
+    scalars = {"height": parts.height, "width": parts.width}
+    graph.add_vertices(
+        compute_set,
+        codelet,
+        parts.tile,
+        {
+            "image": blocks(image.variable, image_at, [with_halo], [1], parts.tile.size),
+            "out": blocks(blurred.variable, blurred_at, [own], [1], parts.tile.size),
+        },
+        scalars,
+    )
+    made = compile_programs(graph, [Sequence("step", [before, Execute(compute_set), after])])
+    return {
+        f"{dtype}, compute": compute_cycles(made, "blur"),
+        f"{dtype}, halo exchange": kind_cycles(made, "DoExchange"),
+        f"{dtype}, arranged before": compute_cycles(made, "before"),
+        f"{dtype}, arranged after": compute_cycles(made, "after"),
+        f"{dtype}, sync": kind_cycles(made, "Sync"),
+    }
+
+
+def blur() -> Mapping[str, float]:
+    """Return the cycles of a step of the blur of 2,200 x 1,122 pixels, in half and in float."""
+    return {**_blur("half"), **_blur("float")}
+
+
+def heat() -> Mapping[str, float]:
+    """Return the seconds of 1,000 steps over 8,000 x 8,000 cells in 46 x 32 blocks."""
+    edge = 8_000
+    machine = load_machine("gc200")
+    graph = Graph(machine)
+    rows, columns = _edges(46, edge - 2) + 1, _edges(32, edge - 2) + 1
+    tiles = Blocks.of_grid(rows, columns)
+    now, then = (graph.add_variable("float32", (edge, edge), name) for name in ("now", "then"))
+    for edges in (rows, columns):  # the border belongs to the tiles beside it
+        edges[0], edges[-1] = 0, edge
+    for grid in (now, then):
+        Blocks.of_grid(rows, columns).map(graph, grid)
+    # The rows of a tile's vertices, with their halo, are arranged once for all of them.
+    lines = (tiles.height + 2) * (tiles.width + 2)
+    piece, at = _in_one_piece(graph, "rows", now, tiles.tile, lines)
+    before = _arrange(graph, "before", now, piece, at, 1, tiles)
+    n_contexts = machine.n_worker_contexts
+    parts = tiles.by_rows(n_contexts)
+    line = parts.width + 2
+    begin = np.repeat(at, n_contexts) + (parts.top - np.repeat(tiles.top, n_contexts)) * line
+    n = parts.tile.size
+    compute_set = graph.add_compute_set("heat")
+    graph.add_vertices(
+        compute_set,
+        heat_codelet(),
+        parts.tile,
+        {
+            "grid": blocks(piece.variable, begin, [parts.height + 2, line], [line, 1], n),
+            "out": blocks(
+                then.variable,
+                parts.top * edge + parts.left,
+                [parts.height, parts.width],
+                [edge, 1],
+                n,
+            ),
+        },
+    )
+    made = compile_programs(graph, [Sequence("step", [before, Execute(compute_set)])])
+    return {"1,000 steps": 1_000 * total_cycles(made) / machine.clock_hz}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from engine.codelets.codelet import Batch, Codelet, Field
 from engine.codelets.define import codelet
 from engine.compiler import Executable, compile_programs
-from engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
+from engine.fidelity.read_off import compute_cycles, kind_cycles
 from engine.graph import Graph, blocks
 from engine.library.builder import Builder
 from engine.library.elementwise import binary, unary
@@ -18,7 +18,7 @@ from engine.library.reduce import reduce
 from engine.machine import Machine, load_machine
 from engine.program import Copy, Execute, Sequence
 
-__all__ = ["addition", "heat", "scores_copy", "scores_exchange", "softmax", "triad"]
+__all__ = ["addition", "scores_copy", "scores_exchange", "softmax", "triad"]
 
 Law = Callable[[Batch, Machine], NDArray[np.int64]]
 
@@ -129,63 +129,3 @@ def softmax() -> Mapping[str, float]:
     total = unary(build, "inverse", reduce(build, "sum", powers, [1]))
     binary(build, "multiply", powers, total, x.shape)
     return {"compute sets": compute_cycles(compile_programs(graph, [program]))}
-
-
-def _heat_codelet() -> Codelet:
-    """Return a step of the five-point stencil: 13 instructions for 2 cells, and 20 around."""
-
-    def law(batch: Batch, _: Machine) -> NDArray[np.int64]:
-        height, width = batch.size["out"].T
-        return np.asarray(20 + height * (4 + 13 * -(-width // 2)))
-
-    @codelet(
-        Field("grid", "in", 2, kind="view"),
-        Field("out", "out", 2, kind="view"),
-        law=law,
-        code_bytes=240,
-        name="HeatStep",
-    )
-    def step(grid, out):  # type: ignore[no-untyped-def]
-        for y in range(out.shape[0]):
-            for x in range(out.shape[1]):
-                around = grid[y, x + 1] + grid[y + 2, x + 1] + grid[y + 1, x] + grid[y + 1, x + 2]
-                out[y, x] = grid[y + 1, x + 1] + np.float32(0.1) * (
-                    around - np.float32(4) * grid[y + 1, x + 1]
-                )
-
-    return step
-
-
-def heat() -> Mapping[str, float]:
-    """Return the seconds of 1,000 steps over 8000 x 8000 cells in 32 x 46 blocks."""
-    edge, down, across = 8_000, 32, 46
-    machine = load_machine("gc200")
-    graph = Graph(machine)
-    y_edges = np.arange(down + 1) * edge // down
-    x_edges = np.arange(across + 1) * edge // across
-    row, column = np.meshgrid(np.arange(edge), np.arange(across), indexing="ij")
-    owner = (np.searchsorted(y_edges, row, side="right") - 1) * across + column
-    starts = row * edge + x_edges[column]
-    grids = [graph.add_variable("float32", (edge, edge), name) for name in ("now", "then")]
-    for grid in grids:
-        graph.set_tile_mapping(grid, starts.reshape(-1), owner.reshape(-1))
-    # Six workers share a block's rows.
-    contexts = machine.n_worker_contexts
-    tile = np.repeat(np.arange(machine.n_tiles), contexts)
-    worker = np.tile(np.arange(contexts), machine.n_tiles)
-    top, left = y_edges[tile // across], x_edges[tile % across]
-    height = y_edges[tile // across + 1] - top
-    y0 = np.maximum(top + worker * height // contexts, 1)
-    y1 = np.minimum(top + (worker + 1) * height // contexts, edge - 1)
-    x0 = np.maximum(left, 1)
-    x1 = np.minimum(x_edges[tile % across + 1], edge - 1)
-    n = tile.size
-    source = (y0 - 1) * edge + x0 - 1
-    fields = {
-        "grid": blocks(grids[0].variable, source, [y1 - y0 + 2, x1 - x0 + 2], [edge, 1], n),
-        "out": blocks(grids[1].variable, y0 * edge + x0, [y1 - y0, x1 - x0], [edge, 1], n),
-    }
-    compute_set = graph.add_compute_set("step")
-    graph.add_vertices(compute_set, _heat_codelet(), tile, fields)
-    made = compile_programs(graph, [Execute(compute_set)])
-    return {"1,000 steps": 1_000 * total_cycles(made) / machine.clock_hz}

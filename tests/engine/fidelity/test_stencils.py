@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from engine.codelets.codelet import Codelet
-from engine.fidelity.stencils import blur_codelet, heat_codelet
+from engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
 from engine.graph import Regions, Tensor, blocks
 from engine.program import Execute
 
@@ -68,3 +70,23 @@ def test_a_step_of_heat(width: int, row: int) -> None:
         around = grid[y, x + 1] + grid[y + 2, x + 1] + grid[y + 1, x] + grid[y + 1, x + 2]
         assert out[y, x] == pytest.approx(0.6 * grid[y + 1, x + 1] + 0.1 * around, rel=1e-6)
     assert cycles == 20 + height * row
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 7), st.integers(1, 4))
+def test_blocks_cover_a_grid_once(height: int, width: int, down: int, across: int) -> None:
+    down, across = min(down, height), min(across, width)
+    rows, columns = (np.arange(n + 1) * size // n for n, size in ((down, height), (across, width)))
+    whole = Blocks.of_grid(rows, columns)
+    for cut in (whole, whole.by_rows(2), whole.by_columns(3)):
+        owner = np.full((height, width), -1)
+        for tile, y, x, h, w in zip(
+            cut.tile, cut.top, cut.left, cut.height, cut.width, strict=True
+        ):
+            assert (owner[y : y + h, x : x + w] == -1).all()
+            owner[y : y + h, x : x + w] = tile
+        assert (owner >= 0).all()
+        graph = Graph(load_machine("gc2"))
+        grid = graph.add_variable("float32", (height, width, 4), "grid")
+        whole.map(graph, grid)
+        found = grid.variable.tile_of(np.arange(grid.n_elements)).reshape(grid.shape)
+        assert (found == owner[:, :, None]).all()
