@@ -22,6 +22,7 @@ from engine.frontend.onnx.load import model_digest
 from engine.lower import CompiledModel, compile_model
 from engine.machine import Machine
 from engine.options import EngineOptions
+from engine.options.available_memory import AvailableMemory
 
 __all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
 
@@ -156,6 +157,7 @@ def run_model(
         machine,
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
+        available_memory=AvailableMemory.of(options),
     )
     facts = {
         "model_name": path.stem,

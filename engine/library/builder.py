@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.codelets.codelet import Codelet
 from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions
+from engine.options.available_memory import AvailableMemory
 from engine.planner.plan import Plan
 from engine.program import Execute, Sequence
 
@@ -28,12 +29,15 @@ class Builder:
         Context of what is built now.
     plans
         The plans chosen so far.
+    available_memory
+        What an operation may take while it runs, unless it is told otherwise.
     """
 
     graph: Graph
     sequence: Sequence
     debug: DebugContext = ROOT
     plans: list[Plan] = field(default_factory=list)
+    available_memory: AvailableMemory = field(default_factory=AvailableMemory)
 
     def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
         """Return a builder for a library call inside this one, with a sequence of its own."""

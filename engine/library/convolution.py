@@ -83,6 +83,8 @@ def convolution(
     window: Window,
     groups: int = 1,
     name: str = "convolution",
+    *,
+    available_memory_proportion: float | None = None,
 ) -> Tensor:
     """Convolve images with constant weights.
 
@@ -96,6 +98,8 @@ def convolution(
         Geometry.
     groups
         Convolution groups.
+    available_memory_proportion
+        Largest share of a tile for temporary memory; the builder's if not given.
 
     Returns
     -------
@@ -140,7 +144,8 @@ def convolution(
         item_bytes=x.dtype.n_bytes,
         is_depthwise=is_depthwise,
     )
-    plan = plan_convolution(build.debug.name, shape, machine)
+    share = builder.available_memory.with_own(available_memory_proportion).convolution
+    plan = plan_convolution(build.debug.name, shape, machine, share)
     builder.plans.append(plan)
     per_channel_group = out_size_group if is_depthwise else in_size_group
     n_in_groups = out_groups if is_depthwise else in_groups
@@ -156,7 +161,14 @@ def convolution(
     return out.reshape(n_images, n_out, shape.height, shape.width)
 
 
-def matmul(builder: Builder, a: Tensor, b: Tensor | NDArray[Any], name: str = "matmul") -> Tensor:
+def matmul(
+    builder: Builder,
+    a: Tensor,
+    b: Tensor | NDArray[Any],
+    name: str = "matmul",
+    *,
+    available_memory_proportion: float | None = None,
+) -> Tensor:
     """Multiply matrices or batches of matrices.
 
     Parameters
@@ -165,6 +177,8 @@ def matmul(builder: Builder, a: Tensor, b: Tensor | NDArray[Any], name: str = "m
         Shape (batch, rows, inner).
     b
         Shape (batch, inner, columns): a tensor, or an ndarray of constants.
+    available_memory_proportion
+        Largest share of a tile for temporary memory; the builder's if not given.
 
     Returns
     -------
@@ -194,7 +208,8 @@ def matmul(builder: Builder, a: Tensor, b: Tensor | NDArray[Any], name: str = "m
         item_bytes=a.dtype.n_bytes,
         is_matmul=True,
     )
-    plan = plan_convolution(build.debug.name, shape, builder.graph.machine)
+    share = builder.available_memory.with_own(available_memory_proportion).matmul
+    plan = plan_convolution(build.debug.name, shape, builder.graph.machine, share)
     builder.plans.append(plan)
     tiles = _Tiles(plan, shape, build)
     images = a.reshape(batch, rows, inner).dim_shuffle(0, 2, 1).reshape(1, batch * inner, 1, rows)

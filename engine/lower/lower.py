@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -21,6 +21,7 @@ from engine.library.elementwise import binary, cast, rearranged, unary
 from engine.library.pool import pool
 from engine.library.reduce import reduce
 from engine.machine import Machine
+from engine.options.available_memory import AvailableMemory
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut
 from engine.transform import prune
 
@@ -102,7 +103,12 @@ def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
 
 
 def compile_model(
-    model: Model, machine: Machine, *, is_instrumented: bool = True, is_checked: bool = False
+    model: Model,
+    machine: Machine,
+    *,
+    is_instrumented: bool = True,
+    is_checked: bool = False,
+    available_memory: AvailableMemory | None = None,
 ) -> CompiledModel:
     """Compile a model for a machine; it may turn out not to fit.
 
@@ -116,6 +122,8 @@ def compile_model(
         Whether cycle counters take memory on the tiles.
     is_checked
         Whether to check that vertices of a compute set do not touch what another one writes.
+    available_memory
+        What an operation may take of a tile while it runs; 0.6 of it if not given.
 
     Raises
     ------
@@ -124,7 +132,7 @@ def compile_model(
     """
     model = prune(model)
     check_model(model)
-    graph, program, builder = lower(model, machine)
+    graph, program, builder = lower(model, machine, available_memory)
     executable = compile_programs(
         graph,
         [program],
@@ -135,11 +143,13 @@ def compile_model(
     return CompiledModel(model, executable)
 
 
-def lower(model: Model, machine: Machine) -> tuple[Graph, Sequence, Builder]:
+def lower(
+    model: Model, machine: Machine, available_memory: AvailableMemory | None = None
+) -> tuple[Graph, Sequence, Builder]:
     """Return the graph, the program of one inference, and the builder with its plans."""
     graph = Graph(machine)
     root = Sequence(model.name)
-    builder = Builder(graph, root, ROOT)
+    builder = Builder(graph, root, ROOT, available_memory=available_memory or AvailableMemory())
     tensors: dict[Value, Tensor] = {}
     for value in model.inputs:
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
@@ -151,7 +161,7 @@ def lower(model: Model, machine: Machine) -> tuple[Graph, Sequence, Builder]:
         if inside is builder or inside.debug.name != operation.name:
             # Operations that stand for one node of the model share its place in the tree.
             debug = ROOT.child(operation.name, "onnx", operation.source, _detail(operation))
-            inside = Builder(graph, Sequence(operation.name, debug=debug), debug, builder.plans)
+            inside = replace(builder, sequence=Sequence(operation.name, debug=debug), debug=debug)
         tensors[operation.output] = _OPERATIONS[operation.kind](inside, operation, tensors)
         if inside.sequence.children and inside.sequence not in root.children[-1:]:
             root.add(inside.sequence)
@@ -219,6 +229,7 @@ def _convolution(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor
         np.asarray(weights.constant),
         _window(op),
         op.attributes["groups"],
+        available_memory_proportion=op.attributes.get("available_memory_proportion"),
     )
 
 
@@ -241,7 +252,9 @@ def _matmul(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) ->
         else:
             stretched = tensors[b].broadcast_to((*batch, inner, columns))
             right = rearranged(builder, stretched, (prod(batch), inner, columns), "rearrangeRight")
-    return rearranged(builder, matmul(builder, left, right), op.output.shape, "rearrange")
+    share = op.attributes.get("available_memory_proportion")
+    product = matmul(builder, left, right, available_memory_proportion=share)
+    return rearranged(builder, product, op.output.shape, "rearrange")
 
 
 def _right(

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["OPTIONS", "Kind", "OptionSpec"]
+__all__ = [
+    "AVAILABLE_MEMORY_PROPORTION",
+    "CONVOLUTION_MEMORY",
+    "MATMUL_MEMORY",
+    "OPTIONS",
+    "Kind",
+    "OptionSpec",
+]
 
 Value = bool | int | float | str
 
@@ -20,6 +27,7 @@ class Kind(StrEnum):
     FLAG = "true or false"
     COUNT = "a whole number from 0"
     REAL = "a number from 0"
+    SHARE = "a number above 0, up to 1"
     TEXT = "text"
 
 
@@ -202,7 +210,28 @@ _COMPILER = (
     _flag("streamCallbacks.numaAware", "Pin callbacks to memory nodes", default=None),
 )
 
+#: Share of a tile's memory that one operation may take while it runs, unless told otherwise.
+#: Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvOptions.hpp.
+AVAILABLE_MEMORY_PROPORTION = 0.6
+
+# Session options of PopART and the option of the library in them.
+# Source: graphcore/popart, willow/include/popart/sessionoptions.hpp.
+CONVOLUTION_MEMORY = "convolutionOptions.availableMemoryProportion"
+MATMUL_MEMORY = "matmulOptions.availableMemoryProportion"
+
+_LIBRARY = tuple(
+    OptionSpec(
+        name,
+        Kind.SHARE,
+        AVAILABLE_MEMORY_PROPORTION,
+        f"Largest share of a tile's memory that {what} may take while it runs; a node's own"
+        " `__available_memory` goes before it",
+        has_effect=True,
+    )
+    for name, what in ((CONVOLUTION_MEMORY, "a convolution"), (MATMUL_MEMORY, "a product"))
+)
+
 OPTIONS: dict[str, OptionSpec] = {
-    spec.name: spec for spec in (*_REPORT, *_DEBUG, *_PROFILER, *_TARGET, *_COMPILER)
+    spec.name: spec for spec in (*_REPORT, *_DEBUG, *_LIBRARY, *_PROFILER, *_TARGET, *_COMPILER)
 }
 """Every known key, in the order of the reference page."""

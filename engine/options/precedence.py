@@ -64,6 +64,10 @@ class EngineOptions:
         """Return a whole number; one that is unset is 0."""
         return int(self.value(name) or 0)
 
+    def real(self, name: str) -> float:
+        """Return a number; one that is unset is 0."""
+        return float(self.value(name) or 0)
+
     def text(self, name: str) -> str:
         """Return a text; one that is unset is empty."""
         value = self.value(name)

@@ -144,11 +144,22 @@ def _real(text: str) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
+def _share(text: str) -> float | None:
+    number = _real(text)
+    return None if number is None or not 0 < number <= 1 else number
+
+
 def _text(text: str) -> str | None:
     return text if text and text.isprintable() else None
 
 
-_CONVERT = {Kind.FLAG: _flag, Kind.COUNT: _count, Kind.REAL: _real, Kind.TEXT: _text}
+_CONVERT = {
+    Kind.FLAG: _flag,
+    Kind.COUNT: _count,
+    Kind.REAL: _real,
+    Kind.SHARE: _share,
+    Kind.TEXT: _text,
+}
 
 
 def _shown(text: str) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
 from engine.machine import Machine
+from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from engine.planner.memo import planned_once
 from engine.planner.plan import Plan
 
@@ -164,7 +165,7 @@ def plan_convolution(
     name: str,
     shape: ConvolutionShape,
     machine: Machine,
-    available_memory_proportion: float = 0.6,
+    available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION,
 ) -> Plan:
     """Return the split with the fewest predicted cycles within the memory bound.
 
@@ -177,8 +178,8 @@ def plan_convolution(
     machine
         The target; all its tiles may be used.
     available_memory_proportion
-        Largest share of a tile that temporary memory may take. When no split keeps to it, the
-        bound is doubled, then dropped.
+        Largest share of a tile that temporary memory may take. When no split keeps to it, those
+        that need the least are left, so that a smaller share never takes more memory.
     """
     parts = _candidates(shape, machine.n_tiles)
     costs = _cost(shape, parts, machine)
@@ -186,11 +187,8 @@ def plan_convolution(
     is_allowed = costs.temporary_bytes <= limit
     bound = "cycles"
     if not is_allowed.any():
-        is_allowed = costs.temporary_bytes <= 2 * limit
-        bound = "memory, twice the available proportion"
-    if not is_allowed.any():
-        is_allowed = np.ones(len(parts), dtype=bool)
-        bound = "none: no split keeps to the memory available"
+        is_allowed = costs.temporary_bytes == costs.temporary_bytes.min()
+        bound = "memory: no split keeps to what is available, this one needs the least"
     tiles_used = parts.prod(axis=1)
     order = np.lexsort((tiles_used, costs.temporary_bytes, costs.total))
     allowed = order[is_allowed[order]]
@@ -219,6 +217,7 @@ def plan_convolution(
         tile_balance=_balance(shape, parts[best], machine),
         bound=bound,
         runner_up=runner_up,
+        available_memory_proportion=available_memory_proportion,
     )
     _log.debug(
         "planned %s %s: split %s over %d tiles, %d cycles, bound by %s, of %d candidates",

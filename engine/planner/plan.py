@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+
 __all__ = ["Plan"]
 
 
@@ -22,6 +24,8 @@ class Plan:
         Largest temporary memory on a tile, bytes.
     tile_balance
         Mean over maximum of the compute cycles of all tiles, 0 to 1.
+    available_memory_proportion
+        Largest share of a tile that temporary memory was to take, 0 to 1.
     bound
         What kept a faster split from being taken.
     runner_up
@@ -37,6 +41,7 @@ class Plan:
     tile_balance: float
     bound: str
     runner_up: Mapping[str, int]
+    available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
 
     @property
     def predicted_cycles(self) -> int:

@@ -254,6 +254,7 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
                 "predicted_cycles": item.predicted_cycles,
                 "predicted": json.dumps(dict(item.predicted)),
                 "temporary_bytes": item.temporary_bytes,
+                "available_memory_proportion": item.available_memory_proportion,
                 "bound": item.bound,
                 "runner_up": json.dumps(dict(item.runner_up)),
                 "debug_context_id": contexts.id_of(by_name[item.name])

@@ -121,6 +121,11 @@ plan = Table(
     column("predicted_cycles", Integer, "What the planner expects, cycles"),
     column("predicted", Text, "The same by part, as a JSON object, cycles"),
     column("temporary_bytes", Integer, "Largest temporary memory on a tile, bytes"),
+    column(
+        "available_memory_proportion",
+        Float,
+        "Share of a tile's memory that temporary memory was to keep to, 0 to 1",
+    ),
     column("bound", Text, "What kept a faster plan from being taken"),
     column("runner_up", Text, "The next best split and its cycles, as JSON"),
     column("debug_context_id", Integer, "Who asked for it (debug_context)", nullable=True),

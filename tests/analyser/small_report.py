@@ -225,6 +225,7 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "predicted_cycles": 210,
                 "predicted": '{"compute": 190, "exchange": 20}',
                 "temporary_bytes": 16,
+                "available_memory_proportion": 0.25,
                 "bound": "cycles",
                 "runner_up": "{}",
                 "debug_context_id": 1,

@@ -18,12 +18,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from sqlalchemy import select
 
 import analyser
 from analyser.errors import AnalyserError
 from analyser.metrics import values
 from analyser.runs import runs
 from reports import ReportError, check_report, find_reports, open_report
+from reports.schema import engine_option, plan
 from tests.tilescope.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -341,3 +343,62 @@ def test_a_member_of_the_inputs_that_is_no_array_is_one_sentence(
         archive.writestr("x", "some text")
     outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--inputs", "text.npz")
     refused(outcome, "'x' in text.npz is no array")
+
+
+def _option_rows(report: str) -> dict[str, tuple[str, str]]:
+    with open_report(report) as opened:
+        rows = opened.fetch(
+            select(engine_option.c.name, engine_option.c.value, engine_option.c.origin)
+        )
+    return {name: (value, origin) for name, value, origin in rows}
+
+
+def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
+    tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conv, product = (
+        f"{kind}Options.availableMemoryProportion" for kind in ("convolution", "matmul")
+    )
+    assert tilescope("run", model, "--tiles", 8, "--available-memory-proportion", 0.25).code == 0
+    rows = _option_rows("report")
+    assert rows[conv] == rows[product] == ("0.25", "command line")
+    with open_report("report") as report:
+        assert report.fetch(select(plan.c.available_memory_proportion)) == [(0.25,)]
+
+    outcome = tilescope("run", model, "--tiles", 8, "--report", "one", "--option", f"{conv}=0.5")
+    assert outcome.code == 0, outcome.err
+    rows = _option_rows("one")
+    assert (rows[conv], rows[product]) == (("0.5", "command line"), ("0.6", "default"))
+
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps({product: "0.125"}))
+    outcome = tilescope("run", model, "--tiles", 8, "--report", "two", "--option", f"{product}=0.5")
+    assert outcome.code == 0, outcome.err
+    assert _option_rows("two")[product] == ("0.125", "environment")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--available-memory-proportion", "1.5"], "takes a number above 0, up to 1, not 1.5"),
+        (["--available-memory-proportion", "nan"], "takes a number above 0, up to 1, not nan"),
+        (["--option", "debug.verify"], "--option debug.verify is not of the form KEY=VALUE"),
+        (["--option", "=1"], "not of the form KEY=VALUE"),
+        (["--option", "debug.verfy=true"], "the nearest known one is 'debug.verify'"),
+        (["--option", "matmulOptions.availableMemoryProportion=2"], "a number above 0, up to 1"),
+        (
+            ["--report", "r", "--option", "autoReport.directory=s"],
+            "--option autoReport.directory=s and --report both say what autoReport.directory is",
+        ),
+        (
+            ["--option", "debug.verify=1", "--option", "debug.verify=0"],
+            "--option debug.verify=0 and another --option both say",
+        ),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_are_refused_in_a_sentence(
+    tilescope: Run, model: Path, arguments: list[str], words: str
+) -> None:
+    outcome = tilescope("run", model, *arguments)
+    assert outcome.code == 2
+    assert words in outcome.err
+    assert list(Path().iterdir()) == []

@@ -61,6 +61,22 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        available_memory_proportion: Annotated[
+            float | None,
+            typer.Option(
+                help="Share of a tile's memory that a convolution or product may take while it"
+                " runs, above 0 and up to 1; 0.6 if not given. Less memory may take more cycles.",
+                show_default=False,
+            ),
+        ] = None,
+        option: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="An engine option as KEY=VALUE; repeat for several. POPLAR_ENGINE_OPTIONS goes"
+                " before it.",
+                show_default=False,
+            ),
+        ] = None,
     ) -> None:
         """Run an ONNX model on the simulated machine and profile it."""
         from engine.machine import load_machine
@@ -69,11 +85,14 @@ def register(app: typer.Typer) -> None:
 
         if no_report and report is not None:
             raise typer.BadParameter("--report and --no-report exclude each other")
-        asked: dict[str, object] = {}
+        flags: dict[str, dict[str, object]] = {}
         if no_report:
-            asked["autoReport.all"] = False
+            flags["--no-report"] = {"autoReport.all": False}
         elif report is not None:
-            asked.update({"autoReport.all": True, "autoReport.directory": str(report)})
+            flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
+        if available_memory_proportion is not None:
+            flags["--available-memory-proportion"] = _memory(available_memory_proportion)
+        asked = _options(option or [], flags)
         usual = {"autoReport.all": True, "autoReport.directory": "report"}
         options = resolve(command_line=asked, code=usual)
         machine = load_machine(target, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters)
@@ -99,6 +118,35 @@ def _directory(text: str) -> Path:
     if not text.strip():
         raise typer.BadParameter("it is empty: give the path of a directory, such as ./report")
     return Path(text)
+
+
+def _memory(share: float) -> dict[str, object]:
+    """Return the options of convolutions and products that a share of memory stands for."""
+    from engine.options.available_memory import is_proportion
+    from engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
+
+    if not is_proportion(share):
+        raise typer.BadParameter(
+            f"--available-memory-proportion takes a number above 0, up to 1, not {share:g}"
+        )
+    return {CONVOLUTION_MEMORY: share, MATMUL_MEMORY: share}
+
+
+def _options(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:
+    """Parse ``KEY=VALUE`` and put what other flags say with it; nothing may be said twice."""
+    said_by = {key: flag for flag, given in flags.items() for key in given}
+    options = {key: value for given in flags.values() for key, value in given.items()}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"--option {text} is not of the form KEY=VALUE")
+        if key in options:
+            raise typer.BadParameter(
+                f"--option {text} and {said_by[key]} both say what {key} is: keep one of them"
+            )
+        options[key] = value
+        said_by[key] = "another --option"
+    return options
 
 
 def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:

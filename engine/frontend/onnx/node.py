@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadModel
 from engine.ir import IrBuilder, Value
+from engine.options.available_memory import is_proportion
 
 __all__ = ["CONVERTERS", "Node", "converter", "emit_each"]
 
@@ -73,6 +74,30 @@ class Node:
                 f" {value.name!r} is not"
             )
         return np.asarray(value.constant)
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """What PopART's attribute says of the memory available to this node, as an attribute.
+
+        Source: graphcore/popart, willow/include/popart/names.hpp, sAvailMemAttribute.
+
+        Raises
+        ------
+        BadModel
+            When it is not one number above 0, up to 1.
+        """
+        given = self.attributes.get("__available_memory")
+        if given is None:
+            return {}
+        if isinstance(given, list | tuple) and len(given) == 1:
+            given = given[0]  # as PopART writes it for convolutions
+        if not isinstance(given, int | float) or not is_proportion(given):
+            raise BadModel(
+                f"Node {self.name!r} ({self.op_type}): __available_memory takes one number above"
+                f" 0, up to 1, not {given}"
+            )
+        # The nearest short decimal: the file holds 0.3 as a float of 32 bits.
+        return {"available_memory_proportion": float(f"{given:.7g}")}
 
     def axes(self, rank: int) -> tuple[int, ...] | None:
         """Return axes from the attribute or, in newer sets, the second input; None if not given."""

@@ -119,6 +119,7 @@ def _convolution(node: Node) -> Value:
         _as_images(node, x),
         weights,
         groups=node.attributes.get("group", 1),
+        **node.memory,
         **attributes,
     )
     bias = node.optional(2)

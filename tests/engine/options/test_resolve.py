@@ -108,6 +108,8 @@ def test_the_records_say_who_decided() -> None:
         "autoReport.executionProfileProgramRunCount": ("2", "default"),
         "debug.instrument": ("true", "environment"),
         "debug.allowOutOfMemory": ("false", "code"),
+        "convolutionOptions.availableMemoryProportion": ("0.6", "default"),
+        "matmulOptions.availableMemoryProportion": ("0.6", "default"),
     }
 
 

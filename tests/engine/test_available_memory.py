@@ -1,0 +1,126 @@
+"""How users say what an operation may take of a tile, and that the planner hears it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine import Builder, Graph, compile_model, load_machine, load_onnx
+from engine.errors import BadModel, BadOption
+from engine.library.convolution import matmul
+from engine.options import ENVIRONMENT_VARIABLE, resolve
+from engine.options.available_memory import AvailableMemory
+from engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
+from engine.program import Sequence
+
+MACHINE = load_machine("gc200", tiles_per_ipu=32)
+
+
+def _save(path: Path, **attributes: Any) -> Path:
+    """Save a convolution, a product with a bias and another product; attributes go to the first."""
+    random = np.random.default_rng(3)
+    weights = {
+        "k": random.standard_normal((8, 8, 3, 3)).astype(np.float32),
+        "g": random.standard_normal((288, 16)).astype(np.float32),
+        "c": np.zeros(16, np.float32),
+        "m": random.standard_normal((16, 4)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["a"], name="conv", **attributes),
+        helper.make_node("Flatten", ["a"], ["b"], name="flat"),
+        helper.make_node("Gemm", ["b", "g", "c"], ["d"], name="gemm", **attributes),
+        helper.make_node("MatMul", ["d", "m"], ["y"], name="product"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
+        [numpy_helper.from_array(values, name) for name, values in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+def _shares(path: Path, available_memory: AvailableMemory | None = None) -> dict[str, float]:
+    compiled = compile_model(load_onnx(path), MACHINE, available_memory=available_memory)
+    return {
+        plan.name.split("/")[0]: plan.available_memory_proportion
+        for plan in compiled.executable.plans
+    }
+
+
+def test_each_kind_has_its_share_and_a_node_s_own_goes_before_it(tmp_path: Path) -> None:
+    memory = AvailableMemory(convolution=0.3, matmul=0.2)
+    plain = _save(tmp_path / "plain.onnx")
+    assert _shares(plain) == {"conv": 0.6, "gemm": 0.6, "product": 0.6}
+    assert _shares(plain, memory) == {"conv": 0.3, "gemm": 0.2, "product": 0.2}
+    own = _save(tmp_path / "own.onnx", __available_memory=0.1)
+    assert _shares(own, memory) == {"conv": 0.1, "gemm": 0.1, "product": 0.2}
+
+
+def test_a_list_of_one_is_taken_as_popart_writes_it(tmp_path: Path) -> None:
+    path = _save(tmp_path / "list.onnx", __available_memory=[0.25])
+    assert _shares(path) == {"conv": 0.25, "gemm": 0.25, "product": 0.6}
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan"), [0.1, 0.2], "half"])
+def test_a_node_s_share_that_cannot_be_is_refused(tmp_path: Path, share: Any) -> None:
+    path = _save(tmp_path / "bad.onnx", __available_memory=share)
+    with pytest.raises(BadModel, match=r"'conv' .*__available_memory takes one number above 0"):
+        load_onnx(path)
+
+
+def test_less_memory_never_takes_more_and_the_plan_says_what_bound_it(tmp_path: Path) -> None:
+    path = _save(tmp_path / "m.onnx")
+    taken = []
+    for share in (1.0, 0.01, 0.002, 0.001):
+        memory = AvailableMemory(share, share)
+        plans = compile_model(load_onnx(path), MACHINE, available_memory=memory).executable.plans
+        taken.append([plan.temporary_bytes for plan in plans])
+        for plan in plans:
+            keeps = plan.temporary_bytes <= share * MACHINE.allocatable_bytes
+            assert keeps != plan.bound.startswith("memory: no split keeps"), plan
+    for more, less in pairwise(taken):
+        assert all(low <= high for high, low in zip(more, less, strict=True))
+    assert taken[0] != taken[-1], "the smallest share must bind something"
+
+
+def test_options_say_it_for_each_kind() -> None:
+    options = resolve(
+        environ={ENVIRONMENT_VARIABLE: json.dumps({MATMUL_MEMORY: "0.15"})},
+        command_line={MATMUL_MEMORY: 0.4, CONVOLUTION_MEMORY: 0.5},
+    )
+    assert AvailableMemory.of(options) == AvailableMemory(convolution=0.5, matmul=0.15)
+    rows = {row.name: (row.value, row.origin, row.has_effect) for row in options.records()}
+    assert rows[MATMUL_MEMORY] == ("0.15", "environment", True)
+    assert rows[CONVOLUTION_MEMORY] == ("0.5", "command line", True)
+
+
+@pytest.mark.parametrize("share", ["0", "1.01", "-1", "nan", "much", "true"])
+def test_an_option_that_cannot_be_is_refused(share: str) -> None:
+    with pytest.raises(BadOption, match=f"'{MATMUL_MEMORY}' takes a number above 0, up to 1"):
+        resolve(environ={}, code={MATMUL_MEMORY: share})
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
+def test_a_share_in_code_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(BadOption, match="of matmul takes a number above 0"):
+        AvailableMemory(matmul=share)
+    graph = Graph(MACHINE)
+    a = graph.add_variable("float32", (1, 4, 8), "a")
+    graph.map_linearly(a)
+    with pytest.raises(BadOption, match="above 0, up to 1"):
+        matmul(
+            Builder(graph, Sequence()), a, np.ones((1, 8, 4), np.float32),
+            available_memory_proportion=share,
+        )  # fmt: skip
