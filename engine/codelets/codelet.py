@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.codelets._half import round_block
 from engine.codelets._jit import cache_folder, cached_jit, jit, source_digest
+from engine.codelets._rounding import round_float8_block, round_half_block
+from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Batch:
     item_bytes
         By field: bytes of one element on the device.
     dtype
-        By field: name of its number type.
+        By field: kind of its number type, as ``float16``; ``float8`` for both formats.
     scalars
         By name: ndarray, shape (n_vertices,).
     counts : ndarray of int64, shape (n_vertices,)
@@ -239,15 +240,16 @@ class Codelet:
         return columns
 
     @functools.cache  # noqa: B019 - codelets live as long as the process
-    def launcher(self, half_fields: tuple[str, ...] = ()) -> Any:
+    def launcher(self, rounded: tuple[tuple[str, Grid], ...] = ()) -> Any:
         """Return the compiled loop over vertices `first` to `last` on flat memory.
 
         Parameters
         ----------
-        half_fields
-            Fields on half variables that the kernel writes: they are rounded after each vertex.
+        rounded
+            Fields that the kernel writes and whose type is narrower than what holds its values:
+            they are rounded to the type's grid after each vertex.
         """
-        source = _launcher_source(self, half_fields)
+        source = _launcher_source(self, rounded)
         kernel_file = Path(inspect.getsourcefile(_python_of(self.kernel)) or __file__)
         key = hashlib.blake2b(
             f"{source}{self.name}{source_digest([kernel_file])}".encode(), digest_size=8
@@ -256,7 +258,8 @@ class Codelet:
         is_kept = _write_once(path, source)
         namespace: dict[str, Any] = {
             "kernel": self.kernel,
-            "round_block": round_block,
+            "round_float8_block": round_float8_block,
+            "round_half_block": round_half_block,
             "as_strided": np.lib.stride_tricks.as_strided,
             "__name__": __name__,
         }
@@ -271,7 +274,15 @@ def _python_of(kernel: Any) -> Any:
 _PARTS = ("memory", "start", "size", "stride")
 
 
-def _launcher_source(codelet: Codelet, half_fields: Sequence[str]) -> str:
+def _rounding_source(name: str, grid: Grid) -> str:
+    region = f"{name}_memory, {name}_start[v], {name}_size[v], {name}_stride[v]"
+    if grid == HALF:
+        return f"        round_half_block({region})\n"
+    numbers = f"{grid.mantissa_bits}, {grid.lowest_exponent}, {grid.largest!r}"
+    return f"        round_float8_block({region}, {numbers})\n"
+
+
+def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> str:
     """Return the text of the loop; names come from the codelet's fields and are identifiers."""
     parameters: list[str] = []
     arguments: list[str] = []
@@ -299,10 +310,7 @@ def _launcher_source(codelet: Codelet, half_fields: Sequence[str]) -> str:
         f"def launch(first, last, {', '.join(parameters)}):\n"
         "    for v in range(first, last):\n"
         f"        {count}kernel({', '.join(arguments)})\n"
-    ) + "".join(
-        f"        round_block({name}_memory, {name}_start[v], {name}_size[v], {name}_stride[v])\n"
-        for name in half_fields
-    )
+    ) + "".join(_rounding_source(name, grid) for name, grid in rounded)
 
 
 def _write_once(path: Path, text: str) -> bool:

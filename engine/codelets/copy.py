@@ -58,16 +58,40 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))
 
 
+#: Cycles of a vector and its elements, by the types a cast is from and to.
+_CAST_VECTORS = {
+    ("float32", "float16"): (2, 4),
+    ("float16", "float32"): (1, 2),
+    ("float16", "float8"): (2, 8),
+    ("float8", "float16"): (1, 4),
+}
+#: Casts by a loop written out: before it, elements of a pass, cycles of the first and of each
+#: further pass, and cycles for 0, 1, 2 or 3 elements left over; each of more costs what one does.
+_CAST_LOOPS = {
+    ("uint8", "float16"): (4, 4, 14, 9, (2, 12, 14, 22)),
+    ("float16", "uint8"): (8, 4, 19, 16, (2, 14, 21, 29)),
+    ("float8", "uint8"): (4, 8, 0, 28, (2, 5, 5, 5)),
+    ("uint8", "float8"): (4, 8, 0, 37, (2, 7, 7, 7)),
+    ("float8", "float8"): (4, 8, 0, 13, (2, 5, 5, 5)),
+}
+
+
 def _cast_worker(count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
     """Return a worker's cycles for `count` elements.
 
-    To half 2 for 4 elements, from half 1 for 2; other types go one by one in compiled code. What is
-    left over costs a check for each power of two, and 2 where it is there.
+    Types without an instruction go one by one in compiled code. What is left over of vectors costs
+    a check for each power of two, and 2 where it is there.
 
     Source: PerformanceEstimation.cpp, castWorkerCycles.
     """
-    sizes = batch.item_bytes["x"], batch.item_bytes["out"]
-    cycles, elements = {(4, 2): (2, 4), (2, 4): (1, 2)}.get(sizes, (2, 1))
+    types = batch.dtype["x"], batch.dtype["out"]
+    if types in _CAST_LOOPS:
+        begin, elements, first, further, left_over = _CAST_LOOPS[types]
+        passes, left = count // elements, count % elements
+        total = begin + np.where(passes > 0, first + (passes - 1) * further, 0)
+        few = np.asarray(left_over)[np.minimum(left, 3)]
+        return np.asarray(total + np.where(left > 3, left_over[1] * left, few))
+    cycles, elements = _CAST_VECTORS.get(types, (2, 1))
     total = 19 + cycles * (count // elements)
     left = count % elements
     for bit in range(elements.bit_length() - 1):

@@ -23,7 +23,7 @@ def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
         size={name: regions.size for name, regions in batch.fields.items()},
         stride={name: regions.stride for name, regions in batch.fields.items()},
         item_bytes={name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()},
-        dtype={name: regions.variable.dtype.name for name, regions in batch.fields.items()},
+        dtype={name: regions.variable.dtype.kind for name, regions in batch.fields.items()},
         scalars=batch.scalars,
         counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
     )

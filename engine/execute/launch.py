@@ -98,17 +98,18 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
     for batch in compute_set.batches:
         codelet = batch.codelet
         regions = [batch.fields[field.name] for field in codelet.fields]
-        half_fields = tuple(
-            field.name
-            for field, region in zip(codelet.fields, regions, strict=True)
-            if field.is_written and region.variable.dtype.name == "float16"
+        grids = [region.variable.dtype.grid for region in regions]
+        rounded = tuple(
+            (field.name, grid)
+            for field, grid in zip(codelet.fields, grids, strict=True)
+            if field.is_written and grid is not None
         )
         starts = [r.start + memory.base[r.variable.variable_id] for r in regions]
         memories = [memory.arenas[r.variable.dtype.host] for r in regions]
         counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(
-                codelet.launcher(half_fields),
+                codelet.launcher(rounded),
                 launch_arguments(codelet, memories, starts, regions, batch.scalars, counts),
                 batch.n_vertices,
                 _work(batch),

@@ -1,7 +1,7 @@
 """Graph, variables, tensors as views, tile mapping, compute sets, batches of vertices."""
 
 from engine.graph.debug import ROOT, DebugContext
-from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtype_of
+from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtype_of, float8
 from engine.graph.graph import ComputeSet, Graph, Variable, VertexBatch
 from engine.graph.mapping import TileMapping
 from engine.graph.regions import Regions, blocks
@@ -27,4 +27,5 @@ __all__ = [
     "VertexBatch",
     "blocks",
     "dtype_of",
+    "float8",
 ]

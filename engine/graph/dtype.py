@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
 
-__all__ = ["BOOL", "DTYPES", "FLOAT16", "FLOAT32", "INT32", "UINT8", "DType", "dtype_of"]
+__all__ = [
+    "BOOL",
+    "DTYPES",
+    "FLOAT16",
+    "FLOAT32",
+    "INT32",
+    "UINT8",
+    "DType",
+    "dtype_of",
+    "float8",
+]
 
 
 @dataclass(frozen=True)
 class DType:
     """A type of the device.
 
-    ``host`` is the numpy type whose arena holds the values; half values are held in float32,
-    rounded to the half grid wherever the device would round.
+    ``host`` is the numpy type whose arena holds the values; values of a type with a ``grid`` are
+    held in float32, rounded to it wherever the device would round.
     """
 
     name: str
     n_bytes: int
     host: str
+    grid: Grid | None = None
 
     @property
     def is_float(self) -> bool:
         """Whether it is a floating-point type."""
         return self.host == "float32"
 
+    @property
+    def kind(self) -> str:
+        """What vertices are made for: the name, or ``float8`` for all formats and scales."""
+        return "float8" if self.name.startswith("float8") else self.name
+
     def __str__(self) -> str:
         return self.name
 
 
 FLOAT32 = DType("float32", 4, "float32")
-FLOAT16 = DType("float16", 2, "float32")
+FLOAT16 = DType("float16", 2, "float32", HALF)
 INT32 = DType("int32", 4, "int32")
 UINT8 = DType("uint8", 1, "uint8")
 BOOL = DType("bool", 1, "uint8")
@@ -49,12 +67,47 @@ _FROM_NUMPY = {
     "uint8": UINT8,
     "bool": BOOL,
 }
+# Mantissa bits, power of two of the smallest normal number and largest number without a scale.
+# Source: Noune et al., 8-bit Numerical Formats for Deep Neural Networks, arXiv 2206.02915: bias 8
+# and 16, one zero, one not-a-number, no infinity (ONNX: FLOAT8E4M3FNUZ and FLOAT8E5M2FNUZ).
+_FLOAT8 = {"143": (3, -7, 240.0), "152": (2, -15, 57344.0)}
+_FLOAT8_ALIASES = {"float8_e4m3fnuz": "float8_143", "float8_e5m2fnuz": "float8_152"}
+_FLOAT8_NAME = re.compile(r"float8_(143|152)(?:@([+-]?\d{1,3}))?")
+
+
+def float8(layout: str = "143", scale: int = 0) -> DType:
+    """Return an 8-bit floating-point type: what Poplar calls a quarter with its metadata.
+
+    What is too large becomes the largest number. Source: the ONNX operator Cast, whose default is
+    to saturate.
+
+    Parameters
+    ----------
+    layout
+        ``143``: 4 bits of exponent and 3 of mantissa, up to 240; ``152``: 5 and 2, up to 57,344.
+    scale
+        Every value is 2 to this power times what its 8 bits say, -32 to 31.
+
+    Raises
+    ------
+    BadGraph
+        When the layout or the scale is none of those.
+    """
+    if layout not in _FLOAT8:
+        raise BadGraph(f"There is no float8 layout {layout!r}: use {' or '.join(_FLOAT8)}")
+    # Source: graphcore/poplibs sdk-release-3.4, tests/popops/QuarterTypeArithmeticTests.cpp.
+    if not -32 <= scale <= 31:
+        raise BadGraph(f"The scale of a float8 is {scale}: it takes a power of two from -32 to 31")
+    bits, exponent, largest = _FLOAT8[layout]
+    grid = Grid(bits, exponent + scale, largest * 2.0**scale)
+    return DType(f"float8_{layout}" + (f"@{scale}" if scale else ""), 1, "float32", grid)
 
 
 def dtype_of(kind: Any) -> DType:
     """Return the device type for a name, a numpy type or a `DType`.
 
-    64-bit integers live as int32 on the device, 64-bit floats as float32.
+    64-bit integers live as int32 on the device, 64-bit floats as float32. ``float8_143@-3`` is the
+    name of a float8 whose values are scaled by 2 to the power of -3.
 
     Raises
     ------
@@ -65,6 +118,10 @@ def dtype_of(kind: Any) -> DType:
         return kind
     name = kind if isinstance(kind, str) else np.dtype(kind).name
     found = DTYPES.get(name) or _FROM_NUMPY.get(name)
-    if found is None:
-        raise BadGraph(f"The device has no type {name!r}: use one of {', '.join(DTYPES)}")
-    return found
+    if found is not None:
+        return found
+    narrow = _FLOAT8_NAME.fullmatch(_FLOAT8_ALIASES.get(name, name))
+    if narrow is not None:
+        return float8(narrow[1], int(narrow[2] or 0))
+    known = (*DTYPES, *(f"float8_{layout}" for layout in _FLOAT8))
+    raise BadGraph(f"The device has no type {name!r}: use one of {', '.join(known)}")

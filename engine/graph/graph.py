@@ -186,7 +186,9 @@ class Graph:
         """
         if any(buffer.name == name for buffer in self.remote_buffers):
             raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
-        buffer = RemoteBuffer(len(self.remote_buffers), name, dtype_of(dtype), n_elements, repeats)
+        kind = dtype_of(dtype)
+        self._check_type(kind, name)
+        buffer = RemoteBuffer(len(self.remote_buffers), name, kind, n_elements, repeats)
         self._check_streaming_memory(buffer)
         self.remote_buffers.append(buffer)
         return buffer
@@ -206,12 +208,20 @@ class Graph:
             f"{beside}. Use fewer or shorter rows, or more IPUs"
         )
 
+    def _check_type(self, dtype: DType, name: str) -> None:
+        if dtype.kind == "float8" and not self.machine.float8_conv_units:
+            raise BadGraph(
+                f"{name!r} is {dtype}: {self.machine.name} has no float8; use float16, or a machine"
+                " of architecture ipu21, as c600"
+            )
+
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         sizes = tuple(int(s) for s in shape)
         if any(s < 1 for s in sizes):
             raise BadGraph(
                 f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
             )
+        self._check_type(dtype, debug.join(name))
         n_bytes = prod(sizes) * dtype.n_bytes
         room_bytes = self.machine.n_tiles * self.machine.bytes_per_tile
         if n_bytes > max(room_bytes, _COMPILED_BYTES):
@@ -354,15 +364,15 @@ class Graph:
 
 
 def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
-    """Return values as the arena holds them: half rounded to its grid, integers range-checked.
+    """Return values as the arena holds them: narrow types rounded, integers range-checked.
 
     Raises
     ------
     BadGraph
         When an integer does not fit the device's type.
     """
-    if dtype.name == "float16":
-        return array.astype(np.float16).astype(np.float32)
+    if dtype.grid is not None:
+        return dtype.grid.rounded(array)
     if dtype.name == "int32" and array.size:
         low, high = int(array.min()), int(array.max())
         if low < -(2**31) or high >= 2**31:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.codelets.codelet import Codelet
-from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions
+from engine.errors import BadGraph
+from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, Tensor
 from engine.options.available_memory import AvailableMemory
 from engine.planner.plan import Plan
 from engine.program import Execute, Sequence
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "refuse_float8"]
 
 
 @dataclass
@@ -62,3 +63,18 @@ class Builder:
     ) -> None:
         """Add vertices to a compute set."""
         self.graph.add_vertices(compute_set, codelet, tile, fields, scalars)
+
+
+def refuse_float8(operation: str, x: Tensor) -> None:
+    """Say that an operation has no vertices for float8.
+
+    Raises
+    ------
+    BadGraph
+        When the tensor is one.
+    """
+    if x.dtype.kind == "float8":
+        raise BadGraph(
+            f"{x.variable.name!r} is {x.dtype}: {operation} has no vertices for that; cast it to"
+            " float16 first"
+        )

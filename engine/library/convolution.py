@@ -20,7 +20,7 @@ from engine.codelets.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1, DEPT
 from engine.codelets.reduce import REDUCE_PARTIALS
 from engine.errors import BadGraph
 from engine.graph import Tensor, blocks
-from engine.library.builder import Builder
+from engine.library.builder import Builder, refuse_float8
 from engine.library.elementwise import copy_to
 from engine.library.spread import cut_rows
 from engine.planner import ConvolutionShape, Plan, plan_convolution
@@ -227,6 +227,7 @@ def matmul(
 
 def _amp_shape(builder: Builder, x: Tensor) -> tuple[int, int]:
     machine = builder.graph.machine
+    refuse_float8("a product", x)
     if x.dtype.n_bytes == 2:
         return machine.half_conv_units, machine.half_conv_inputs
     return machine.float_conv_units, machine.float_conv_inputs

@@ -112,7 +112,7 @@ def rearranged(builder: Builder, source: Tensor, shape: Sequence[int], name: str
 
 def _check_types(function: str, rate: Rate, operands: Sequence[Tensor]) -> None:
     for operand in operands:
-        if rate_of(rate, operand.dtype.name) is None:
+        if rate_of(rate, operand.dtype.kind) is None:
             raise BadGraph(
                 f"{function} of {operand.variable.name!r}, which is {operand.dtype}: there is no"
                 f" vertex for that; cast it to {' or '.join(rate)} first"
@@ -159,7 +159,18 @@ def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequenc
 
 
 def cast(builder: Builder, x: Tensor, dtype: DType) -> Tensor:
-    """Return the elements in another type: rounded to half, cut to whole numbers."""
+    """Return the elements in another type: rounded to half or float8, cut to whole numbers.
+
+    Raises
+    ------
+    BadGraph
+        When there is no vertex for the two types.
+    """
+    kinds = {x.dtype.kind, dtype.kind}
+    if "float8" in kinds and kinds & {"int32", "bool"}:
+        raise BadGraph(
+            f"{x.variable.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16"
+        )
     build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
     out = similar(build, "out", [x], x.shape, dtype)
     if not _apply(build, "cast", CAST, CAST_BLOCK, [x], out):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
 from engine.graph import Tensor, blocks
-from engine.library.builder import Builder
+from engine.library.builder import Builder, refuse_float8
 from engine.library.convolution import Window, clipped, group_size, output_size
 from engine.library.elementwise import row_major_copy
 from engine.library.spread import cut_rows
@@ -27,7 +27,13 @@ def pool(
         Largest instead of mean.
     counts_padding
         Whether the mean divides by the whole window at the edges.
+
+    Raises
+    ------
+    BadGraph
+        When the tensor is float8.
     """
+    refuse_float8("pooling", x)
     n_images, n_channels, height, width = x.shape
     detail = {"input": list(x.shape), "kernel": list(window.kernel), "stride": list(window.stride)}
     build = builder.inside("pool", "popnn.pooling", detail)

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.codelets.reduce import REDUCE
 from engine.graph import Tensor, blocks
-from engine.library.builder import Builder
+from engine.library.builder import Builder, refuse_float8
 from engine.library.elementwise import row_major_copy
 from engine.library.spread import cut_rows, joint_walk
 
@@ -35,7 +35,13 @@ def reduce(
         Dimensions to reduce.
     scale
         Factor of the result, for means.
+
+    Raises
+    ------
+    BadGraph
+        When the tensor is float8.
     """
+    refuse_float8("a reduction", x)
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
     build = builder.inside("reduce", "popops.reduce", detail)
     reduced = sorted(dims)

@@ -45,8 +45,10 @@ class Machine:
     weight_load_bytes_per_cycle: int
     half_conv_units: int
     float_conv_units: int
+    float8_conv_units: int
     half_conv_inputs: int
     float_conv_inputs: int
+    float8_conv_inputs: int
     stack_bytes: int
     control_code_bytes_per_step: int
     control_code_bytes: int

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 import engine
-from engine.codelets._half import round_block
+from engine.codelets._rounding import round_half_block
 from engine.graph import FLOAT16, FLOAT32
 from engine.library.elementwise import binary, cast
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut
@@ -23,7 +23,7 @@ def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Round a matrix in place with the compiled kernel, and return it."""
     memory = values.copy().reshape(-1)
     rows, columns = values.shape
-    round_block(memory, 0, np.array([rows, columns]), np.array([columns, 1]))
+    round_half_block(memory, 0, np.array([rows, columns]), np.array([columns, 1]))
     return memory.reshape(values.shape)
 
 

@@ -112,7 +112,8 @@ def vertex_cycles(
     codelet: Codelet, dtypes: dict[str, str], fields: dict[str, tuple[list[int], list[int]]]
 ) -> int:
     """Return the cycles of one vertex on one tile, its fields given as sizes and strides."""
-    graph = Graph(load_machine("gc200", tiles_per_ipu=1))
+    is_narrow = any(dtype.startswith("float8") for dtype in dtypes.values())
+    graph = Graph(load_machine("c600" if is_narrow else "gc200", tiles_per_ipu=1))
     regions = {}
     for name, (sizes, strides) in fields.items():
         last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
@@ -129,6 +130,7 @@ def vertex_cycles(
 HALF = {"a": "float16", "b": "float16", "x": "float16", "out": "float16", "partials": "float16"}
 INTEGERS = dict.fromkeys(HALF, "int32")
 BYTES = dict.fromkeys(HALF, "uint8")
+EIGHT_OUT = {"x": "float16", "out": "float8_143"}
 ROWS = ([1, 12, 16], [192, 16, 1])
 
 
@@ -180,6 +182,29 @@ ROWS = ([1, 12, 16], [192, 16, 1])
         (CAST, {"x": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 30)),
         # Whole numbers to floats go one by one at 2 cycles.
         (CAST, {"x": "int32"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 53)),
+        # From half to float8: 17 a worker are 2 eights of 2 cycles and one over, of three checks.
+        (CAST, EIGHT_OUT, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 19 + 4 + 5)),
+        # From float8 to half: 4 fours of 1 cycle and one over, of two checks.
+        (
+            CAST,
+            {"x": "float8_152", "out": "float16"},
+            {"x": ([100], [1]), "out": ([100], [1])},
+            12 + 6 * (18 + 19 + 4 + 4),
+        ),
+        # Between scales: 2 passes of 8, the further one 13, and one over.
+        (
+            CAST,
+            {"x": "float8_143", "out": "float8_143@2"},
+            {"x": ([100], [1]), "out": ([100], [1])},
+            12 + 6 * (18 + 4 + 13 + 5),
+        ),
+        # Bytes to half: 4 passes of 4, the first 14 and three more of 9, and one over.
+        (
+            CAST,
+            {"x": "uint8", "out": "float16"},
+            {"x": ([100], [1]), "out": ([100], [1])},
+            12 + 6 * (18 + 4 + 14 + 27 + 12),
+        ),
         # Each row begins anew: 11 + 19 + 4 fours of 2 cycles + 2 checks.
         (CAST_BLOCK, {"out": "float16"}, {"x": ROWS, "out": ROWS}, 6 * (5 + 2 * 40)),
         # 8 rows of 736 halves: 2 outputs a worker, 184 vectors of 4.
