@@ -54,6 +54,7 @@ class StepCost:
     max_received_bytes: int
     total_sent_bytes: int
     total_received_bytes: int
+    total_paired_bytes: int
     n_fragments: int
     host_in_bytes: int
     host_out_bytes: int
@@ -144,6 +145,7 @@ _COST_NAMES = (
     "max_received_bytes",
     "total_sent_bytes",
     "total_received_bytes",
+    "total_paired_bytes",
     "n_fragments",
     "host_in_bytes",
     "host_out_bytes",

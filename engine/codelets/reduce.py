@@ -16,7 +16,9 @@ from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["REDUCE", "REDUCE_PARTIALS"]
+__all__ = ["REDUCE", "REDUCE_PARTIALS", "reduce_partials_cycles"]
+
+Counts = NDArray[np.int64]
 
 
 @jit
@@ -29,16 +31,56 @@ def _sum_partials(partials, start, size, stride, out):  # type: ignore[no-untype
             out[i] += partials[source + i * stride[1]]
 
 
-def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Share out groups of 16 bytes; 2 cycles a partial and group where not interleaved.
+def reduce_partials_cycles(
+    n_partials: Counts, n_outputs: Counts, partial_bytes: int, out_bytes: int, machine: Machine
+) -> Counts:
+    """Return the cycles of a tile that sums partial results of a convolution or product.
 
-    Source: poplin PerformanceEstimation.hpp, getReduceCycleEstimate of a single input.
+    Parameters
+    ----------
+    n_partials, n_outputs : ndarray of int64
+        How many are summed for each output, and the outputs of the tile.
+    partial_bytes, out_bytes
+        Size of a partial and of an output: 2 for half, 4 for float.
+    machine
+        Gives the memory's elements and the width of the data path.
+
+    Notes
+    -----
+    What other tiles send is one region, summed onto the partial that is there already, where the
+    outputs are whole groups of 16 bytes and the region is not too large; else every partial is a
+    region of its own. Partials are not interleaved: a group takes two loads.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin: ConvReduce.cpp (which of the two, and
+    the separate first partial), ConvReducePlan.hpp (size of the region), PerformanceEstimation.hpp
+    (getReduceCycleEstimate).
     """
+    workers = machine.n_worker_contexts
+    is_float = partial_bytes == 4
+    per_group = 2 * machine.data_path_bytes // partial_bytes
+    groups, rest = np.divmod(n_outputs, per_group)
+
+    region_bytes = (n_partials - 1) * n_outputs * partial_bytes
+    element = machine.memory_element_bytes
+    fits = -(-region_bytes // element) * element < machine.allocatable_bytes // 16
+    share = -(-groups // workers)
+    around = {(4, 4): 8, (4, 2): 7, (2, 4): 10, (2, 2): 9}[partial_bytes, out_bytes]
+    one_region = 33 + workers * (20 + (2 * (n_partials - 1) + around) * share)
+
+    # The rest goes in halves of a group, in halves of these, and so on.
+    odd = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
+    loops = groups + odd
+    full, short = np.divmod(loops, workers)
+    full = full + ((short > 0) & (rest == 0))
+    last = np.where((short > 0) & (rest > 0), 2 * n_partials + (13 if is_float else 11), 0)
+    around = (7 if is_float else 9) - (out_bytes == 2)
+    regions = workers * (32 + last + (3 * n_partials + around) * full)
+    return np.asarray(np.where((rest == 0) & fits, one_region, regions))
+
+
+def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     n_partials, n_outputs = batch.size["partials"].T
-    groups = -(-n_outputs * batch.item_bytes["out"] // (2 * machine.data_path_bytes))
-    share = worker_share(groups, machine)
-    around = 8 if batch.item_bytes["partials"] == 4 else 9
-    return np.asarray(33 + machine.n_worker_contexts * (20 + (2 * n_partials + around) * share))
+    item, out = batch.item_bytes["partials"], batch.item_bytes["out"]
+    return reduce_partials_cycles(n_partials, n_outputs, item, out, machine)
 
 
 def _partials_flops(batch: Batch) -> NDArray[np.int64]:
@@ -46,12 +88,12 @@ def _partials_flops(batch: Batch) -> NDArray[np.int64]:
 
 
 REDUCE_PARTIALS = Codelet(
-    "poplin::ReducePartials",
+    "poplin::ReduceAdd",
     (Field("partials", "in", 2, kind="block"), Field("out", "out")),
     _sum_partials,
     _partials_law,
     code_bytes=200,
-    source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate, one region",
+    source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate",
     flops=_partials_flops,
 )
 

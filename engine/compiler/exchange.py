@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from engine.compiler.executable import StepCost
 from engine.compiler.kernels.intervals import expand_runs, join_runs, split_by_owner
+from engine.compiler.kernels.pairs import split_by_pair
 from engine.graph import ComputeSet, Graph
-from engine.machine import Machine, link_loads
+from engine.machine import Machine, link_loads, partners, tile_rows
 
 __all__ = ["Addresses", "Exchange", "exchange_of"]
+
+#: The exchange moves words of this many bytes.
+_WORD_BYTES = 4
 
 
 class Addresses:
@@ -95,26 +99,143 @@ class Exchange:
 
         An element that several tiles receive is sent once: the exchange is a multicast.
         """
-        order = np.argsort(self.start, kind="stable")
-        tile, start, length = join_runs(self.sender[order], self.start[order], self.length[order])
-        n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
-        return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
+        return self._bytes_of_union(self.sender, self.start, self.length, n_tiles)
 
     def cost(self, machine: Machine) -> StepCost:
-        """Return what the phase costs: the busiest endpoint at the exchange's rate."""
+        """Return what the phase costs: the busiest endpoint at the exchange's rate.
+
+        Notes
+        -----
+        What both tiles of a pair receive comes over the bus they share at double rate, in items of
+        two words that lie side by side on their sender, which uses its partner's lane too; what
+        goes to pairs and to single tiles is sent twice then. A phase does so where that makes it
+        shorter.
+        Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ExchangeEstimator.hpp (shared bus);
+        osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE (64-bit items, the partner's lane).
+        """
         n_tiles, n_ipus = machine.n_tiles, machine.n_ipus
         cost = StepCost.nothing(machine)
         cost.sent_bytes = self.sent(n_tiles)
         cost.received_bytes = self.received(n_tiles)
         cost.fragments = self.fragments(n_tiles)
-        busiest = np.maximum(cost.sent_bytes, cost.received_bytes)
-        words = np.ceil(busiest / machine.exchange_bytes_per_cycle).astype(np.int64)
-        cost.tile_cycles = np.maximum(words, cost.fragments * machine.exchange_fragment_cycles)
-        by_ipu = cost.tile_cycles.reshape(n_ipus, -1).max(axis=1)
-        cost.cycles = np.where(by_ipu > 0, by_ipu + machine.exchange_start_cycles, 0)
+        receiving, sending = (
+            np.ceil(n_bytes / machine.exchange_bytes_per_cycle).astype(np.int64)
+            for n_bytes in (cost.received_bytes, cost.sent_bytes)
+        )
+        cycles = self._endpoint_cycles(receiving, sending, cost, machine)
+        if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
+            paired_bytes, receiving, sending = self._in_pairs(machine)
+            paired = self._endpoint_cycles(receiving, sending, cost, machine)
+            # Every IPU chooses for itself: its phases last as long as its busiest tile.
+            alone_by_ipu, paired_by_ipu = (
+                each[1].reshape(n_ipus, -1).max(axis=1) for each in (cycles, paired)
+            )
+            takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
+            cost.paired_bytes = np.where(takes_pairs, paired_bytes, 0)
+            cycles = (
+                np.where(takes_pairs, paired[0], cycles[0]),
+                np.where(takes_pairs, paired[1], cycles[1]),
+            )
+        cost.tile_cycles = cycles[0]
+        cost.cycles = cycles[1].reshape(n_ipus, -1).max(axis=1)
         cost.sync_zone = "internal"
         self._charge_links(cost, machine)
         return cost
+
+    def code_bytes(self, machine: Machine) -> NDArray[np.int64]:
+        """Return the exchange code of each tile: ndarray of int64, shape (n_tiles,), bytes.
+
+        Notes
+        -----
+        A tile that takes part has a fixed part; a receiver sets source and pointer whenever the
+        next piece of its buffer comes from another tile; a sender has an instruction for every
+        distinct piece and for every so many words.
+        """
+        n_tiles = machine.n_tiles
+        _, sender, receiver = self._in_order()
+        is_change = np.ones(sender.size, dtype=np.bool_)
+        is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
+        changes = np.bincount(receiver[is_change], minlength=n_tiles)
+        # A piece that goes to several receivers is sent once, as long as the longest takes it.
+        order = np.lexsort((-self.n_bytes, self.start, self.sender))
+        sender, start = self.sender[order], self.start[order]
+        is_first = np.ones(sender.size, dtype=np.bool_)
+        is_first[1:] = (sender[1:] != sender[:-1]) | (start[1:] != start[:-1])
+        words = -(-self.n_bytes[order][is_first] // _WORD_BYTES)
+        per_piece = -(-words // machine.exchange_words_per_send)
+        sends = np.bincount(sender[is_first], per_piece, n_tiles).astype(np.int64)
+        return np.where(
+            changes + sends > 0,
+            machine.exchange_code_bytes_per_phase
+            + changes * machine.exchange_code_bytes_per_source
+            + sends * machine.exchange_code_bytes_per_send,
+            0,
+        )
+
+    def _endpoint_cycles(
+        self,
+        receiving: NDArray[np.int64],
+        sending: NDArray[np.int64],
+        cost: StepCost,
+        machine: Machine,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return every tile's busy cycles, and when it is done, counted from the sync."""
+        control = cost.fragments * machine.exchange_fragment_cycles
+        receiving = np.maximum(receiving, control)
+        rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
+        done_receiving = receiving + machine.exchange_start_cycles
+        done_receiving += machine.exchange_row_cycles * rows
+        done = np.maximum(
+            np.where(receiving > 0, done_receiving, 0),
+            np.where(sending > 0, sending + machine.exchange_start_cycles, 0),
+        )
+        return np.maximum(receiving, sending), done
+
+    def _in_pairs(
+        self, machine: Machine
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return bytes taken in pairs, and receiving and sending cycles, of every tile."""
+        n_tiles = machine.n_tiles
+        partner = partners(n_tiles, machine.tiles_per_ipu)
+        order, sender, receiver = self._in_order()
+        is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
+        piece, start, length, is_shared = split_by_pair(
+            receiver, sender, self.start[order], self.length[order], partner, is_near
+        )
+        n_bytes = length * (self.n_bytes[order] // self.length[order])[piece]
+        sender, receiver = sender[piece], receiver[piece]
+        pair = is_shared & (n_bytes >= 2 * _WORD_BYTES)
+        alone, single_words = ~pair, is_shared & ~pair
+        received = np.bincount(receiver[alone], n_bytes[alone], n_tiles)
+        received += np.bincount(partner[receiver[single_words]], n_bytes[single_words], n_tiles)
+        shared = np.bincount(receiver[pair], n_bytes[pair], n_tiles)
+        shared += np.bincount(partner[receiver[pair]], n_bytes[pair], n_tiles)
+        sent = self._bytes_of_union(sender[alone], start[alone], length[alone], n_tiles)
+        wide = self._bytes_of_union(sender[pair], start[pair], length[pair], n_tiles)
+        # A sender of double words uses its partner's lane, so that both wait for both.
+        wide = wide + np.where(partner >= 0, wide[partner], 0)
+        single, double = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
+        receiving = np.ceil(received / single + shared / double).astype(np.int64)
+        sending = np.ceil(sent / single + wide / double).astype(np.int64)
+        return shared.astype(np.int64), receiving, sending
+
+    def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the order by receiver and start, and senders and receivers in it."""
+        order = np.lexsort((self.start, self.receiver))
+        return order, self.sender[order], self.receiver[order]
+
+    def _bytes_of_union(
+        self,
+        tile: NDArray[np.int64],
+        start: NDArray[np.int64],
+        length: NDArray[np.int64],
+        n_tiles: int,
+    ) -> NDArray[np.int64]:
+        """Return the bytes of each tile's runs, those that overlap counted once."""
+        order = np.argsort(start, kind="stable")
+        tile, start, length = join_runs(tile[order], start[order], length[order])
+        n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
+        return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
 
     def _charge_links(self, cost: StepCost, machine: Machine) -> None:
         """Charge what crosses IPUs to every link on its route; the phase waits for the slowest."""

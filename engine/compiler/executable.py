@@ -37,6 +37,8 @@ class StepCost:
         Busy cycles of every tile.
     sent_bytes, received_bytes : ndarray of int64, shape (n_tiles,)
         Exchanged by every tile; a multicast counts once for its sender.
+    paired_bytes : ndarray of int64, shape (n_tiles,)
+        Of the received, those that come at double rate because the tile's partner takes them too.
     fragments : ndarray of int64, shape (n_tiles,)
         Separate pieces each tile receives.
     host_in_bytes, host_out_bytes : ndarray of int64, shape (n_ipus,)
@@ -53,6 +55,7 @@ class StepCost:
     tile_cycles: NDArray[np.int64]
     sent_bytes: NDArray[np.int64]
     received_bytes: NDArray[np.int64]
+    paired_bytes: NDArray[np.int64]
     fragments: NDArray[np.int64]
     host_in_bytes: NDArray[np.int64]
     host_out_bytes: NDArray[np.int64]
@@ -76,6 +79,7 @@ class StepCost:
             tile_cycles=zeros(tiles),
             sent_bytes=zeros(tiles),
             received_bytes=zeros(tiles),
+            paired_bytes=zeros(tiles),
             fragments=zeros(tiles),
             host_in_bytes=zeros(ipus),
             host_out_bytes=zeros(ipus),

@@ -218,7 +218,7 @@ class Lowering:
         step = self._step(parent, kind, f"{name}/decision", debug, cost)
         step.reads = (variable.variable_id,)
         if not exchange.is_empty:
-            step.code_bytes = _exchange_code(exchange, machine)
+            step.code_bytes = exchange.code_bytes(machine)
 
     def _step(
         self,
@@ -282,7 +282,7 @@ class Lowering:
         self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
         step = self._step(parent, kind, compute_set.name, compute_set.debug, cost)
-        step.code_bytes = _exchange_code(exchange, machine)
+        step.code_bytes = exchange.code_bytes(machine)
         return step
 
     def _sync(
@@ -413,23 +413,3 @@ def _overwritten(compute_set: ComputeSet, writes: Sequence[int]) -> tuple[int, .
             elif field.is_read:
                 written[variable.variable_id] = -(2**62)
     return tuple(v for v, n in sorted(written.items()) if v in sizes and n == sizes[v])
-
-
-def _exchange_code(exchange: Exchange, machine: Machine) -> NDArray[np.int64]:
-    """Return exchange code per tile: a fixed part on tiles that take part, and per message."""
-    n_tiles = machine.n_tiles
-    messages = exchange.fragments(n_tiles) + np.bincount(
-        _distinct_sends(exchange), minlength=n_tiles
-    )
-    return np.where(
-        messages > 0,
-        machine.exchange_code_bytes_per_phase + messages * machine.exchange_code_bytes_per_message,
-        0,
-    )
-
-
-def _distinct_sends(exchange: Exchange) -> NDArray[np.int64]:
-    """Return the sender of each distinct piece: a multicast is one send."""
-    span = int(exchange.start.max(initial=0)) + 1
-    senders: NDArray[np.int64] = np.unique(exchange.sender * span + exchange.start) // span
-    return senders

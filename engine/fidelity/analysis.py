@@ -82,9 +82,8 @@ TRUST = (
 
 UNKNOWN = (
     "The original's planner: ours searches its own space of splits, with the same vertex costs.",
-    "Routes: every exchange is charged the way to the farthest row of tiles, and load does not"
-    " slow it down.",
-    "Pairs of tiles that share an exchange bus.",
+    "Routes: an exchange is charged the way to its receivers' rows of tiles, and load does not slow"
+    " it down.",
     "Conflicts between memory elements, interleaved operands, and instruction fetches.",
     "Data: vertices of the library take as long whatever the values; on silicon divisions and"
     " powers do not.",

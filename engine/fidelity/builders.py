@@ -16,7 +16,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C5": products.attention_scores,
     "C6": products.large_products,
     "C9": vectors.scores_exchange,
-    "C10": machines.farthest_word,
+    "C10": machines.one_word,
     "C11": vectors.softmax,
     "C12": vectors.scores_copy,
     "C13": products.chained_time,

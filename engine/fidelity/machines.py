@@ -11,21 +11,26 @@ from engine.fidelity.read_off import kind_cycles
 from engine.graph import Graph
 from engine.library.builder import Builder
 from engine.library.elementwise import binary
-from engine.machine import load_machine
+from engine.machine import load_machine, tile_rows
 from engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 
-__all__ = ["farthest_word", "host_link", "one_addition"]
+__all__ = ["host_link", "one_addition", "one_word"]
 
 
-def farthest_word() -> Mapping[str, float]:
-    """Return the cycles, after the sync, of one word that goes from one tile to another."""
-    graph = Graph(load_machine("c600"))
-    source = graph.add_variable("float32", (1,), "source")
-    target = graph.add_variable("float32", (1,), "target")
-    graph.map_linearly(source, tiles=[0])
-    graph.map_linearly(target, tiles=[graph.machine.n_tiles - 1])
-    made = compile_programs(graph, [Copy(source, target)])
-    return {"one word to the farthest row after the sync": kind_cycles(made, "DoExchange")}
+def one_word() -> Mapping[str, float]:
+    """Return the cycles, after the sync, of one word to a tile of the nearest and farthest row."""
+    machine = load_machine("c600")
+    rows = tile_rows(machine.tiles_per_ipu, machine.exchange_rows)
+    cycles = {}
+    for label, row in (("nearest", 0), ("farthest", machine.exchange_rows - 1)):
+        graph = Graph(machine)
+        source = graph.add_variable("float32", (1,), "source")
+        target = graph.add_variable("float32", (1,), "target")
+        graph.map_linearly(source, tiles=[2])
+        graph.map_linearly(target, tiles=[int(np.flatnonzero(rows == row)[0])])
+        made = compile_programs(graph, [Copy(source, target)])
+        cycles[f"one word to the {label} row after the sync"] = kind_cycles(made, "DoExchange")
+    return cycles
 
 
 def host_link() -> Mapping[str, float]:

@@ -252,15 +252,21 @@ def _grouped_input(
 
 
 class _Tiles:
-    """Which tile computes which part; parts are numbered batch, rows, columns, outputs, inputs."""
+    """Which tile computes which part; parts are numbered batch, rows, columns, outputs, inputs.
+
+    Parts of the outputs take tiles next to each other: they read the same inputs, which both tiles
+    of a pair receive at once.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ExchangeEstimator.hpp.
+    """
 
     def __init__(self, plan: Plan, shape: ConvolutionShape, builder: Builder) -> None:
         self.parts = tuple(plan.split[key] for key in plan.split)
         self.plan = plan
         graph = builder.graph
         self.n_machine_tiles = graph.machine.n_tiles
-        self.first = graph.next_tile
-        graph.next_tile = (graph.next_tile + plan.n_tiles) % self.n_machine_tiles
+        # Pairs of tiles begin at even ones.
+        self.first = (graph.next_tile + 1) // 2 * 2 % self.n_machine_tiles
+        graph.next_tile = (self.first + plan.n_tiles) % self.n_machine_tiles
         self.edges = [
             np.arange(n + 1, dtype=np.int64) * size // n
             for n, size in zip(
@@ -279,8 +285,8 @@ class _Tiles:
     def tile(self, *part: Any) -> NDArray[np.int64]:
         """Return the tile of parts given per dimension (ints or ndarrays of int64)."""
         index: Any = 0
-        for n, p in zip(self.parts, part, strict=True):
-            index = index * n + p
+        for d in (0, 1, 2, 4, 3):
+            index = index * self.parts[d] + part[d]
         return np.asarray((self.first + index) % self.n_machine_tiles)
 
     def all_tiles(self) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from engine.machine.description import Description, Figure, describe_machine, machine_names
 from engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
+from engine.machine.geometry import partners, tile_rows
 from engine.machine.links import TOPOLOGIES, Link, link_loads, route
 from engine.machine.load import load_machine
 from engine.machine.machine import Machine
@@ -22,5 +23,7 @@ __all__ = [
     "link_loads",
     "load_machine",
     "machine_names",
+    "partners",
     "route",
+    "tile_rows",
 ]

@@ -28,7 +28,11 @@ class Machine:
     memory_element_bytes: int
     clock_hz: float
     exchange_bytes_per_cycle: float
+    paired_exchange_bytes_per_cycle: float
     exchange_start_cycles: int
+    exchange_row_cycles: int
+    exchange_rows: int
+    exchange_words_per_send: int
     exchange_fragment_cycles: int
     sync_cycles: int
     external_sync_fixed_cycles: int
@@ -52,7 +56,8 @@ class Machine:
     stack_bytes: int
     control_code_bytes_per_step: int
     control_code_bytes: int
-    exchange_code_bytes_per_message: int
+    exchange_code_bytes_per_source: int
+    exchange_code_bytes_per_send: int
     exchange_code_bytes_per_phase: int
     host_exchange_code_bytes: int
     packet_header_bytes: int
@@ -70,6 +75,11 @@ class Machine:
     def allocatable_bytes(self) -> int:
         """Memory of a tile that a program can use: both regions, bytes."""
         return self.non_interleaved_bytes + self.interleaved_bytes
+
+    @property
+    def latest_start_cycles(self) -> int:
+        """From the sync to the first payload at the farthest row of tiles, cycles."""
+        return self.exchange_start_cycles + self.exchange_row_cycles * (self.exchange_rows - 1)
 
     @property
     def total_bytes(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
+from engine.codelets.reduce import reduce_partials_cycles
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from engine.planner.memo import planned_once
@@ -96,10 +97,14 @@ class _Costs:
         return self.compute + self.exchange + self.reduce_exchange + self.reduce
 
 
-def _exchange_cycles(n_bytes: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
-    fixed = machine.sync_cycles + machine.exchange_start_cycles
-    words = -(-n_bytes // int(machine.exchange_bytes_per_cycle))
-    return np.where(n_bytes > 0, words + fixed, 0)
+def _exchange_cycles(
+    n_bytes: NDArray[np.int64], machine: Machine, paired_bytes: NDArray[np.int64] | int = 0
+) -> NDArray[np.int64]:
+    """Return the cycles in which a tile receives bytes, some of them with its partner."""
+    fixed = machine.sync_cycles + machine.latest_start_cycles
+    words = n_bytes / machine.exchange_bytes_per_cycle
+    words = np.ceil(words + paired_bytes / machine.paired_exchange_bytes_per_cycle)
+    return np.where(n_bytes + paired_bytes > 0, words.astype(np.int64) + fixed, 0)
 
 
 def _cost(shape: ConvolutionShape, parts: NDArray[np.int64], machine: Machine) -> _Costs:
@@ -143,14 +148,18 @@ def _cost(shape: ConvolutionShape, parts: NDArray[np.int64], machine: Machine) -
     # Weights lie spread over the tiles that share them; inputs come from anywhere.
     sharers = parts[:, 0] * parts[:, 1] * parts[:, 2]
     weight_bytes = weight_bytes - weight_bytes // sharers
-    exchange = _exchange_cycles(input_bytes + weight_bytes, machine)
+    # Parts of the outputs read the same inputs and lie on tiles next to each other.
+    is_paired = (parts[:, 3] % 2 == 0) & (not shape.is_depthwise)
+    exchange = np.where(
+        is_paired,
+        _exchange_cycles(weight_bytes, machine, input_bytes),
+        _exchange_cycles(weight_bytes + input_bytes, machine),
+    )
     n_partials = parts[:, 4]
     out_elements = batch * rows * columns * outputs * shape.outputs_per_group
     own = -(-out_elements // n_partials)
     partial_bytes = np.where(n_partials > 1, own * (n_partials - 1) * item, 0)
-    groups = -(-own * item // (2 * machine.data_path_bytes))
-    share = -(-groups // machine.n_worker_contexts)
-    reduce = 33 + machine.n_worker_contexts * (20 + (2 * n_partials + 8) * share)
+    reduce = reduce_partials_cycles(n_partials, own, item, item, machine)
     return _Costs(
         batch * outputs * vertex,
         exchange,

@@ -306,6 +306,7 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
         cost = item.cost
         tile_cycles = cost.tile_cycles.reshape(shape)
         sent, received = cost.sent_bytes.reshape(shape), cost.received_bytes.reshape(shape)
+        paired = cost.paired_bytes.reshape(shape)
         fragments = cost.fragments.reshape(shape)
         for ipu_id in range(machine.n_ipus):
             pattern = writer.pattern("cycles.pattern", tile_cycles[ipu_id])
@@ -322,6 +323,7 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
                     "max_received_bytes": int(received[ipu_id].max()),
                     "total_sent_bytes": int(sent[ipu_id].sum()),
                     "total_received_bytes": int(received[ipu_id].sum()),
+                    "total_paired_bytes": int(paired[ipu_id].sum()),
                     "n_fragments": int(fragments[ipu_id].max()),
                     "host_in_bytes": int(cost.host_in_bytes[ipu_id]),
                     "host_out_bytes": int(cost.host_out_bytes[ipu_id]),

@@ -126,6 +126,7 @@ def _write_costs(
             "max_received_bytes": received.ravel(),
             "total_sent_bytes": moved.ravel(),
             "total_received_bytes": moved.ravel(),
+            "total_paired_bytes": np.zeros(chosen.size, np.int64),
             "n_fragments": np.where(exchange, 1 + peak // 64, 0).ravel(),
             "host_in_bytes": np.where(host_in, _STREAM_BYTES, 0).ravel(),
             "host_out_bytes": np.where(host_out, _STREAM_BYTES, 0).ravel(),

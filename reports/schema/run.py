@@ -34,6 +34,11 @@ step_cost = Table(
     column("max_received_bytes", Integer, "Most bytes received by a tile in an exchange"),
     column("total_sent_bytes", Integer, "Bytes sent by all tiles, a multicast counted once"),
     column("total_received_bytes", Integer, "Bytes received by all tiles"),
+    column(
+        "total_paired_bytes",
+        Integer,
+        "Of the received, bytes that both tiles of a pair take at once, at double rate",
+    ),
     column("n_fragments", Integer, "Separate pieces received on the busiest tile"),
     column("host_in_bytes", Integer, "Bytes from the host"),
     column("host_out_bytes", Integer, "Bytes to the host"),

@@ -415,6 +415,7 @@ def _write_runs(writer: ReportWriter, shape: Shape) -> None:
                     "max_received_bytes": 16 if is_exchange else 0,
                     "total_sent_bytes": 32 if is_exchange else 0,
                     "total_received_bytes": 48 if is_exchange else 0,
+                    "total_paired_bytes": 0,
                     "n_fragments": 1 if is_exchange else 0,
                     "host_in_bytes": 64 if step == 0 else 0,
                     "host_out_bytes": 40 if step == 6 else 0,

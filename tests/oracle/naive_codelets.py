@@ -144,7 +144,7 @@ NAIVE: dict[str, Naive] = {
     "poplin::ConvPartial1x1Out": _convolve,
     "poplin::ConvPartialnx1": _convolve,
     "poplin::ConvPartialVerticalMac": _depthwise,
-    "poplin::ReducePartials": _sum_partials,
+    "poplin::ReduceAdd": _sum_partials,
     "popnn::MaxPooling": _pool(is_max=True),
     "popnn::SumPooling": _pool(is_max=False),
     "popops::Fill": _fill,

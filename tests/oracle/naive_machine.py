@@ -7,6 +7,7 @@ what was sent to it, nothing else.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ class Traffic:
 
     sent_bytes: Counter[int] = field(default_factory=Counter)
     received_bytes: Counter[int] = field(default_factory=Counter)
+    paired_bytes: Counter[int] = field(default_factory=Counter)
+    busy: dict[int, int] = field(default_factory=dict)
+    done: dict[int, int] = field(default_factory=dict)
     fragments: Counter[int] = field(default_factory=Counter)
     link_out_bytes: Counter[int] = field(default_factory=Counter)
     link_in_bytes: Counter[int] = field(default_factory=Counter)
@@ -204,10 +208,103 @@ class NaiveMachine:
             if not follows:
                 traffic.fragments[receiver] += 1
             previous = (sender, receiver, element)
+        self._time(traffic, moved)
         return traffic
+
+    def _time(self, traffic: Traffic, moved: set[tuple[int, int, Element]]) -> None:
+        """Time every tile alone and with its partner, and take what is shorter on its IPU."""
+        machine = self.graph.machine
+        alone = self._times(traffic, moved, {})
+        if machine.paired_exchange_bytes_per_cycle == machine.exchange_bytes_per_cycle:
+            traffic.busy, traffic.done = alone
+            return
+        receivers: dict[Element, set[int]] = {}
+        for _, receiver, element in moved:
+            receivers.setdefault(element, set()).add(receiver)
+        shared = {
+            (receiver, element)
+            for sender, receiver, element in moved
+            if self._partner(receiver) in receivers[element]
+            and machine.ipu_of(sender) == machine.ipu_of(receiver)
+        }
+        shared = self._without_single_words(shared, {(r, e): s for s, r, e in moved})
+        with_partner = self._times(traffic, moved, shared)
+        for ipu_id in range(machine.n_ipus):
+            tiles = range(ipu_id * machine.tiles_per_ipu, (ipu_id + 1) * machine.tiles_per_ipu)
+            first, second = (max(times[1][t] for t in tiles) for times in (alone, with_partner))
+            busy, done = with_partner if second < first else alone
+            for tile in tiles:
+                traffic.busy[tile], traffic.done[tile] = busy[tile], done[tile]
+            for receiver, element in shared if second < first else ():
+                if receiver in tiles:
+                    traffic.paired_bytes[receiver] += self._item_bytes(element)
+
+    def _without_single_words(
+        self, shared: set[tuple[int, Element]], sender: Mapping[tuple[int, Element], int]
+    ) -> set[tuple[int, Element]]:
+        """Leave out runs of less than two words: nothing lies beside them to go with."""
+        kept: set[tuple[int, Element]] = set()
+        run: list[tuple[int, Element]] = []
+        for each in [*sorted(shared), None]:
+            if run and each is not None:
+                receiver, (variable, place) = run[-1]
+                follows = (
+                    each == (receiver, (variable, place + 1)) and sender[each] == sender[run[-1]]
+                )
+            else:
+                follows = not run
+            if not follows:
+                if sum(self._item_bytes(element) for _, element in run) >= 8:
+                    kept |= set(run)
+                run = []
+            if each is not None:
+                run.append(each)
+        return kept
+
+    def _partner(self, tile: int) -> int | None:
+        n = self.graph.machine.tiles_per_ipu
+        other = tile - 1 if tile % n % 2 else tile + 1
+        return other if other // n == tile // n else None
+
+    def _times(
+        self, traffic: Traffic, moved: set[tuple[int, int, Element]], shared: Any
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Return busy cycles of every tile and when it is done."""
+        machine = self.graph.machine
+        slow, fast = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
+        sent_alone = {(s, e) for s, r, e in moved if (r, e) not in shared}
+        sent_wide = {(s, e) for s, r, e in moved if (r, e) in shared}
+        busy, done = {}, {}
+        for tile in range(machine.n_tiles):
+            pair = (tile, self._partner(tile))
+            n_bytes = self._item_bytes
+            single = sum(n_bytes(e) for s, r, e in moved if r == tile and (r, e) not in shared)
+            double = sum(n_bytes(e) for s, r, e in moved if r == tile and (r, e) in shared)
+            receiving = math.ceil(single / slow + double / fast)
+            receiving = max(receiving, traffic.fragments[tile] * machine.exchange_fragment_cycles)
+            single = sum(n_bytes(e) for s, e in sent_alone if s == tile)
+            double = sum(n_bytes(e) for s, e in sent_wide if s in pair)
+            sending = math.ceil(single / slow + double / fast)
+            row = naive_row(tile % machine.tiles_per_ipu, machine.exchange_rows)
+            start = machine.exchange_start_cycles
+            arrives = receiving and receiving + start + row * machine.exchange_row_cycles
+            busy[tile] = max(receiving, sending)
+            done[tile] = max(arrives, sending and sending + start)
+        return busy, done
 
     def _item_bytes(self, element: Element) -> int:
         return self.graph.variables[element[0]].dtype.n_bytes
+
+
+def naive_row(tile: int, n_rows: int) -> int:
+    """Walk the pairs of tiles down a column of rows, up the next, and so on."""
+    row, step = 0, 1
+    for _ in range(tile // 2):
+        if 0 <= row + step < n_rows:
+            row += step
+        else:
+            step = -step
+    return row
 
 
 def _vertices(compute_set: ComputeSet) -> list[tuple[int, Any, int]]:
@@ -312,7 +409,12 @@ def _check_step(traffic: Traffic, step: Step | None) -> None:
     assert cost.sent_bytes.tolist() == counts(traffic.sent_bytes, n_tiles)
     assert cost.received_bytes.tolist() == counts(traffic.received_bytes, n_tiles)
     assert cost.fragments.tolist() == counts(traffic.fragments, n_tiles)
+    assert cost.paired_bytes.tolist() == counts(traffic.paired_bytes, n_tiles)
+    assert cost.tile_cycles.tolist() == [traffic.busy[tile] for tile in range(n_tiles)]
     n_ipus = cost.link_in_bytes.size
+    if step.kind == "DoExchange":
+        done = np.array([traffic.done[tile] for tile in range(n_tiles)])
+        assert cost.cycles.tolist() == done.reshape(n_ipus, -1).max(axis=1).tolist()
     assert cost.link_out_bytes.tolist() == counts(traffic.link_out_bytes, n_ipus)
     assert cost.link_in_bytes.tolist() == counts(traffic.link_in_bytes, n_ipus)
     assert (step.kind == "GlobalExchange") == bool(traffic.link_in_bytes)

@@ -271,6 +271,10 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
         ("Most sent by a tile", [format_bytes(cost.max_sent_bytes) for cost in step.costs]),
         ("Most received by a tile", [format_bytes(cost.max_received_bytes) for cost in step.costs]),
         ("Sent by all tiles", [format_bytes(cost.total_sent_bytes) for cost in step.costs]),
+        (
+            "Received by pairs of tiles at once",
+            [format_bytes(cost.total_paired_bytes) for cost in step.costs],
+        ),
         ("Fragments on the busiest tile", [f"{cost.n_fragments:,}" for cost in step.costs]),
         (
             "From and to the host",

@@ -182,6 +182,7 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
             "max_received_bytes": 40,
             "total_sent_bytes": 80 if kind == "DoExchange" else 0,
             "total_received_bytes": 80 if kind == "DoExchange" else 0,
+            "total_paired_bytes": 0,
             "n_fragments": 1,
             "host_in_bytes": 300 if kind == "StreamCopyMid" else 0,
             "host_out_bytes": 96 if kind == "StreamCopyMid" else 0,

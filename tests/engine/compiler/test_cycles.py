@@ -228,12 +228,26 @@ ROWS = ([1, 12, 16], [192, 16, 1])
             {"x": ([3, 1, 4], [40, 10, 10]), "out": ([3], [1])},
             6 * (33 + 24 + 4 + 7 + 64),
         ),
-        # Two groups of 8 halves a worker: 2 cycles for each of 5 partials and 9 around.
+        # Two groups of 8 halves a worker: 2 cycles for each of 4 partials that come, 9 around.
         (
             REDUCE_PARTIALS,
             HALF,
             {"partials": ([5, 96], [96, 1]), "out": ([96], [1])},
-            33 + 6 * (20 + 2 * (10 + 9)),
+            33 + 6 * (20 + 2 * (8 + 9)),
+        ),
+        # No whole groups of 4 floats: two groups and a pair, on three workers, 2 a partial.
+        (
+            REDUCE_PARTIALS,
+            {},
+            {"partials": ([4, 10], [10, 1]), "out": ([10], [1])},
+            6 * (32 + 2 * 4 + 13),
+        ),
+        # More than a sixteenth of the memory: 200 groups are 34 a worker, 3 a partial, 7 around.
+        (
+            REDUCE_PARTIALS,
+            {},
+            {"partials": ([12, 800], [800, 1]), "out": ([800], [1])},
+            6 * (32 + 34 * (3 * 12 + 7)),
         ),
     ],
 )

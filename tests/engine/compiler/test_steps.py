@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine, resolve_options
-from engine.compiler.executable import Executable
+from engine import (
+    Builder,
+    Engine,
+    Graph,
+    Machine,
+    Tensor,
+    compile_programs,
+    load_machine,
+    resolve_options,
+)
+from engine.codelets.copy import COPY
+from engine.compiler.executable import Executable, Step
 from engine.errors import BadGraph, BadInput
 from engine.execute.timeline import timeline_of
-from engine.graph import ROOT
+from engine.graph import ROOT, blocks
 from engine.library.elementwise import binary, copy_to, unary
 from engine.program import Copy, Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut, WriteUndef
 
@@ -171,9 +183,6 @@ def test_ipus_that_share_nothing_run_at_the_same_time() -> None:
 
 def test_overlapping_reads_cross_a_link_once() -> None:
     """Two tiles of IPU 1 read [0, 6) and [4, 8) of IPU 0: 8 elements cross, not 10."""
-    from engine.codelets.copy import COPY
-    from engine.graph import blocks
-
     graph, builder = new(n_ipus=2)
     x = variable(graph, "x", tile=0)
     out = graph.add_variable("float32", (10,), "out")
@@ -190,6 +199,86 @@ def test_overlapping_reads_cross_a_link_once() -> None:
     assert steps[1].cost.link_in_bytes.tolist() == [0, 32]
     assert steps[1].cost.sent_bytes.tolist() == [32, 0, 0, 0]
     assert steps[1].cost.received_bytes.tolist() == [0, 0, 24, 16]
+
+
+SIX_TILES = load_machine("gc200", tiles_per_ipu=6)
+
+
+def reads_of(readers: list[int], machine: Machine, owner: int = 0) -> tuple[Executable, Machine]:
+    """Let tiles copy the same 64 floats, all of which lie on another tile."""
+    graph = Graph(machine)
+    builder = Builder(graph, Sequence("program"), ROOT)
+    x = variable(graph, "x", tile=owner, size=64)
+    n = len(readers)
+    out = graph.add_variable("float32", (n, 64), "out")
+    start = np.arange(n) * 64
+    graph.set_tile_mapping(out, start, readers)
+    fields = {
+        "x": blocks(x.variable, np.zeros(n, np.int64), [64], [1], n),
+        "out": blocks(out.variable, start, [64], [1], n),
+    }
+    builder.vertices(builder.compute_set("copy"), COPY, readers, fields)
+    return compile_programs(graph, [builder.sequence]), machine
+
+
+@pytest.mark.parametrize(
+    ("readers", "words"),
+    [
+        ([2], 64),
+        ([2, 3], 32),  # a pair takes two words a cycle
+        ([3, 4], 64),  # side by side, but of two pairs
+        ([2, 3, 4, 5], 32),
+        ([2, 3, 4], 64),  # tile 4 takes one word a cycle, and then nobody gains by taking two
+        ([1, 2, 3], 64),  # the sender's own partner is alone
+    ],
+)
+def test_both_tiles_of_a_pair_take_the_same_at_double_rate(readers: list[int], words: int) -> None:
+    executable, machine = reads_of(readers, SIX_TILES)
+    exchange = executable.steps[1]
+    assert exchange.kind == "DoExchange"
+    assert exchange.cost.tile_cycles.max() == words
+    assert exchange.cost.cycles.tolist() == [
+        words + machine.exchange_start_cycles + farthest(exchange)
+    ]
+    taken = exchange.cost.paired_bytes
+    assert taken.tolist() == (exchange.cost.received_bytes.tolist() if words == 32 else [0] * 6)
+
+
+def farthest(exchange: Step) -> int:
+    """Return the cycles to the farthest receiver: pairs of small machines stand in one column."""
+    return 2 * int(np.flatnonzero(exchange.cost.received_bytes)[-1] // 2)
+
+
+def test_a_machine_without_shared_buses_takes_one_word_a_cycle() -> None:
+    executable, _ = reads_of([2, 3], replace(SIX_TILES, paired_exchange_bytes_per_cycle=4))
+    assert executable.steps[1].cost.tile_cycles.max() == 64
+
+
+def test_a_word_alone_on_its_tile_has_none_beside_it_to_go_with() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=6)
+    graph = Graph(machine)
+    x = graph.add_variable("float32", (4,), "x")
+    graph.set_tile_mapping(x, [0, 1, 2, 3], [0, 1, 4, 5])
+    out = graph.add_variable("float32", (2, 4), "out")
+    graph.set_tile_mapping(out, [0, 4], [2, 3])
+    builder = Builder(graph, Sequence("program"), ROOT)
+    fields = {
+        "x": blocks(x.variable, np.zeros(2, np.int64), [4], [1], 2),
+        "out": blocks(out.variable, np.array([0, 4]), [4], [1], 2),
+    }
+    builder.vertices(builder.compute_set("copy"), COPY, [2, 3], fields)
+    exchange = compile_programs(graph, [builder.sequence]).steps[1]
+    assert exchange.cost.paired_bytes.tolist() == [0] * 6
+    assert exchange.cost.tile_cycles.tolist() == [1, 1, 12, 12, 1, 1]  # 4 fragments of 3 cycles
+
+
+def test_exchange_code_grows_with_sources_and_sends() -> None:
+    """Tile 0 sends 64 words in one instruction; tile 2 sets its source once."""
+    executable, machine = reads_of([2], SIX_TILES)
+    code = executable.steps[1].code_bytes
+    assert code is not None
+    fixed, one = machine.exchange_code_bytes_per_phase, 8
+    assert code.tolist() == [fixed + one, 0, fixed + one, 0, 0, 0]
 
 
 def test_what_cannot_be_run_is_one_sentence() -> None:

@@ -1,0 +1,92 @@
+"""Which words both tiles of a pair receive."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import cached_jit
+
+__all__ = ["split_by_pair"]
+
+
+@cached_jit
+def _split(first, sender, start, length, partner, may_share):  # type: ignore[no-untyped-def]
+    # A piece is cut at most where pieces of the partner begin and end.
+    room = 4 * sender.size
+    piece = np.empty(room, np.int64)
+    part_start = np.empty(room, np.int64)
+    part_length = np.empty(room, np.int64)
+    is_shared = np.zeros(room, np.bool_)
+    n = 0
+    for tile in range(partner.size):
+        other = partner[tile]
+        if 0 <= other < tile:
+            continue
+        i, i_stop = first[tile], first[tile + 1]
+        j, j_stop = (first[other], first[other + 1]) if other >= 0 else (0, 0)
+        at_i = start[i] if i < i_stop else 0
+        at_j = start[j] if j < j_stop else 0
+        while i < i_stop or j < j_stop:
+            end_i = start[i] + length[i] if i < i_stop else 0
+            end_j = start[j] + length[j] if j < j_stop else 0
+            if j == j_stop or (i < i_stop and at_i < at_j):
+                stop = end_i if j == j_stop else min(end_i, at_j)
+                piece[n], part_start[n], part_length[n] = i, at_i, stop - at_i
+                n += 1
+                at_i = stop
+            elif i == i_stop or at_j < at_i:
+                stop = end_j if i == i_stop else min(end_j, at_i)
+                piece[n], part_start[n], part_length[n] = j, at_j, stop - at_j
+                n += 1
+                at_j = stop
+            else:
+                stop = min(end_i, end_j)
+                shares = may_share[i] and may_share[j]
+                piece[n], part_start[n], part_length[n] = i, at_i, stop - at_i
+                is_shared[n] = shares
+                n += 1
+                if not shares:
+                    piece[n], part_start[n], part_length[n] = j, at_i, stop - at_i
+                    n += 1
+                at_i = at_j = stop
+            if i < i_stop and at_i == end_i:
+                i += 1
+                at_i = start[i] if i < i_stop else 0
+            if j < j_stop and at_j == end_j:
+                j += 1
+                at_j = start[j] if j < j_stop else 0
+    return piece[:n].copy(), part_start[:n].copy(), part_length[:n].copy(), is_shared[:n].copy()
+
+
+def split_by_pair(
+    receiver: NDArray[np.int64],
+    sender: NDArray[np.int64],
+    start: NDArray[np.int64],
+    length: NDArray[np.int64],
+    partner: NDArray[np.int64],
+    may_share: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Cut pieces into parts that one tile receives alone and parts that its partner takes as well.
+
+    Parameters
+    ----------
+    receiver, sender, start, length : ndarray of int64, shape (n,)
+        Pieces, sorted by receiver and start; those of a receiver do not overlap.
+    partner : ndarray of int64, shape (n_tiles,)
+        The other tile of each tile's pair, or -1.
+    may_share : ndarray of bool, shape (n,)
+        Whether the piece may be taken together with the partner.
+
+    Returns
+    -------
+    piece, start, length : ndarray of int64
+        The piece each part is of, and its elements; a shared part stands once.
+    is_shared : ndarray of bool
+        Whether both tiles of the pair receive it.
+    """
+    first = np.searchsorted(receiver, np.arange(partner.size + 1))
+    parts: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] = (
+        _split(first, sender, start, length, partner, may_share)
+    )
+    return parts
