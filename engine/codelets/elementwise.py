@@ -26,7 +26,7 @@ from engine.errors import BadGraph
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_BLOCK", "FILL", "UNARY", "UNARY_BLOCK"]
+__all__ = ["BINARY", "BINARY_BLOCK", "BINARY_FUNCTIONS", "FILL", "UNARY", "UNARY_BLOCK"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -141,7 +141,7 @@ _UNARY_FUNCTIONS = {
     "square": _square,
     "erf": _erf,
 }
-_BINARY_FUNCTIONS = {
+BINARY_FUNCTIONS = {
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,
@@ -269,8 +269,8 @@ def _binary_block_law(name: str) -> Any:
     """Return the law of two operands in blocks, by what is repeated.
 
     Nothing: BinaryOp2D. One number a row: BroadcastVectorOuter where there is assembly, else
-    BroadcastScalar2D. The same row for all: Assumption: as BroadcastVectorOuter without its saving
-    in the loop.
+    BroadcastScalar2D. The same row for all, where `vector_inner` has no vertex for it:
+    Assumption: as BroadcastVectorOuter without its saving in the loop.
     """
     rate, broadcast = BINARY_RATES[name], BROADCAST_RATES[name]
 
@@ -322,7 +322,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
 
 
 def _binary(name: str) -> tuple[Codelet, Codelet]:
-    vector, block = _binary_kernels(_BINARY_FUNCTIONS[name])
+    vector, block = _binary_kernels(BINARY_FUNCTIONS[name])
     one = Codelet(
         f"popops::BinaryOp1D<{name}>",
         (Field("a", "in"), Field("b", "in"), Field("out", "out")),
@@ -370,7 +370,7 @@ for _name in _UNARY_FUNCTIONS:
 
 BINARY: dict[str, Codelet] = {}
 BINARY_BLOCK: dict[str, Codelet] = {}
-for _name in _BINARY_FUNCTIONS:
+for _name in BINARY_FUNCTIONS:
     BINARY[_name], BINARY_BLOCK[_name] = _binary(_name)
 
 FILL = Codelet(

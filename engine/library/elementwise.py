@@ -11,6 +11,7 @@ from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, r
 from engine.errors import BadGraph
 from engine.graph import DType, Tensor
 from engine.library.builder import Builder
+from engine.library.shared_row import with_shared_rows
 from engine.library.spread import joint_walk
 
 __all__ = ["binary", "cast", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
@@ -51,8 +52,8 @@ def _apply(
     compute_set = builder.compute_set(name)
     for is_block, tiles, regions in walk.batches():
         codelet = in_blocks if is_block else plain
-        names = [field.name for field in codelet.fields]
-        builder.vertices(compute_set, codelet, tiles, dict(zip(names, regions, strict=True)))
+        for chosen, where, fields in with_shared_rows(name, codelet, tiles, regions):
+            builder.vertices(compute_set, chosen, where, fields)
     return True
 
 

@@ -63,6 +63,17 @@ def _binary(function: Callable[[float, float], float]) -> Naive:
     return run
 
 
+def _shared_row(function: Callable[[Any, Any], Any]) -> Naive:
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        out = np.zeros(counts)
+        for p, r, c in np.ndindex(*counts):
+            row = fields["b"][p if len(fields["b"]) > 1 else 0]
+            out[p, r, c] = function(fields["a"][p, r, c], row[c])
+        return out
+
+    return run
+
+
 def _copy(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
     assert fields["x"].shape == counts
     return fields["x"]
@@ -154,5 +165,9 @@ NAIVE: dict[str, Naive] = {
     **{f"popops::UnaryOp2D<{n}>": _unary(f) for n, f in UNARY.items()},
     **{f"popops::BinaryOp1D<{n}>": _binary(f) for n, f in BINARY.items()},
     **{f"popops::BroadcastOp2D<{n}>": _binary(f) for n, f in BINARY.items()},
+    **{
+        f"popops::BroadcastVectorInner<{n}>": _shared_row(BINARY[n])
+        for n in ("add", "subtract", "multiply", "divide")
+    },
     **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
 }

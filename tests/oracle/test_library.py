@@ -122,6 +122,52 @@ def test_binary_broadcasts(
     np.testing.assert_allclose(result, np.broadcast_to(expected, shape), rtol=3e-5, atol=2e-5)
 
 
+@given(st.data(), machines(), st.sampled_from(["add", "subtract", "multiply", "divide"]), seeds)
+def test_a_row_that_all_rows_share(
+    data: st.DataObject, machine: Any, function: str, seed: int
+) -> None:
+    """Rows of one tile share a bias or a scale: of all rows, or another for each group."""
+    graph, builder = new_builder(machine)
+    groups, rows = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 7))
+    columns = data.draw(st.sampled_from([1, 3, 4, 8, 12]))
+    a = graph.add_variable("float16", (groups, rows, columns), "a")
+    graph.map_linearly(a, grain=data.draw(st.sampled_from([1, columns, rows * columns])))
+    is_grouped = data.draw(st.booleans())
+    b = data.draw(tensors(graph, (groups if is_grouped else 1, 1, columns), "float16", "b"))
+    operands = [b, a] if function in ("add", "multiply") and data.draw(st.booleans()) else [a, b]
+    out = binary(builder, function, operands[0], operands[1], a.shape)
+    left, right = (values_for(x, seed, low=0.5).astype(np.float16) for x in (a, b))
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    expected = np.vectorize(BINARY[function])(left.astype(np.float64), right.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "columns", "is_taken"),
+    [
+        ("add", "float16", 16, True),
+        ("add", "float16", 10, False),
+        ("add", "float32", 16, False),
+        ("divide", "float32", 10, True),
+        ("maximum", "float16", 16, False),
+    ],
+)
+def test_when_a_shared_row_has_a_vertex(
+    function: str, dtype: str, columns: int, is_taken: bool
+) -> None:
+    """Source: graphcore/poplibs sdk-release-3.4, lib/popops/ElementWise.cpp."""
+    graph, builder = new_builder(_machine(2))
+    a = graph.add_variable(dtype, (6, columns), "a")
+    b = graph.add_variable(dtype, (columns,), "b")
+    for tensor in (a, b):
+        graph.map_linearly(tensor, grain=3 * columns)
+    binary(builder, function, a, b, a.shape)
+    (compute_set,) = graph.compute_sets
+    names = {batch.codelet.name for batch in compute_set.batches}
+    kind = "VectorInner" if is_taken else "Op2D"
+    assert names == {f"popops::Broadcast{kind}<{function}>"}
+
+
 @pytest.mark.parametrize("function", ["add", "subtract", "multiply", "maximum", "minimum"])
 def test_binary_on_integers(function: str) -> None:
     graph, builder = new_builder(_machine(5))

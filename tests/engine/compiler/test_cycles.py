@@ -14,6 +14,7 @@ from engine.codelets.copy import CAST, CAST_BLOCK, COPY
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, FILL, UNARY, UNARY_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
+from engine.codelets.vector_inner import VECTOR_INNER
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
 from engine.graph import blocks
@@ -132,6 +133,10 @@ INTEGERS = dict.fromkeys(HALF, "int32")
 BYTES = dict.fromkeys(HALF, "uint8")
 EIGHT_OUT = {"x": "float16", "out": "float8_143"}
 ROWS = ([1, 12, 16], [192, 16, 1])
+SHARED = {"a": ROWS, "b": ([1, 16], [0, 1]), "out": ROWS}
+OF_12 = {name: ([1, 12, 12], [144, 12, 1]) for name in ("a", "out")} | {"b": ([1, 12], [0, 1])}
+OF_PLANES = {name: ([2, 6, 16], [96, 16, 1]) for name in ("a", "out")} | {"b": ([2, 16], [16, 1])}
+APART = {name: ([1, 12, 16], [240, 20, 1]) for name in ("a", "out")} | {"b": ([1, 16], [0, 1])}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +180,19 @@ ROWS = ([1, 12, 16], [192, 16, 1])
             {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
             6 * (20 + 2 * (28 + 24)),
         ),
+        # A row of halves for 12: 2 rows a worker, two eights at 15 + 2 x 1.
+        (VECTOR_INNER["add"], HALF, SHARED, 19 + 6 * (22 + 12 + 2 * 17)),
+        # 12 are no eights: three fours of two rows at once, 13 each.
+        (VECTOR_INNER["subtract"], HALF, OF_12, 19 + 6 * (22 + 15 + 3 * 13)),
+        # Two rows for 6 each: one a worker, 11 + 2 x 7, and 17 for each of the two.
+        (VECTOR_INNER["add"], HALF, OF_PLANES, 19 + 6 * (22 + 2 * (17 + 25))),
+        # Rows apart: two a worker, 15 and 11 + 2 x 7 each.
+        (VECTOR_INNER["add"], HALF, APART, 6 * (7 + 2 * (15 + 25))),
+        # Loads and stores together: 4 vectors of 9 + 2.
+        (VECTOR_INNER["multiply"], HALF, SHARED, 13 + 6 * (45 + 13 + 4 * 11)),
+        # 8 pairs: 11 and 6 more for the second row; of halves 13 and 8.
+        (VECTOR_INNER["divide"], {}, SHARED, 18 + 6 * (19 + 10 + 8 * 17)),
+        (VECTOR_INNER["divide"], HALF, SHARED, 18 + 6 * (24 + 14 + 8 * 21)),
         (UNARY_BLOCK["relu"], {}, dict.fromkeys(("x", "out"), ROWS), 6 * (20 + 2 * 24)),
         # To half: 17 floats a worker are 4 fours and one left over: two checks and 2 cycles.
         (CAST, {"out": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 31)),

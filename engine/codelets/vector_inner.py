@@ -1,0 +1,167 @@
+"""Two operands, one of which is a row that all rows of the other share: a bias, a scale.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp:
+BroadcastVectorInner1D where data lie in one piece, BroadcastVectorInner2D where not. There is no
+such vertex for maximum, minimum and power; which of the others it takes for which types, it says in
+lib/popops/ElementWise.cpp: see `has_vector_inner`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.elementwise import BINARY_FUNCTIONS
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["VECTOR_INNER", "has_vector_inner"]
+
+Counts = NDArray[np.int64]
+
+#: Instructions of a division of floats: 1 or 3 on silicon, by its values; the library counts 3.
+_DIVIDE = 3
+#: Halves of a 64-bit vector.
+_VECTOR = 4
+
+
+def has_vector_inner(function: str, dtype: str, columns: Counts) -> NDArray[np.bool_]:
+    """Return for which lengths of a shared row the library takes these vertices.
+
+    Halves in whole vectors; for a division anything. Floats are added and multiplied faster by a
+    vertex of two equal operands, after the row has been copied.
+    """
+    is_divide = function == "divide" and dtype in ("float16", "float32")
+    is_half = function in ("add", "subtract", "multiply") and dtype == "float16"
+    return np.asarray(is_divide | (is_half & (columns % _VECTOR == 0)))
+
+
+def _of_floats(columns: Counts, blocks: Counts) -> Counts:
+    """Return a worker's cycles for a row of floats: each for all blocks before the next."""
+    return 7 + columns * (8 + 2 * blocks)
+
+
+def _add_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
+    """Return a worker's cycles to add a row to as many blocks."""
+    if not is_half:
+        return _of_floats(columns, blocks)
+    eights, fours = columns // 8, columns // 4
+    one_by_one = 6 + columns * (5 + 9 * blocks)
+    in_eights = np.where(blocks == 1, 11 + 7 * eights, 12 + eights * (15 + 2 * (blocks - 1)))
+    in_fours = 15 + fours * (13 + 2 * (blocks // 2 - 1) + blocks % 2)
+    short = np.where(blocks < 2, 7 + one_by_one, in_fours)
+    long = 3 + one_by_one
+    return np.where(columns > 2048, long, np.where(columns % 8 == 0, in_eights, short))
+
+
+def _multiply_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
+    """Return a worker's cycles to multiply; above 2,044 halves loads and stores take turns."""
+    if not is_half:
+        return _of_floats(columns, blocks)
+    vectors = columns // _VECTOR
+    turns, together = 4 + vectors * (7 + 2 * blocks), 4 + vectors * (9 + blocks)
+    return np.where(columns > 2044, 7 + turns, 9 + np.where(blocks < 2, turns, together))
+
+
+def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
+    """Return a worker's cycles to divide: in pairs where the row, or the blocks, allow it."""
+    pairs = columns // 2
+    if not is_half:
+        odd = 2 + columns * (3 + 2 * _DIVIDE + (blocks - 1) * (_DIVIDE + 1))
+        even = 3 + pairs * (5 + 2 * _DIVIDE + (blocks - 1) * 2 * _DIVIDE)
+        return 7 + np.where(columns % 2 == 1, odd, even)
+    alone, loop = 5 + _DIVIDE, 2 + 2 * _DIVIDE
+    is_odd = blocks % 2
+    one = np.where(
+        blocks == 1,
+        19 + _DIVIDE,
+        20 + 2 * _DIVIDE + (blocks // 2 - 1) * loop + is_odd * alone,
+    )
+    first = 6 + 2 * _DIVIDE + (pairs - 1) * (3 + 2 * _DIVIDE)
+    second = 12 + 4 * _DIVIDE + (pairs - 1) * (4 + 2 * _DIVIDE)
+    odd = 8 + blocks // 2 * (first + second) + is_odd * (first + alone)
+    even = 12 + pairs * (7 + 2 * _DIVIDE + (blocks - 1) * loop)
+    return 2 + np.where(columns == 1, one, np.where(columns % 2 == 1, odd, even))
+
+
+#: By function: core; tile cycles, and a worker's for half and float, around it in 1-D; a worker's
+#: around it, and around each region for half and float, in 2-D.
+_FRAMES: dict[str, tuple[Any, int, tuple[int, int], int, tuple[int, int]]] = {
+    "add": (_add_core, 19, (22, 20), 7, (15, 9)),
+    "subtract": (_add_core, 19, (22, 20), 8, (15, 9)),
+    "multiply": (_multiply_core, 13, (45, 36), 6, (13, 9)),
+    "divide": (_divide_core, 18, (24, 19), 10, (15, 9)),
+}
+
+
+def _in_one_piece(batch: Batch, field: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return whether a block's rows follow each other within planes, and everywhere."""
+    planes, rows, columns = batch.size[field].T
+    plane_stride, row_stride, _ = batch.stride[field].T
+    in_plane = (rows == 1) | (row_stride == columns)
+    return in_plane, in_plane & ((planes == 1) | (plane_stride == rows * columns))
+
+
+def _law(name: str) -> Any:
+    core, tile, around, worker_2d, region = _FRAMES[name]
+
+    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        workers = machine.n_worker_contexts
+        is_half = batch.dtype["out"] == "float16"
+        planes, rows, columns = batch.size["out"].T
+        slices = batch.size["b"][:, 0]
+        data, out = _in_one_piece(batch, "a"), _in_one_piece(batch, "out")
+        work = core(columns, worker_share(planes * rows // slices, machine), is_half)
+        more = np.where(slices > 1, 17, 0)
+        begin = around[0] if is_half else around[1]
+        one_piece = tile + workers * (begin + slices * (more + work))
+        # Regions of as many blocks as lie in one piece, shared out by blocks.
+        share = worker_share(planes * rows, machine)
+        run = np.minimum(np.where(data[0] & out[0], rows, 1), share)
+        each = region[0 if is_half else 1] + core(columns, run, is_half)
+        apart = workers * (worker_2d + -(-share // run) * each)
+        return np.asarray(np.where(data[1] & out[1], one_piece, apart))
+
+    return law
+
+
+def _kernel(function: Any) -> Any:
+    @jit
+    def shared_row(  # type: ignore[no-untyped-def]
+        a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, out, out_start, size, stride
+    ):
+        for p in range(size[0]):
+            shared = b_start + (p * b_stride[0] if b_size[0] > 1 else 0)
+            for r in range(size[1]):
+                source = a_start + p * a_stride[0] + r * a_stride[1]
+                target = out_start + p * stride[0] + r * stride[1]
+                for c in range(size[2]):
+                    out[target + c] = function(a[source + c], b[shared + c])
+
+    return shared_row
+
+
+def _codelet(name: str) -> Codelet:
+    return Codelet(
+        f"popops::BroadcastVectorInner<{name}>",
+        (
+            Field("a", "in", 3, kind="block"),
+            Field("b", "in", 2, kind="block"),
+            Field("out", "out", 3, kind="block"),
+        ),
+        _kernel(BINARY_FUNCTIONS[name]),
+        _law(name),
+        code_bytes=300,
+        source="graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp",
+        flops=lambda batch: batch.n_elements("out"),
+    )
+
+
+#: By function: fields a and out are planes, rows and columns, these one after the other; b is one
+#: row for all of them, or one for each plane.
+VECTOR_INNER = {name: _codelet(name) for name in _FRAMES}

@@ -1,0 +1,84 @@
+"""Which vertices of an elementwise operation have an operand of one row that many rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Codelet
+from engine.codelets.elementwise import BINARY_BLOCK
+from engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
+from engine.graph import Regions
+
+__all__ = ["with_shared_rows"]
+
+Batches = list[tuple[Codelet, NDArray[np.int32], dict[str, Regions]]]
+
+
+def with_shared_rows(
+    function: str, codelet: Codelet, tile: NDArray[np.int32], regions: Sequence[Regions]
+) -> Batches:
+    """Return the batch, vertices that can take a vertex for shared rows in batches of their own.
+
+    Parameters
+    ----------
+    function
+        What is computed.
+    codelet
+        Of the batch as it is.
+    tile : ndarray of int32, shape (n,)
+        Where its vertices run.
+    regions
+        By field, in the codelet's order.
+    """
+    names = [field.name for field in codelet.fields]
+    rest = np.ones(tile.size, dtype=bool)
+    batches: Batches = []
+    if codelet is BINARY_BLOCK.get(function) and function in VECTOR_INNER:
+        a, b, out = regions
+        swapped = [(b, a)] if function in ("add", "multiply") else []
+        for data, shared in [(a, b), *swapped]:
+            chosen = rest & _shares_row(function, data, shared, out)
+            if not chosen.any():
+                continue
+            rest &= ~chosen
+            fields = {
+                "a": _some(data, chosen),
+                "b": _rows_of(_some(shared, chosen)),
+                "out": _some(out, chosen),
+            }
+            batches.append((VECTOR_INNER[function], tile[chosen], fields))
+    if rest.any():
+        left = [_some(region, rest) for region in regions]
+        batches.append((codelet, tile[rest], dict(zip(names, left, strict=True))))
+    return batches
+
+
+def _shares_row(function: str, data: Regions, shared: Regions, out: Regions) -> NDArray[np.bool_]:
+    """Whether an operand's row is that of all rows, or of all rows of a plane."""
+    planes, rows, columns = out.size.T
+    is_row = (columns > 1) & (out.stride[:, 2] == 1)
+    is_row &= (data.stride[:, 2] == 1) & (shared.stride[:, 2] == 1)
+    of_all_planes = (planes == 1) | (shared.stride[:, 0] == 0)
+    of_all_rows = (rows == 1) | (shared.stride[:, 1] == 0)
+    n_blocks = np.where(of_all_planes, planes * rows, rows)
+    fits = has_vector_inner(function, out.variable.dtype.name, columns)
+    return np.asarray(is_row & of_all_rows & (n_blocks > 1) & fits)
+
+
+def _rows_of(shared: Regions) -> Regions:
+    """Return the shared rows alone: one, or one a plane."""
+    of_all = (shared.size[:, 0] == 1) | (shared.stride[:, 0] == 0)
+    size, stride = shared.size[:, [0, 2]].copy(), shared.stride[:, [0, 2]].copy()
+    size[of_all, 0], stride[of_all, 0] = 1, 0
+    return Regions(shared.variable, shared.start, size, stride)
+
+
+def _some(regions: Regions, chosen: NDArray[np.bool_]) -> Regions:
+    if chosen.all():
+        return regions
+    return Regions(
+        regions.variable, regions.start[chosen], regions.size[chosen], regions.stride[chosen]
+    )
