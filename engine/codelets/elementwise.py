@@ -269,8 +269,9 @@ def _binary_block_law(name: str) -> Any:
     """Return the law of two operands in blocks, by what is repeated.
 
     Nothing: BinaryOp2D. One number a row: BroadcastVectorOuter where there is assembly, else
-    BroadcastScalar2D. The same row for all, where `vector_inner` has no vertex for it:
-    Assumption: as BroadcastVectorOuter without its saving in the loop.
+    BroadcastScalar2D. The former gives each worker whole rows where these have fewer vectors than
+    there are workers, else a part of every row. The same row for all, where `vector_inner` has no
+    vertex for it: Assumption: as BroadcastVectorOuter without its saving in the loop.
     """
     rate, broadcast = BINARY_RATES[name], BROADCAST_RATES[name]
 
@@ -281,10 +282,16 @@ def _binary_block_law(name: str) -> Any:
         plain = workers * (5 + rows * own)
         per_vector = machine.data_path_bytes // batch.item_bytes["out"]
         begin = np.where(columns % per_vector == 0, 7, 25)
-        shared = _row_cycles(broadcast, columns, batch)
         if name in _VECTOR_OUTER and batch.dtype["out"].startswith("float"):
-            one_a_row = np.asarray(11 + workers * (15 + rows * (begin + shared)))
+            planes, rows_of_plane, whole = batch.size["out"].T
+            n_rows = planes * rows_of_plane
+            is_by_row = whole < workers * per_vector
+            share = np.where(is_by_row, whole, worker_share(whole, machine))
+            n_turns = np.where(is_by_row, worker_share(n_rows, machine), n_rows)
+            row = np.where(whole % per_vector == 0, 7, 25) + _row_cycles(broadcast, share, batch)
+            one_a_row = np.asarray(11 + workers * (15 + n_turns * row))
         else:
+            shared = _row_cycles(broadcast, columns, batch)
             one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
         same_row = 11 + workers * (15 + rows * (begin + own))
         is_same_row = _is_repeated(batch, 0) | _is_repeated(batch, 1)

@@ -166,12 +166,20 @@ APART = {name: ([1, 12, 16], [240, 20, 1]) for name in ("a", "out")} | {"b": ([1
         (UNARY["absolute"], HALF, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 50)),
         # Two rows a worker, 8 vectors of 2 floats each; nothing is repeated: BinaryOp2D.
         (BINARY_BLOCK["add"], {}, dict.fromkeys(("a", "b", "out"), ROWS), 6 * (5 + 2 * 24)),
-        # One number a row: 2 cycles a vector, 7 a row.
+        # One number a row: 16 floats are 8 vectors, enough to part every row: 2 vectors a worker,
+        # 2 cycles each, 7 a row.
         (
             BINARY_BLOCK["add"],
             {},
             {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
-            11 + 6 * (15 + 2 * (7 + 16)),
+            11 + 6 * (15 + 12 * (7 + 4)),
+        ),
+        # Of halves they are 4 vectors, so that workers take whole rows.
+        (
+            BINARY_BLOCK["add"],
+            HALF,
+            {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
+            11 + 6 * (15 + 2 * (7 + 8)),
         ),
         # The same for a maximum is no assembly: 28 a row.
         (
