@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
+from analyser.contexts import DebugContext, enclosing
 from analyser.errors import BadQuestion
 from analyser.execution import costs, execution, phase_of
 from analyser.plausible import require
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputeSetEntry",
     "ComputeSetVertices",
-    "DebugContext",
     "NodeCost",
     "ProgramDetails",
     "ProgramMatch",
@@ -124,16 +124,6 @@ class ComputeSetEntry:
 
 
 @dataclass(frozen=True)
-class DebugContext:
-    """Who asked for a program; ``detail`` is the call's arguments as JSON."""
-
-    layer: str
-    name: str
-    operation: str
-    detail: str
-
-
-@dataclass(frozen=True)
 class ProgramDetails:
     """A node with where it stands and what it costs; ``path`` leads from the root to its parent.
 
@@ -231,7 +221,7 @@ def node(report: Report, program_id: int) -> ProgramDetails:
         _costs(report, found.step_id),
         name,
         vertices,
-        _debug_contexts(report, found.debug_context_id),
+        enclosing(report, found.debug_context_id),
     )
 
 
@@ -407,20 +397,3 @@ def compute_set_vertices(
         names[0][0] if names else None,
         tuple(ComputeSetVertices(*row) for row in rows),
     )
-
-
-def _debug_contexts(report: Report, context_id: int | None) -> tuple[DebugContext, ...]:
-    """Return a debug context and those around it, innermost first."""
-    table = schema.debug_context
-    chain: list[DebugContext] = []
-    while context_id is not None and len(chain) < 100:
-        rows = report.fetch(
-            select(
-                table.c.parent_id, table.c.layer, table.c.name, table.c.operation, table.c.detail
-            ).where(table.c.debug_context_id == context_id)
-        )
-        if not rows:
-            break
-        context_id = rows[0][0]
-        chain.append(DebugContext(*rows[0][1:]))
-    return tuple(chain)

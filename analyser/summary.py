@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from sqlalchemy import select
 from analyser.execution import PHASES, execution
 from analyser.machine import Target, target
 from analyser.metrics import METRICS
+from analyser.plans import Plan, plans
 from analyser.quantities import MISSING, BytesStyle, format_exact, format_value
 from analyser.remember import remembered
 from reports import schema
@@ -18,7 +18,7 @@ from reports import schema
 if TYPE_CHECKING:
     from reports import Report
 
-__all__ = ["Notice", "OptionRow", "Plan", "Row", "Summary", "plans", "summarise"]
+__all__ = ["Notice", "OptionRow", "Row", "Summary", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -53,31 +53,6 @@ class Notice:
     severity: str
     code: str
     message: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How an operation was split over tiles; JSON texts are as the engine wrote them."""
-
-    name: str
-    operation: str
-    split: str
-    n_tiles: int
-    tile_balance: float
-    predicted_cycles: int
-    predicted: str
-    temporary_bytes: int
-    bound: str
-    runner_up: str
-
-    @property
-    def parts(self) -> dict[str, int]:
-        """Number of parts by dimension; empty if the engine wrote something else."""
-        try:
-            found = json.loads(self.split)
-            return {str(name): int(number) for name, number in found.items()}
-        except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
-            return {}
 
 
 @dataclass(frozen=True)
@@ -295,10 +270,3 @@ def _notices(report: Report) -> tuple[Notice, ...]:
         select(table.c.severity, table.c.code, table.c.message).order_by(table.c.notice_id)
     )
     return tuple(Notice(*row) for row in rows)
-
-
-def plans(report: Report) -> tuple[Plan, ...]:
-    """Return how convolutions and products were split, those that take longest first."""
-    columns = [schema.plan.c[name] for name in Plan.__dataclass_fields__]
-    order = (schema.plan.c.predicted_cycles.desc(), schema.plan.c.plan_id)
-    return tuple(Plan(*row) for row in report.fetch(select(*columns).order_by(*order)))

@@ -68,6 +68,26 @@ JSON: `roots`, nested by `children` as deep as `--depth`; with `--search`, `n_ma
 `matches`, each with the ids of its `ancestors`; with `--node`, `node`, `path`, `costs` on each IPU,
 `vertices` and `debug_contexts`.
 """,
+    "ops": """\
+An operation is a call with all that came of it; a call inside another counts as part of it.
+*Cycles* are those of the recorded runs on the critical path; *Tiles busy* is the share of all
+tiles' time in its steps, exchange and sync included, in which vertices computed. Memory and code
+are sums over tiles; *Temporary* counts message buffers, and each variable once however long it
+lives.
+
+```sh
+tilescope ops report/ --plan Convolution28
+```
+
+explains one plan: how the operation was split and by which vertices, what memory it was allowed,
+what bound it, what the runner-up would have cost, and each part's cycles as predicted beside those
+of one execution of the compiled steps. A dash stands where the planner does not look at a part, or
+the program has no step for it.
+
+JSON: `layer`, `n_runs`, `total_cycles`, `operations`, `kinds`; with `--plan`, `plan`, `asked_by`,
+`n_machine_tiles`, `available_bytes`, `live_bytes`, `parts` (predicted_cycles, compiled_cycles),
+`compiled_cycles`, `compared_cycles` (of the parts that were predicted) and `vertices`.
+""",
     "targets": """\
 JSON: `targets` (name, architecture, link_topology) and `figures`, each with its unit, its meaning,
 its `set` (`both`, `hardware`, `ipu_model` or `shown only`), and `values` and `sources` in the order

@@ -24,6 +24,7 @@ COMMANDS = (
     "memory",
     "liveness",
     "programs",
+    "ops",
     "trace",
     "diff",
     "models",

@@ -17,7 +17,9 @@ from pva.compilation import (
     Tile,
     VertexType,
 )
+from pva.context import DebugContext
 from pva.execution import ExecutionReport, ExecutionStep, IpuStep, Run
+from pva.operations import Operation, OperationAnalysis
 from pva.program import Program, ProgramVisitor
 from pva.report import (
     ComputeInstrumentationLevel,
@@ -35,6 +37,7 @@ __all__ = [
     "ComputeInstrumentationLevel",
     "ComputeSet",
     "ComputeSetVertex",
+    "DebugContext",
     "ExecutionReport",
     "ExecutionStep",
     "ExternalExchangeInstrumentationLevel",
@@ -42,6 +45,8 @@ __all__ = [
     "LivenessProgramStep",
     "LoweredVariable",
     "NotHeld",
+    "Operation",
+    "OperationAnalysis",
     "Program",
     "ProgramVisitor",
     "Report",
@@ -55,7 +60,6 @@ __all__ = [
 
 #: Names of libpva that are not there, and what TileScope would need for them.
 ABSENT = {
-    "OperationAnalysis": "operations over debug contexts",
     "openTrace": "host traces",
     "Event": "host traces",
     "preview": "the preview interface",

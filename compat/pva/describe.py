@@ -13,7 +13,17 @@ from functools import cached_property
 from pathlib import Path
 
 import pva
-from pva import absent, compilation, execution, program, report, target, variable
+from pva import (
+    absent,
+    compilation,
+    context,
+    execution,
+    operations,
+    program,
+    report,
+    target,
+    variable,
+)
 
 __all__ = ["PAGE", "render"]
 
@@ -46,7 +56,7 @@ What a report does not hold yet raises `pva.NotHeld`. That is an `AttributeError
 class under *not held yet*.
 """
 
-_MODULES = (report, target, compilation, program, execution, variable)
+_MODULES = (report, target, compilation, program, operations, context, execution, variable)
 
 
 def render() -> str:

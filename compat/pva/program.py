@@ -7,10 +7,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from analyser import programs as tree
+from analyser.contexts import contexts
 from analyser.execution import costs
 from analyser.machine import target
 from analyser.runs import tile_cycles
 from pva.absent import WithAbsent
+from pva.context import DebugContext
 
 if TYPE_CHECKING:
     from analyser.programs import ProgramNode
@@ -48,7 +50,6 @@ class Program(WithAbsent):
         "vars": "which variables a program uses",
         "codeBytesByTile": "the code of one program on each tile (see codeBytes for its sum)",
         "controlCodeByTile": "the control code of one program on each tile",
-        "debugContext": "debug contexts in libpva's form",
     }
 
     def __init__(self, opened: Opened, node: ProgramNode) -> None:
@@ -87,6 +88,14 @@ class Program(WithAbsent):
         if self._node.step_id is None:
             return []
         return step_cycles_by_tile(self._opened, self._node.step_id)
+
+    @property
+    def debugContext(self) -> DebugContext | None:
+        """Who asked for it; None for what nobody asked for by name."""
+        found = contexts(self._opened).get(self._node.debug_context_id or 0)
+        if self._node.debug_context_id is None or found is None:
+            return None
+        return DebugContext(self._opened, found)
 
     def accept(self, visitor: ProgramVisitor) -> None:
         """Call the visitor's method for this kind; kinds it has none for are passed over."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.compiler.executable import Executable, Node, Step
 from engine.execute.oom import describe_overflow
-from engine.graph import DebugContext
+from engine.graph import ROOT, DebugContext
 from engine.options import EngineOptions
 from engine.planner.plan import Plan
 from engine.recorder.contexts import ContextTable
@@ -131,6 +131,10 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
                 "debug_context_id": contexts.id_of(item.debug),
             }
         )
+    # A message buffer belongs to whoever asked for its exchange; names are the exchange's.
+    asked_by = {
+        f"{node.name}/message": node.debug for node in executable.nodes if node.step is not None
+    }
     for i, name in executable.memory.message_names.items():
         rows.append(
             {
@@ -144,7 +148,7 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
                 "is_always_live": False,
                 "n_tiles": int(n_tiles[i]),
                 "max_tile_bytes": int(largest[i]),
-                "debug_context_id": None,
+                "debug_context_id": contexts.id_of(asked_by.get(name, ROOT)),
             }
         )
     writer.add(variable, rows)

@@ -44,6 +44,9 @@ class Shape:
     conv_name: str = "layer1/conv"
     clock_hz: float = 1.0e9
     has_memory: bool = True
+    has_plan: bool = True
+    plan_text: str = ""
+    """In place of the JSON texts of the plan."""
     fault: str = ""
     """A number that cannot be, sealed with right digests as a hostile writer would."""
 
@@ -136,7 +139,7 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "detail": "{}",
             },
             {
-                "parent_id": 0,
+                "parent_id": 7 if shape.fault == "context" else 0,
                 "layer": "library",
                 "name": "layer1/conv",
                 "operation": "poplin.convolution",
@@ -213,25 +216,7 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 }
             ],
         )
-    writer.add(
-        schema.plan,
-        [
-            {
-                "name": shape.conv_name,
-                "operation": "convolution",
-                "split": '{"rows": 6, "inputs": 1}',
-                "n_tiles": 6,
-                "tile_balance": 0.5,
-                "predicted_cycles": 210,
-                "predicted": '{"compute": 190, "exchange": 20}',
-                "temporary_bytes": 16,
-                "available_memory_proportion": 0.25,
-                "bound": "cycles",
-                "runner_up": "{}",
-                "debug_context_id": 1,
-            }
-        ],
-    )
+    _write_plan(writer, shape)
     _write_programs(writer, shape)
     steps = _steps(shape)
     leaf_program = (1, 2, 3, 4, 6, 7, 8)
@@ -246,6 +231,30 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "is_data_dependent": False,
             }
             for index, (kind, name, compute_set, _) in enumerate(steps)
+        ],
+    )
+
+
+def _write_plan(writer: ReportWriter, shape: Shape) -> None:
+    if not shape.has_plan:
+        return
+    writer.add(
+        schema.plan,
+        [
+            {
+                "name": shape.conv_name,
+                "operation": "convolution",
+                "split": shape.plan_text or '{"rows": 6, "inputs": 1}',
+                "n_tiles": 6,
+                "tile_balance": 0.5,
+                "predicted_cycles": 210,
+                "predicted": shape.plan_text or '{"compute": 190, "exchange": 20}',
+                "temporary_bytes": 16,
+                "available_memory_proportion": 0.25,
+                "bound": "cycles",
+                "runner_up": shape.plan_text or "{}",
+                "debug_context_id": 1,
+            }
         ],
     )
 

@@ -12,7 +12,8 @@ from analyser import liveness, memory, programs, runs
 from analyser.errors import BadQuestion
 from analyser.machine import Source, format_source, parse_source, target
 from analyser.metrics import METRICS
-from analyser.summary import plans, summarise
+from analyser.plans import plans
+from analyser.summary import summarise
 from reports import Report
 from tests.analyser.small_report import Shape
 
@@ -160,7 +161,7 @@ CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
         [200, 150, 100, 50],
     ),
     "plans": (
-        lambda r: [(p.name, p.parts) for p in plans(r)],
+        lambda r: [(p.name, p.split) for p in plans(r)],
         [("layer1/conv", {"rows": 6, "inputs": 1})],
     ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,23 @@ def test_programs(report: pva.Report) -> None:
     assert len({run_relu, programs[7]}) == 1
 
 
+def test_operations_as_clients_walk_them(report: pva.Report) -> None:
+    layer, conv = pva.OperationAnalysis(report).operations
+    assert (layer.name, conv.name) == ("layer1", "layer1/conv")
+    assert [program.name for program in conv.programs()] == ["layer1/conv", "layer1/relu"]
+    assert [each._id for each in layer.programs()] == [each._id for each in conv.programs()]
+    assert (layer.firstStepIndex, layer.lastStepIndex) == (3, 5)
+    assert json.loads(conv.debugContext.json) == {
+        "stride": 1, "layer": "library", "opName": "layer1/conv", "opType": "poplin.convolution",
+    }  # fmt: skip
+    assert json.loads(conv.debugContext.layer) == {"layer": "library"}
+    assert conv.debugContext.parents == [layer.debugContext]
+    assert layer.debugContext.parents == []
+    ran = conv.programs()[0]
+    assert ran.debugContext == conv.debugContext
+    assert report.compilation.programs[0].debugContext is None
+
+
 def test_compute_sets(report: pva.Report) -> None:
     sets = report.compilation.computeSets
     assert [each.name for each in sets] == ["layer1/conv", "layer1/relu"]
@@ -190,7 +208,8 @@ def test_lists(report: pva.Report) -> None:
         (lambda r: r.compilation.loweredVariables, "allBriefVars"),
         (lambda r: r.execution, "blocks"),
         (lambda _: pva, "openTrace"),
-        (lambda _: pva, "OperationAnalysis"),
+        (lambda r: pva.OperationAnalysis(r).operations[0], "replacedDebugContext"),
+        (lambda r: pva.OperationAnalysis(r).operations[0].debugContext, "location"),
     ],
 )
 def test_what_is_not_held_says_so(report: pva.Report, owner: object, name: str) -> None:

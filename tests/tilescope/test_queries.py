@@ -115,7 +115,7 @@ def test_programs_node(tilescope: Run, reports_directory: Path) -> None:
     assert "made by library poplin.convolution layer1/conv" in done.out
 
 
-@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs"])
+@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs", "ops"])
 def test_names_of_a_report_cannot_drive_a_terminal(
     tilescope: Run, reports_directory: Path, command: str
 ) -> None:
@@ -126,7 +126,7 @@ def test_names_of_a_report_cannot_drive_a_terminal(
     assert as_json.out.isascii()
 
 
-@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs"])
+@pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs", "ops"])
 def test_a_report_is_not_touched(tilescope: Run, reports_directory: Path, command: str) -> None:
     path = reports_directory / "base" / "profile.pop"
     before = (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
@@ -144,6 +144,54 @@ def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_direct
         tilescope("summary", reports_directory / "incomplete", "--json").json()["is_complete"]
         is False
     )
+
+
+def test_ops(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ops", reports_directory / "base")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("1 library call takes 580 of 970 cycles (59.8%) in 2 recorded runs;")
+    lines = [line.split() for line in done.out.splitlines()]
+    call = ["layer1/conv", "poplin.convolution", "580", "59.8%"]
+    assert call in [line[:4] for line in lines]
+    assert ["poplin.convolution", "1", "580", "59.8%"] in [line[:4] for line in lines]
+    node = tilescope("ops", reports_directory / "base", "--layer", "onnx")
+    assert ["layer1", "Conv", "580"] in [line.split()[:3] for line in node.out.splitlines()]
+
+
+def test_ops_json(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope("ops", reports_directory / "base", "--json").json()
+    assert (found["layer"], found["total_cycles"], found["n_runs"]) == ("library", 970, 2)
+    (call,) = found["operations"]
+    assert (call["cycles"], call["code_bytes"]) == (580, 16)
+    assert found["kinds"][0]["n_operations"] == 1
+
+
+def test_ops_plan(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ops", reports_directory / "base", "--plan", "layer1", "--units", "bytes")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["Split", "rows", "6"] in lines
+    assert ["Asked", "for", "by", "Conv", "node", "layer1"] in lines
+    assert ["compute", "190", "200", "+5.3%"] in lines
+    assert ["exchange", "20", "–"] in lines
+    assert ["What", "was", "predicted", "210", "200", "-4.8%"] in lines
+    assert "0.25 of a tile is available, that is 250 B" in done.out
+    assert "none was left" in done.out
+
+
+def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope("ops", reports_directory / "base", "--plan", "layer1/conv", "--json").json()
+    assert found["plan"]["split"] == {"rows": 6, "inputs": 1}
+    assert found["asked_by"] == {"name": "layer1", "operation": "Conv"}
+    assert found["parts"][0] == {"part": "compute", "predicted_cycles": 190, "compiled_cycles": 200}
+
+
+def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ops", reports_directory / "base", "--plan", "layr1\x1b[2J")
+    assert (done.code, done.out) == (2, "")
+    assert "the nearest are 'layer1/conv'" in done.err
+    assert "\x1b" not in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_diff_of_the_same_data(tilescope: Run, reports_directory: Path) -> None:

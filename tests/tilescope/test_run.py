@@ -22,6 +22,7 @@ from sqlalchemy import select
 
 import analyser
 from analyser.errors import AnalyserError
+from analyser.execution import execution
 from analyser.metrics import values
 from analyser.runs import runs
 from reports import ReportError, check_report, find_reports, open_report
@@ -402,3 +403,30 @@ def test_options_that_cannot_be_are_refused_in_a_sentence(
     assert outcome.code == 2
     assert words in outcome.err
     assert list(Path().iterdir()) == []
+
+
+def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> None:
+    assert tilescope("run", model, "--tiles", 8).code == 0
+    by_call = tilescope("ops", "report", "--json").json()
+    by_node = tilescope("ops", "report", "--json", "--layer", "onnx").json()
+    calls = {each["name"]: each for each in by_call["operations"]}
+    assert set(calls) == {"product/matmul", "cut/relu"}
+    assert {each["name"]: each["cycles"] for each in by_node["operations"]} == {
+        "product": calls["product/matmul"]["cycles"],
+        "cut": calls["cut/relu"]["cycles"],
+    }
+    with analyser.open("report") as report:
+        total = values(report)["cycles.total"]
+        phases = execution(report).phase_cycles
+    assert by_call["total_cycles"] == total
+    rest = total - sum(each["cycles"] for each in calls.values())
+    assert phases["stream_copy"] <= rest <= phases["stream_copy"] + phases["sync"]
+    # The weights; the result of the product, its operand rearranged, and what exchanges brought.
+    assert calls["product/matmul"]["always_live_bytes"] == WEIGHTS.nbytes
+    assert calls["cut/relu"]["temporary_bytes"] == 4 * 4
+
+    found = tilescope("ops", "report", "--json", "--plan", "product").json()
+    parts = {each["part"]: each for each in found["parts"]}
+    assert parts["compute"]["predicted_cycles"] == parts["compute"]["compiled_cycles"]
+    assert found["compiled_cycles"] == calls["product/matmul"]["cycles"]
+    assert found["asked_by"] == {"name": "product", "operation": "MatMul"}

@@ -109,7 +109,7 @@ def _print_plans(summary: Summary, top: int) -> None:
                 f"{each.predicted_cycles:,}",
                 ", ".join(
                     f"{dimension} {n_parts}"
-                    for dimension, n_parts in each.parts.items()
+                    for dimension, n_parts in each.split.items()
                     if n_parts != 1
                 ),
             )

@@ -10,8 +10,9 @@ from dash import Dash, Input, Output, html
 from analyser.diff import Difference, compare, explain
 from analyser.machine import target
 from analyser.metrics import METRICS
+from analyser.plans import Plan, plans
 from analyser.quantities import format_bytes, format_cycles, format_percent
-from analyser.summary import OptionRow, Plan, Summary, plans, summarise
+from analyser.summary import OptionRow, Summary, summarise
 from reports import Report
 from webapp.answer import answer
 from webapp.components.controls import text_box

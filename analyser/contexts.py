@@ -1,0 +1,59 @@
+"""Debug contexts: who asked for a variable, a compute set or a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from analyser.plausible import require
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["DebugContext", "contexts", "enclosing"]
+
+
+@dataclass(frozen=True)
+class DebugContext:
+    """Who asked; ``layer`` is onnx, library or poplar, ``detail`` the call's arguments as JSON."""
+
+    debug_context_id: int
+    parent_id: int | None
+    layer: str
+    name: str
+    operation: str
+    detail: str
+
+
+@remembered
+def contexts(report: Report) -> dict[int, DebugContext]:
+    """Return every debug context by id, parents before what is inside them.
+
+    Raises
+    ------
+    DamagedReport
+        When a context stands in a later one, or in one that is not there.
+    """
+    table = schema.debug_context
+    columns = [table.c[name] for name in DebugContext.__dataclass_fields__]
+    found: dict[int, DebugContext] = {}
+    for row in report.fetch(select(*columns).order_by(table.c.debug_context_id)):
+        context = DebugContext(*row)
+        is_there = context.parent_id is None or context.parent_id in found
+        require(report, is_there, f"debug context {context.parent_id} is not there")
+        found[context.debug_context_id] = context
+    return found
+
+
+def enclosing(report: Report, context_id: int | None) -> tuple[DebugContext, ...]:
+    """Return a context and those around it, innermost first; nothing for one that is not there."""
+    every = contexts(report)
+    chain: list[DebugContext] = []
+    while context_id is not None and context_id in every:
+        chain.append(every[context_id])
+        context_id = every[context_id].parent_id
+    return tuple(chain)

@@ -1,0 +1,254 @@
+"""Operations: what the calls that made a program cost, by debug context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from analyser.contexts import contexts
+from analyser.execution import costs, execution, steps
+from analyser.machine import target
+from analyser.plausible import require, require_below
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["KindTotal", "Layer", "Operation", "Operations", "inside", "operations", "steps_of"]
+
+#: Whose calls are listed: the model's nodes, or the library calls that they became.
+Layer: TypeAlias = Literal["library", "onnx"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call and all that came of it, what it called in turn included.
+
+    Attributes
+    ----------
+    operation
+        Kind of the call, such as ``poplin.convolution``.
+    cycles
+        Time in its steps on the critical path, over all recorded runs; of one execution of each
+        step when no run was recorded, cycles.
+    compute_cycles
+        The part of it in which vertices compute, cycles.
+    flops
+        Useful floating-point operations in the same executions, on all IPUs.
+    utilisation
+        Busy tile cycles over what all tiles of the IPUs that take part had in its steps, 0 to 1;
+        None without steps.
+    always_live_bytes, temporary_bytes
+        Its variables that live always, and those and message buffers that do not, over all tiles.
+    code_bytes
+        Control and exchange code of its programs over all tiles; vertex code is shared.
+    n_steps
+        Steps that it became.
+    """
+
+    debug_context_id: int
+    name: str
+    operation: str
+    cycles: int
+    compute_cycles: int
+    flops: int
+    utilisation: float | None
+    always_live_bytes: int
+    temporary_bytes: int
+    code_bytes: int
+    n_steps: int
+
+
+@dataclass(frozen=True)
+class KindTotal:
+    """All operations of one kind, cycles."""
+
+    operation: str
+    n_operations: int
+    cycles: int
+    flops: int
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The operations of a layer, those that take longest first.
+
+    ``total_cycles`` is of the whole program, so that what is in no operation is the difference;
+    ``n_runs`` is 0 where cycles are those of one execution of each step.
+    """
+
+    layer: Layer
+    operations: tuple[Operation, ...]
+    total_cycles: int
+    n_runs: int
+
+    @property
+    def cycles(self) -> int:
+        """Time in operations, cycles."""
+        return sum(each.cycles for each in self.operations)
+
+    @property
+    def kinds(self) -> tuple[KindTotal, ...]:
+        """The same by kind, the longest first."""
+        found: dict[str, list[Operation]] = {}
+        for each in self.operations:
+            found.setdefault(each.operation, []).append(each)
+        totals = [
+            KindTotal(
+                kind, len(group), sum(one.cycles for one in group), sum(one.flops for one in group)
+            )
+            for kind, group in found.items()
+        ]
+        return tuple(sorted(totals, key=lambda each: (-each.cycles, each.operation)))
+
+
+@remembered
+def operations(report: Report, layer: Layer = "library") -> Operations:
+    """Return what each call of a layer costs; a call inside another counts as part of it."""
+    every = contexts(report)
+    owner = _owners(report, layer)
+    listed = [number for number, owns in owner.items() if number == owns]
+    row_of = {number: row for row, number in enumerate(listed)}
+    of_step, code = _programs(report, {number: row_of[owns] for number, owns in owner.items()})
+    ran = execution(report)
+    time = _step_time(report)
+    n_rows = len(listed)
+
+    def summed(values: NDArray[np.int64]) -> list[int]:
+        answer = np.zeros(n_rows, np.int64)
+        np.add.at(answer, of_step[of_step >= 0], values[of_step >= 0])
+        return [int(each) for each in answer]
+
+    columns = zip(
+        *(
+            summed(values)
+            for values in (time.cycles, time.compute, time.flops, time.busy, time.offered)
+        ),
+        summed(np.ones(len(of_step), np.int64)),
+        strict=True,
+    )
+    memory = _variables(report, {number: row_of[owns] for number, owns in owner.items()}, n_rows)
+    found = [
+        Operation(
+            number,
+            every[number].name,
+            every[number].operation,
+            cycles,
+            compute,
+            flops,
+            busy / offered if offered else None,
+            int(memory[row, 1]),
+            int(memory[row, 0]),
+            code.get(row, 0),
+            n_steps,
+        )
+        for row, (number, (cycles, compute, flops, busy, offered, n_steps)) in enumerate(
+            zip(listed, columns, strict=True)
+        )
+    ]
+    found.sort(key=lambda each: (-each.cycles, each.debug_context_id))
+    total = ran.total_cycles if ran.n_runs else int(time.cycles.sum())
+    return Operations(layer, tuple(found), total, ran.n_runs)
+
+
+def inside(report: Report, context_id: int) -> frozenset[int]:
+    """Return a debug context and all in it, by id."""
+    found = {context_id}
+    for each in contexts(report).values():
+        if each.parent_id in found:
+            found.add(each.debug_context_id)
+    return frozenset(found)
+
+
+def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
+    """Return the steps that a debug context and those in it became, in program order."""
+    if context_id is None:
+        return ()
+    wanted = inside(report, context_id)
+    table = schema.program
+    rows = report.fetch(
+        select(table.c.step_id, table.c.debug_context_id).where(table.c.step_id.is_not(None))
+    )
+    found = sorted(step_id for step_id, context in rows if context in wanted)
+    require_below(report, np.array(found, np.int64), len(steps(report)), "step")
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Time:
+    """Of every step, over the recorded executions, or one each when none was recorded."""
+
+    cycles: NDArray[np.int64]
+    compute: NDArray[np.int64]
+    flops: NDArray[np.int64]
+    busy: NDArray[np.int64]
+    offered: NDArray[np.int64]
+
+
+def _step_time(report: Report) -> _Time:
+    every, ran, cost = steps(report), execution(report), costs(report)
+    n_steps = len(every)
+    step_id, ipu_id = cost.column["step_id"], cost.column["ipu_id"]
+    times = ran.executions[ipu_id, step_id] if ran.n_runs else np.ones(len(step_id), np.int64)
+
+    def summed(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        answer = np.zeros(n_steps, np.int64)
+        np.add.at(answer, step_id, values * times)
+        return answer
+
+    cycles = ran.step_cycles if ran.n_runs else cost.per_step("cycles", n_steps, largest=True)
+    return _Time(
+        cycles,
+        np.where(every.phase == 0, cycles, 0),
+        summed(cost.column["flops"]),
+        summed(cost.column["total_tile_cycles"]),
+        summed(cost.column["cycles"] * target(report).tiles_per_ipu),
+    )
+
+
+def _owners(report: Report, layer: Layer) -> dict[int, int]:
+    """Return for every context in an operation of a layer the operation's, the outermost."""
+    owner: dict[int, int] = {}
+    for number, each in contexts(report).items():
+        if each.parent_id in owner:
+            owner[number] = owner[each.parent_id]
+        elif each.layer == layer:
+            owner[number] = number
+    return owner
+
+
+def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:
+    """Return the operation's row of every step, -1 for none, and code bytes by row."""
+    table = schema.program
+    rows = report.fetch(select(table.c.step_id, table.c.debug_context_id, table.c.code_bytes))
+    of_step = np.full(len(steps(report)), -1, np.int64)
+    code: dict[int, int] = {}
+    for step_id, context, code_bytes in rows:
+        row = row_of.get(context)
+        if row is None:
+            continue
+        code[row] = code.get(row, 0) + code_bytes
+        if step_id is not None:
+            require(report, 0 <= step_id < len(of_step), f"step {step_id} is not there")
+            of_step[step_id] = row
+    return of_step, code
+
+
+def _variables(report: Report, row_of: dict[int, int], n_rows: int) -> NDArray[np.int64]:
+    """Return bytes of variables by operation: those that come and go, those that always live."""
+    table = schema.variable
+    answer = np.zeros((n_rows, 2), np.int64)
+    rows = report.fetch(
+        select(table.c.debug_context_id, table.c.bytes, table.c.is_always_live).where(
+            table.c.debug_context_id.is_not(None)
+        )
+    )
+    for context, n_bytes, is_always_live in rows:
+        if context in row_of:
+            answer[row_of[context], int(bool(is_always_live))] += n_bytes
+    return answer

@@ -1,0 +1,259 @@
+"""Plans: how operations were split over tiles, what was expected of that, what it really costs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from analyser.contexts import enclosing
+from analyser.errors import BadQuestion
+from analyser.execution import PHASES, costs, steps
+from analyser.machine import target
+from analyser.operations import steps_of
+from analyser.programs import ComputeSetVertices, compute_set_vertices
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = ["PartCost", "Plan", "PlanExplanation", "RunnerUp", "explain_plan", "plans"]
+
+#: Names shown when one that is not there is asked for.
+_NEAR_NAMES = 5
+
+
+@dataclass(frozen=True)
+class RunnerUp:
+    """What would have been taken next: how it is split, and its predicted cycles."""
+
+    choice: dict[str, int | str]
+    cycles: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an operation was split over tiles.
+
+    ``split`` is the number of parts by dimension, ``predicted`` cycles by part of the operation;
+    both are empty if the engine wrote something else. ``tile_balance`` is of what was compiled, 0
+    to 1; ``temporary_bytes`` the most on a tile, as predicted.
+    """
+
+    plan_id: int
+    name: str
+    operation: str
+    split: dict[str, int]
+    n_tiles: int
+    tile_balance: float
+    predicted_cycles: int
+    predicted: dict[str, int]
+    temporary_bytes: int
+    available_memory_proportion: float
+    bound: str
+    runner_up: RunnerUp | None
+    debug_context_id: int | None
+
+
+@dataclass(frozen=True)
+class PartCost:
+    """A part of an operation: predicted, and one execution of its steps as compiled, cycles.
+
+    None where the planner does not look at the part, or the program has no step for it.
+    """
+
+    part: str
+    predicted_cycles: int | None
+    compiled_cycles: int | None
+
+
+@dataclass(frozen=True)
+class PlanExplanation:
+    """A plan with what became of it.
+
+    Attributes
+    ----------
+    asked_by
+        Name and type of the model's own node; empty for a graph built by hand.
+    n_machine_tiles
+        Tiles of the machine, idle ones included.
+    available_bytes
+        What temporary memory on a tile was to keep to.
+    live_bytes
+        Most that is live but not always on a tile while the operation runs; None without memory.
+    vertices
+        Codelets of its compute sets, those with the most cycles first.
+    """
+
+    plan: Plan
+    asked_by: tuple[str, str]
+    n_machine_tiles: int
+    available_bytes: int
+    live_bytes: int | None
+    parts: tuple[PartCost, ...]
+    vertices: tuple[ComputeSetVertices, ...]
+
+    @property
+    def compiled_cycles(self) -> int:
+        """Sum over the parts, one execution, cycles."""
+        return sum(each.compiled_cycles or 0 for each in self.parts)
+
+    @property
+    def compared_cycles(self) -> int:
+        """The same over the parts that the planner looks at."""
+        return sum(
+            each.compiled_cycles or 0 for each in self.parts if each.predicted_cycles is not None
+        )
+
+
+@remembered
+def plans(report: Report) -> tuple[Plan, ...]:
+    """Return all plans, those that were predicted to take longest first."""
+    table = schema.plan
+    columns = [table.c[name] for name in Plan.__dataclass_fields__]
+    rows = report.fetch(select(*columns).order_by(table.c.predicted_cycles.desc(), table.c.plan_id))
+    answer = []
+    for row in rows:
+        named = dict(zip(Plan.__dataclass_fields__, row, strict=True))
+        for name in ("split", "predicted"):
+            named[name] = _counts(named[name])
+        named["runner_up"] = _runner_up(named["runner_up"])
+        answer.append(Plan(**named))
+    return tuple(answer)
+
+
+def explain_plan(report: Report, name: str) -> PlanExplanation:
+    """Return a plan with its cost as compiled, part by part.
+
+    Parameters
+    ----------
+    report
+        The report.
+    name
+        The operation's debug name, or that of the model's node that asked for it.
+
+    Raises
+    ------
+    BadQuestion
+        When there is no such plan, or the node has several.
+    """
+    plan = _find(report, name)
+    found = steps_of(report, plan.debug_context_id)
+    machine = target(report)
+    around = enclosing(report, plan.debug_context_id)
+    capacity = machine.non_interleaved_bytes + machine.interleaved_bytes
+    return PlanExplanation(
+        plan,
+        (around[-1].name, around[-1].operation)
+        if around and around[-1].layer == "onnx"
+        else ("", ""),
+        machine.n_tiles,
+        int(capacity * plan.available_memory_proportion),
+        _live_bytes(report, found),
+        _parts(report, plan, found),
+        _vertices(report, found),
+    )
+
+
+def _counts(text: str) -> dict[str, int]:
+    """Return a JSON object of whole numbers; empty if it is something else."""
+    try:
+        return {str(name): int(number) for name, number in json.loads(text).items()}
+    except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
+        return {}
+
+
+def _runner_up(text: str) -> RunnerUp | None:
+    """Return the runner-up; None if there was none, or the engine wrote something else."""
+    try:
+        found = dict(json.loads(text))
+        cycles = int(found.pop("cycles"))
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
+        return None
+    return RunnerUp(
+        {str(key): each if isinstance(each, int) else str(each) for key, each in found.items()},
+        cycles,
+    )
+
+
+def _find(report: Report, name: str) -> Plan:
+    """Return the plan of an operation's or a node's name."""
+    every = plans(report)
+    if not every:
+        raise BadQuestion(
+            "this report has no plans: its program has no convolution and no product,"
+            " or it was written without a graph profile"
+        )
+    exact = [each for each in every if each.name == name]
+    if exact:
+        return exact[0]
+    inside = [each for each in every if each.name.startswith(f"{name}/")]
+    if len(inside) == 1:
+        return inside[0]
+    names = [each.name for each in inside] or _near(name, [each.name for each in every])
+    listed = ", ".join(repr(each) for each in names[:_NEAR_NAMES])
+    more = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
+    if inside:
+        raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
+    raise BadQuestion(
+        f"there is no plan {name!r} among the {len(every)} of this report; the nearest are {listed}"
+    )
+
+
+def _near(name: str, names: list[str]) -> list[str]:
+    """Return the names most like one that is not there: those that hold it, else by likeness."""
+    wanted = name.lower()[:200]
+    holding = [each for each in names if wanted and wanted in each.lower()]
+
+    def likeness(each: str) -> float:
+        return difflib.SequenceMatcher(None, wanted, each.lower()[:200]).ratio()
+
+    return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
+
+
+#: Compute sets that the planner calls otherwise.
+_PART_OF_COMPUTE_SET = {"convolve": "compute", "": "compute"}
+
+
+def _part(plan: Plan, name: str, phase: str) -> str:
+    """Return what part of an operation a step is: a compute set, or the exchange before it."""
+    inside = name.removeprefix(plan.name).strip("/") if name.startswith(plan.name) else name
+    part = _PART_OF_COMPUTE_SET.get(inside, inside)
+    if phase == "compute":
+        return part
+    return "exchange" if part in {"compute", "exchange"} else f"{part}_exchange"
+
+
+def _parts(report: Report, plan: Plan, found: tuple[int, ...]) -> tuple[PartCost, ...]:
+    """Return parts in the order they run, then those that were predicted and are not there."""
+    every = steps(report)
+    cycles = costs(report).per_step("cycles", len(every), largest=True)
+    compiled: dict[str, int] = {}
+    for step_id in found:
+        part = _part(plan, every.name[step_id], PHASES[every.phase[step_id]])
+        compiled[part] = compiled.get(part, 0) + int(cycles[step_id])
+    names = [*compiled, *(part for part in plan.predicted if part not in compiled)]
+    return tuple(PartCost(part, plan.predicted.get(part), compiled.get(part)) for part in names)
+
+
+def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
+    """Return the most that is live but not always on one tile in some steps."""
+    table = schema.liveness_step
+    of_step = dict(report.fetch(select(table.c.step_id, table.c.max_tile_bytes)))
+    return max((of_step[each] for each in found if each in of_step), default=None)
+
+
+def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
+    """Return the codelets of the compute sets that some steps run."""
+    table = schema.step
+    rows = report.fetch(
+        select(table.c.step_id, table.c.compute_set_id).where(table.c.compute_set_id.is_not(None))
+    )
+    wanted = set(found)
+    ids = dict.fromkeys(compute_set for step_id, compute_set in rows if step_id in wanted)
+    used = [each for one in ids for each in compute_set_vertices(report, one)[1]]
+    return tuple(sorted(used, key=lambda each: -each.total_cycles))

@@ -1,0 +1,115 @@
+"""Operations and plans of the small report, worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from analyser.errors import BadQuestion
+from analyser.operations import inside, operations, steps_of
+from analyser.plans import PartCost, explain_plan, plans
+from reports import DamagedReport, Report
+from tests.analyser.small_report import Shape
+
+Variation = Callable[[Shape], Report]
+
+
+def test_a_call_counts_all_that_came_of_it(small: Report) -> None:
+    # Two runs of 485 cycles. In each: the convolution once (200), the relu three times (30).
+    listed = operations(small)
+    (conv,) = listed.operations
+    assert (conv.name, conv.operation) == ("layer1/conv", "poplin.convolution")
+    assert conv.cycles == conv.compute_cycles == 2 * (200 + 3 * 30) == listed.cycles
+    assert (listed.total_cycles, listed.n_runs) == (970, 2)
+    assert conv.n_steps == 2
+    # Control code of the two programs over all tiles; no variable names a context.
+    assert (conv.code_bytes, conv.always_live_bytes, conv.temporary_bytes) == (16, 0, 0)
+    # Busy: 200 + 150 + 100 + 50 and 150 + 150, and 30 on all eight tiles, three times; offered:
+    # the four tiles of each IPU for as long as its steps take.
+    busy = 500 + 300 + 3 * 8 * 30
+    offered = 4 * (200 + 150) + 3 * 8 * 30
+    assert conv.utilisation == busy / offered
+    (kind,) = listed.kinds
+    assert (kind.operation, kind.n_operations, kind.cycles) == ("poplin.convolution", 1, 580)
+
+
+def test_nodes_of_the_model_are_another_layer(small: Report) -> None:
+    (layer,) = operations(small, "onnx").operations
+    assert (layer.name, layer.operation, layer.cycles) == ("layer1", "Conv", 580)
+
+
+def test_without_runs_each_step_counts_once(variation: Variation) -> None:
+    listed = operations(variation(Shape(n_runs=0)))
+    (conv,) = listed.operations
+    assert (conv.cycles, listed.n_runs) == (200 + 30, 0)
+    assert listed.total_cycles == 100 + 10 + 25 + 200 + 5 + 30 + 50
+
+
+def test_contexts_hold_what_is_inside(small: Report) -> None:
+    assert inside(small, 0) == {0, 1}
+    assert inside(small, 1) == {1}
+    assert steps_of(small, 0) == steps_of(small, 1) == (3, 5)
+    assert steps_of(small, None) == ()
+
+
+def test_a_plan_is_set_beside_what_was_compiled(small: Report) -> None:
+    found = explain_plan(small, "layer1/conv")
+    assert found.plan is plans(small)[0]
+    assert found.asked_by == ("layer1", "Conv")
+    assert found.parts == (
+        PartCost("compute", 190, 200),
+        PartCost("layer1/relu", None, 30),
+        PartCost("exchange", 20, None),
+    )
+    assert found.compiled_cycles == 230
+    assert found.compared_cycles == 200
+    assert found.available_bytes == 250
+    assert found.live_bytes == 32
+    assert found.n_machine_tiles == 8
+    assert found.plan.runner_up is None
+    assert [each.vertex_type for each in found.vertices] == ["conv<float>", "relu<half>"]
+
+
+def test_a_plan_is_found_by_the_node_that_asked(small: Report) -> None:
+    assert explain_plan(small, "layer1").plan.name == "layer1/conv"
+
+
+def test_a_plan_that_is_not_there_names_near_ones(small: Report) -> None:
+    with pytest.raises(BadQuestion) as refused:
+        explain_plan(small, "layer2/conv")
+    assert str(refused.value) == (
+        "there is no plan 'layer2/conv' among the 1 of this report; the nearest are 'layer1/conv'"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "%", "layer1/", "x" * 10_000, "a\nb"])
+def test_any_name_is_answered(small: Report, name: str) -> None:
+    with pytest.raises(BadQuestion, match="the nearest are 'layer1/conv'"):
+        explain_plan(small, name)
+
+
+def test_a_report_without_plans_says_so(variation: Variation) -> None:
+    report = variation(Shape(has_plan=False))
+    assert plans(report) == ()
+    with pytest.raises(BadQuestion, match="this report has no plans"):
+        explain_plan(report, "layer1/conv")
+    assert len(operations(report).operations) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "7", '"x"', '{"rows": "many"}', '{"rows": null}', '{"rows": 1e999}', "[" * 5000]
+)
+def test_a_plan_that_a_stranger_wrote_is_shown_without_its_numbers(
+    variation: Variation, text: str
+) -> None:
+    report = variation(Shape(plan_text=text))
+    found = explain_plan(report, "layer1/conv")
+    assert (found.plan.split, found.plan.predicted, found.plan.runner_up) == ({}, {}, None)
+    assert [part.predicted_cycles for part in found.parts] == [None, None]
+
+
+def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) -> None:
+    report = variation(Shape(fault="context"))
+    with pytest.raises(DamagedReport, match="debug context 7 is not there"):
+        operations(report)

@@ -1,0 +1,270 @@
+"""``tilescope ops``: what each call of a program costs, or how one of them was planned."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+
+if TYPE_CHECKING:
+    from analyser.operations import Operation, Operations
+    from analyser.plans import PlanExplanation
+    from reports import Report
+
+__all__ = ["register"]
+
+
+class _Layer(StrEnum):
+    """Whose calls are listed."""
+
+    LIBRARY = "library"
+    ONNX = "onnx"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``ops``."""
+
+    @app.command()
+    def ops(
+        path: ReportPath,
+        as_json: AsJson = False,
+        plan: Annotated[
+            str | None,
+            typer.Option(
+                "--plan",
+                metavar="NAME",
+                help="Explain the plan of one convolution or product, by the name of the operation"
+                " or of the model's node.",
+                show_default=False,
+            ),
+        ] = None,
+        layer: Annotated[
+            _Layer,
+            typer.Option(help="List the calls of the library, or the nodes of the ONNX model."),
+        ] = _Layer.LIBRARY,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 20,
+    ) -> None:
+        """List operations with what they cost, or explain how one was planned."""
+        import analyser
+        from analyser.operations import operations
+        from analyser.plans import explain_plan
+
+        with analyser.open(path) as report:
+            if plan is not None:
+                found = explain_plan(report, plan)
+                if as_json:
+                    print_json(report_json(report) | _plan_json(found))
+                else:
+                    _print_plan(found, units)
+                return
+            listed = operations(report, layer.value)
+            if as_json:
+                print_json(report_json(report) | _operations_json(listed))
+            else:
+                _print_operations(report, listed, units, top)
+
+
+def _operations_json(listed: Operations) -> dict[str, object]:
+    """Return every operation, and the totals by kind."""
+    return {
+        "layer": listed.layer,
+        "n_runs": listed.n_runs,
+        "total_cycles": listed.total_cycles,
+        "operations": [asdict(each) for each in listed.operations],
+        "kinds": [asdict(each) for each in listed.kinds],
+    }
+
+
+def _plan_json(found: PlanExplanation) -> dict[str, object]:
+    """Return a plan with its parts."""
+    name, kind = found.asked_by
+    return {
+        "plan": asdict(found.plan),
+        "asked_by": {"name": name, "operation": kind} if name else None,
+        "n_machine_tiles": found.n_machine_tiles,
+        "available_bytes": found.available_bytes,
+        "live_bytes": found.live_bytes,
+        "compiled_cycles": found.compiled_cycles,
+        "compared_cycles": found.compared_cycles,
+        "parts": [asdict(each) for each in found.parts],
+        "vertices": [asdict(each) for each in found.vertices],
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    """Return a share in percent."""
+    return f"{part / whole:.1%}" if whole else "–"
+
+
+_WHAT = {
+    "library": ("library call", "library calls"),
+    "onnx": ("node of the model", "nodes of the model"),
+}
+
+
+def _print_operations(report: Report, listed: Operations, units: Units, top: int) -> None:
+    """Print the operations that take longest, then the kinds."""
+    if not listed.operations:
+        print_line(
+            f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
+            " by hand without library calls, or it was written without a graph profile."
+        )
+        return
+    one, several = _WHAT[listed.layer]
+    n_listed = len(listed.operations)
+    what = f"1 {one} takes" if n_listed == 1 else f"{n_listed:,} {several} take"
+    total = listed.total_cycles
+    runs = "1 recorded run" if listed.n_runs == 1 else f"{listed.n_runs:,} recorded runs"
+    when = f"in {runs}" if listed.n_runs else "as compiled, no run was recorded"
+    print_line(
+        f"{what} {listed.cycles:,} of {total:,} cycles"
+        f" ({_share(listed.cycles, total)}) {when}; the rest is in no operation, such as copies"
+        " from and to the host"
+    )
+    print_line()
+    numbers = ("Cycles", "Of all", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
+    print_table(
+        [
+            Column("Operation"),
+            Column("Call"),
+            *(Column(title, is_number=True) for title in numbers),
+        ],
+        [_row(each, total, units) for each in listed.operations[:top]],
+    )
+    if len(listed.operations) > top:
+        print_line(
+            f"… {len(listed.operations) - top:,} more; --top N shows more, --json all of them"
+        )
+    print_line()
+    print_table(
+        [
+            Column("Kind"),
+            *(
+                Column(title, is_number=True)
+                for title in ("Operations", "Cycles", "Of all", "FLOPs")
+            ),
+        ],
+        [
+            (
+                kind.operation,
+                f"{kind.n_operations:,}",
+                f"{kind.cycles:,}",
+                _share(kind.cycles, total),
+                f"{kind.flops:,}",
+            )
+            for kind in listed.kinds
+        ],
+    )
+
+
+def _row(each: Operation, total: int, units: Units) -> tuple[str, ...]:
+    """Return an operation as a row of the table."""
+    from analyser.quantities import format_bytes
+
+    sizes = (each.always_live_bytes, each.temporary_bytes, each.code_bytes)
+    return (
+        each.name,
+        each.operation,
+        f"{each.cycles:,}",
+        _share(each.cycles, total),
+        f"{each.flops:,}",
+        "–" if each.utilisation is None else f"{each.utilisation:.1%}",
+        *(format_bytes(size, units.style) for size in sizes),
+    )
+
+
+def _choice(choice: dict[str, int] | dict[str, int | str]) -> str:
+    """Return the parts of a split that say something."""
+    said = [f"{name} {number}" for name, number in choice.items() if number != 1]
+    return ", ".join(said) or "not split"
+
+
+#: What a planner's word for a bound means.
+_BOUNDS = {"cycles": "cycles: no other split is predicted to take fewer, and this one fits"}
+
+
+def _print_plan(found: PlanExplanation, units: Units) -> None:
+    """Print what was chosen and why, then each part as predicted and as compiled."""
+    from analyser.quantities import format_bytes
+
+    plan = found.plan
+    name, kind = found.asked_by
+    print_line(f"Plan of {plan.name}, a {plan.operation}")
+    rows = [("Asked for by", f"{kind} node {name}")] if name else []
+    rows += [
+        ("Split", _choice(plan.split)),
+        (
+            "Tiles",
+            f"{plan.n_tiles:,} of {found.n_machine_tiles:,} compute, balance"
+            f" {plan.tile_balance:.1%} (mean over busiest, idle tiles included)",
+        ),
+        *(
+            ("Vertices", f"{each.n_vertices:,} {each.vertex_type} on {each.n_tiles:,} tiles")
+            for each in found.vertices
+        ),
+        (
+            "Memory",
+            f"{format_bytes(plan.temporary_bytes, units.style)} of temporary memory predicted on a"
+            f" tile; {plan.available_memory_proportion:g} of a tile is available, that is"
+            f" {format_bytes(found.available_bytes, units.style)}",
+        ),
+    ]
+    if found.live_bytes is not None:
+        live = format_bytes(found.live_bytes, units.style)
+        rows.append(
+            ("Live meanwhile", f"up to {live} on a tile, its operands and results included")
+        )
+    rows.append(("Bound by", _BOUNDS.get(plan.bound, plan.bound)))
+    if plan.runner_up is None:
+        rows.append(("Runner-up", "none was left"))
+    else:
+        more = plan.runner_up.cycles - plan.predicted_cycles
+        rows.append(
+            (
+                "Runner-up",
+                f"{_choice(plan.runner_up.choice)}: {plan.runner_up.cycles:,} cycles predicted,"
+                f" {more:+,} ({_change(plan.predicted_cycles, plan.runner_up.cycles)})",
+            )
+        )
+    print_table([Column(""), Column("")], rows)
+    print_line()
+    _print_parts(found)
+
+
+def _print_parts(found: PlanExplanation) -> None:
+    """Print predicted beside compiled cycles."""
+    columns = [Column("Part"), *(Column(each, is_number=True) for each in _PART_COLUMNS)]
+    rows = [
+        (each.part, *_compared(each.predicted_cycles, each.compiled_cycles)) for each in found.parts
+    ]
+    predicted = found.plan.predicted_cycles
+    rows.append(("What was predicted", *_compared(predicted, found.compared_cycles)))
+    if found.compiled_cycles != found.compared_cycles:
+        rows.append(("All parts", *_compared(None, found.compiled_cycles)))
+    print_table(columns, rows)
+
+
+_PART_COLUMNS = ("Predicted cycles", "Compiled cycles", "Compiled is")
+
+
+def _compared(predicted: int | None, compiled: int | None) -> tuple[str, str, str]:
+    """Return two counts and how the second differs; a dash for what is not there."""
+    both = predicted is not None and compiled is not None
+    return (
+        "–" if predicted is None else f"{predicted:,}",
+        "–" if compiled is None else f"{compiled:,}",
+        _change(predicted or 0, compiled or 0) if both else "",
+    )
+
+
+def _change(before: int, after: int) -> str:
+    """Return a relative change in percent."""
+    if not before:
+        return "equal" if not after else "not predicted"
+    return "equal" if before == after else f"{(after - before) / before:+.1%}"
