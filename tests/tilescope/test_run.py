@@ -384,7 +384,7 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
         (["--available-memory-proportion", "nan"], "takes a number above 0, up to 1, not nan"),
         (["--option", "debug.verify"], "--option debug.verify is not of the form KEY=VALUE"),
         (["--option", "=1"], "not of the form KEY=VALUE"),
-        (["--option", "debug.verfy=true"], "the nearest known one is 'debug.verify'"),
+        (["--option", "debug.verif=true"], "the nearest known one is 'debug.verify'"),
         (["--option", "matmulOptions.availableMemoryProportion=2"], "a number above 0, up to 1"),
         (
             ["--report", "r", "--option", "autoReport.directory=s"],

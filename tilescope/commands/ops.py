@@ -122,10 +122,11 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
     total = listed.total_cycles
     runs = "1 recorded run" if listed.n_runs == 1 else f"{listed.n_runs:,} recorded runs"
     when = f"in {runs}" if listed.n_runs else "as compiled, no run was recorded"
+    rest = "; the rest is in no operation, such as copies from and to the host"
+    rest = rest if listed.cycles < total else ""
     print_line(
         f"{what} {listed.cycles:,} of {total:,} cycles"
-        f" ({_share(listed.cycles, total)}) {when}; the rest is in no operation, such as copies"
-        " from and to the host"
+        f" ({_share(listed.cycles, total)}) {when}{rest}"
     )
     print_line()
     numbers = ("Cycles", "Of all", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
@@ -244,7 +245,7 @@ def _print_parts(found: PlanExplanation) -> None:
         (each.part, *_compared(each.predicted_cycles, each.compiled_cycles)) for each in found.parts
     ]
     predicted = found.plan.predicted_cycles
-    rows.append(("What was predicted", *_compared(predicted, found.compared_cycles)))
+    rows.append(("What was predicted", *_compared(predicted, found.compared_cycles or None)))
     if found.compiled_cycles != found.compared_cycles:
         rows.append(("All parts", *_compared(None, found.compiled_cycles)))
     print_table(columns, rows)
