@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.cycles import compute_cost
-from engine.compiler.exchange import Addresses, Exchange, exchange_of
+from engine.compiler.exchange import Addresses, Exchange
 from engine.compiler.executable import (
     Node,
     RemoteAccess,
@@ -17,6 +17,7 @@ from engine.compiler.executable import (
     StreamAccess,
     VertexUse,
 )
+from engine.compiler.transfer import Around, Transfer, around
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, DebugContext, Graph, Tensor
 from engine.machine import Machine
@@ -64,7 +65,9 @@ class Lowering:
         self.functions: list[Node] = []
         self._functions: dict[Function, Node] = {}
         self._lowering_now: list[Function] = []
-        self._phases: dict[int, tuple[Exchange, StepCost, Exchange]] = {}
+        #: Exchanges around compute sets, by id; what stands here is not worked out again.
+        self.around: dict[int, Around] = {}
+        self._compute: dict[int, StepCost] = {}
 
     def lower(self, programs: Sequence[Program]) -> list[Node]:
         """Lower each program as a control program; return the roots."""
@@ -241,48 +244,50 @@ class Lowering:
         self.steps.append(step)
         return step
 
-    def _phases_of(self, compute_set: ComputeSet) -> tuple[Exchange, StepCost, Exchange]:
-        """Return the exchange before a compute set, its cost, and the exchange after it."""
+    def compute_cost(self, compute_set: ComputeSet) -> StepCost:
+        """Return what the compute phase of a compute set costs, by the laws of its codelets.
+
+        Raises
+        ------
+        BadGraph
+            When a law gives something that is no count of cycles.
+        """
         key = compute_set.compute_set_id
-        if key not in self._phases:
-            cost, uses = compute_cost(compute_set, self.machine)
-            self.vertex_uses[key] = uses
-            self._phases[key] = (
-                exchange_of([compute_set], self.addresses, is_input=True),
-                cost,
-                exchange_of([compute_set], self.addresses, is_input=False),
-            )
-        return self._phases[key]
+        if key not in self._compute:
+            self._compute[key], self.vertex_uses[key] = compute_cost(compute_set, self.machine)
+        return self._compute[key]
 
     def _execute(self, compute_set: ComputeSet, parent: Node) -> None:
         reads, writes = _accesses(compute_set)
         self._check_mapped([*reads, *writes])
-        before, cost, after = self._phases_of(compute_set)
-        if not before.is_empty:
+        cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
+        if key not in self.around:
+            self.around[key] = around(compute_set, self.addresses, self.machine)
+        before, after = self.around[key].before, self.around[key].after
+        if before is not None:
             step = self._exchange(before, compute_set, parent)
-            step.reads = tuple(int(v) for v in np.unique(self.addresses.variable_of(before.start)))
-            step.message_bytes = before.received(self.machine.n_tiles)
+            step.reads = before.variables
+            step.message_bytes = before.message_bytes
         step = self._step(parent, "OnTileExecute", compute_set.name, compute_set.debug, cost)
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
         step.overwrites = _overwritten(compute_set, writes)
-        if not after.is_empty:
+        if after is not None:
             # What goes to other tiles waits on the tile that made it.
-            step.message_bytes = after.sent(self.machine.n_tiles)
+            step.message_bytes = after.message_bytes
             step = self._exchange(after, compute_set, parent)
-            step.writes = tuple(int(v) for v in np.unique(self.addresses.variable_of(after.start)))
+            step.writes = after.variables
 
-    def _exchange(self, exchange: Exchange, compute_set: ComputeSet, parent: Node) -> Step:
+    def _exchange(self, transfer: Transfer, compute_set: ComputeSet, parent: Node) -> Step:
         """Add a sync and the exchange it opens."""
-        machine = self.machine
-        cost = exchange.cost(machine)
+        machine, cost = self.machine, transfer.cost
         is_external = cost.sync_zone == "external"
         # Within an IPU only the tiles of those IPUs that exchange something have to meet.
         taking_part = np.ones(machine.n_ipus, dtype=np.bool_) if is_external else cost.cycles > 0
         self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
         step = self._step(parent, kind, compute_set.name, compute_set.debug, cost)
-        step.code_bytes = exchange.code_bytes(machine)
+        step.code_bytes = transfer.code_bytes
         return step
 
     def _sync(

@@ -1,0 +1,74 @@
+"""The exchanges around compute sets, worked out: all that later passes need of their pieces.
+
+The pieces themselves, millions in a large program, are let go; what stays is a few values a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.exchange import Addresses, Exchange, exchange_of
+from engine.compiler.executable import StepCost
+from engine.graph import ComputeSet
+from engine.machine import Machine
+
+__all__ = ["Around", "Transfer", "around"]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One exchange.
+
+    Parameters
+    ----------
+    cost
+        Of the phase.
+    variables
+        Whose elements move, ascending.
+    message_bytes : ndarray of int64, shape (n_tiles,)
+        In message buffers: of what is received where it comes in, of what is sent where it goes
+        out.
+    code_bytes : ndarray of int64, shape (n_tiles,)
+        Exchange code.
+    """
+
+    cost: StepCost
+    variables: tuple[int, ...]
+    message_bytes: NDArray[np.int64]
+    code_bytes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, exchange: Exchange, machine: Machine, *, is_input: bool) -> Transfer | None:
+        """Return what an exchange comes to; None when nothing moves."""
+        if exchange.is_empty:
+            return None
+        count = exchange.received if is_input else exchange.sent
+        variables = np.unique(exchange.addresses.variable_of(exchange.start))
+        return cls(
+            exchange.cost(machine),
+            tuple(variables.tolist()),
+            count(machine.n_tiles),
+            exchange.code_bytes(machine),
+        )
+
+
+@dataclass(frozen=True)
+class Around:
+    """The exchange before a compute set, and the one after it; None where nothing moves."""
+
+    before: Transfer | None
+    after: Transfer | None
+
+
+def around(compute_set: ComputeSet, addresses: Addresses, machine: Machine) -> Around:
+    """Return the exchanges around a compute set."""
+    before, after = (
+        Transfer.of(
+            exchange_of([compute_set], addresses, is_input=is_input), machine, is_input=is_input
+        )
+        for is_input in (True, False)
+    )
+    return Around(before, after)
