@@ -158,6 +158,7 @@ def run_model(
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.of(options),
+        cache_directory=options.cache_directory,
     )
     facts = {
         "model_name": path.stem,

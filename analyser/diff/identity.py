@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PLACES", "unequal_data"]
 
-#: Options that say where a report goes, not what is in it.
-PLACES = frozenset({"autoReport.directory"})
+#: Options that say where files go, not what a report holds.
+PLACES = frozenset({"autoReport.directory", "enableEngineCaching", "cachePath"})
 
 #: How data lies in the file, not data; and times of the wall clock, never compared.
 _NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milestone", "wall_clock"})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Executable, Step
+from engine.compiler.cache import CachedCompilation
+from engine.compiler.executable import CompileRecord, Executable, Step
 from engine.compiler.liveness import live_ranges
 from engine.compiler.lowering import Lowering
 from engine.compiler.memory import lay_out
@@ -31,6 +34,7 @@ def compile_programs(
     plans: Sequence[Plan] = (),
     is_instrumented: bool = True,
     is_checked: bool = False,
+    cache_directory: Path | None = None,
 ) -> Executable:
     """Compile control programs for the graph's machine.
 
@@ -47,6 +51,9 @@ def compile_programs(
     is_checked
         Whether to check that no vertex reads or writes what another one of its compute set
         writes.
+    cache_directory
+        Where to look for what was compiled before, and to keep it; that of the environment's
+        options when None.
 
     Returns
     -------
@@ -58,7 +65,12 @@ def compile_programs(
     BadGraph
         When a rule of the machine is broken.
     """
+    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     lowering = Lowering(graph)
+    options = {"is_instrumented": is_instrumented, "is_checked": is_checked}
+    cached = CachedCompilation(graph, programs, lowering.compute_cost, options, cache_directory)
+    if cached.found is not None:
+        lowering.around.update(cached.found.around)
     roots = lowering.lower(programs)
     _log.info(
         "lowered %d programs: %d compute sets, %d variables, %d steps, %d program nodes",
@@ -70,13 +82,19 @@ def compile_programs(
     )
     if _log.isEnabledFor(logging.DEBUG):
         _log_steps(lowering.steps)
-    if is_checked:
-        check_compute_sets(graph.compute_sets)
-        _log.info("checked %d compute sets against the rule", len(graph.compute_sets))
-    ranges = live_ranges(graph, lowering.steps, roots)
-    memory = lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented)
+    memory = cached.memory(len(lowering.steps))
+    if memory is None:
+        if is_checked:
+            check_compute_sets(graph.compute_sets)
+            _log.info("checked %d compute sets against the rule", len(graph.compute_sets))
+        ranges = live_ranges(graph, lowering.steps, roots)
+        memory = lay_out(
+            graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented
+        )
+        cached.keep(lowering.around, memory)
     _log_memory(memory.including_gaps, graph.machine)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
+    elapsed_us = (time.perf_counter_ns() - timer) // 1000
     return Executable(
         graph=graph,
         machine=graph.machine,
@@ -87,6 +105,7 @@ def compile_programs(
         memory=memory,
         vertex_uses=tuple(uses),
         plans=tuple(plans),
+        record=CompileRecord(cached.state, began_us, elapsed_us),
     )
 
 

@@ -13,6 +13,7 @@ from engine.machine import Machine
 from engine.planner.plan import Plan
 
 __all__ = [
+    "CompileRecord",
     "Executable",
     "LiveParts",
     "Memory",
@@ -241,6 +242,23 @@ class VertexUse:
 
 
 @dataclass(frozen=True)
+class CompileRecord:
+    """How an executable came to be; nothing in it is about the program.
+
+    Parameters
+    ----------
+    cache
+        ``off``, ``miss`` or ``hit``: whether the executable cache had it.
+    wall_start_us, wall_duration_us
+        When, since the Unix epoch, and how long it took, microseconds.
+    """
+
+    cache: str = "off"
+    wall_start_us: int = 0
+    wall_duration_us: int = 0
+
+
+@dataclass(frozen=True)
 class Executable:
     """A compiled program with everything a report says about it."""
 
@@ -253,6 +271,7 @@ class Executable:
     memory: Memory
     vertex_uses: tuple[VertexUse, ...]
     plans: tuple[Plan, ...] = ()
+    record: CompileRecord = CompileRecord()
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:

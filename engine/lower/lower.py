@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler import Executable, compile_programs
+from engine.compiler.executable import CompileRecord
 from engine.errors import BadInput, BadModel
 from engine.execute import Engine
 from engine.graph import ROOT, Graph, Tensor, dtype_of
@@ -109,6 +112,7 @@ def compile_model(
     is_instrumented: bool = True,
     is_checked: bool = False,
     available_memory: AvailableMemory | None = None,
+    cache_directory: Path | None = None,
 ) -> CompiledModel:
     """Compile a model for a machine; it may turn out not to fit.
 
@@ -124,12 +128,15 @@ def compile_model(
         Whether to check that vertices of a compute set do not touch what another one writes.
     available_memory
         What an operation may take of a tile while it runs; 0.6 of it if not given.
+    cache_directory
+        Of the executable cache; see `compile_programs`.
 
     Raises
     ------
     BadModel
         When the model is not well-formed, or has an operation on types that is not there.
     """
+    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = prune(model)
     check_model(model)
     graph, program, builder = lower(model, machine, available_memory)
@@ -139,8 +146,11 @@ def compile_model(
         plans=builder.plans,
         is_instrumented=is_instrumented,
         is_checked=is_checked,
+        cache_directory=cache_directory,
     )
-    return CompiledModel(model, executable)
+    elapsed_us = (time.perf_counter_ns() - timer) // 1000
+    record = CompileRecord(executable.record.cache, began_us, elapsed_us)
+    return CompiledModel(model, replace(executable, record=record))
 
 
 def lower(

@@ -2,9 +2,16 @@
 
 from engine.options.catalogue import OPTIONS, Kind, OptionSpec
 from engine.options.directory import engine_directory
-from engine.options.precedence import ENVIRONMENT_VARIABLE, EngineOptions, OptionRecord, resolve
+from engine.options.precedence import (
+    CACHE_VARIABLES,
+    ENVIRONMENT_VARIABLE,
+    EngineOptions,
+    OptionRecord,
+    resolve,
+)
 
 __all__ = [
+    "CACHE_VARIABLES",
     "ENVIRONMENT_VARIABLE",
     "OPTIONS",
     "EngineOptions",

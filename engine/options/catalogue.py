@@ -155,6 +155,22 @@ _DEBUG = (
     _count("debug.workerStackSizeInBytes", "Stack of one worker, bytes"),
 )
 
+# Session options of PopART. Source: graphcore/popart, willow/include/popart/sessionoptions.hpp.
+_CACHE = (
+    _flag(
+        "enableEngineCaching",
+        "Keep compiled executables in the folder `cachePath`, and take them from there",
+        acts=True,
+    ),
+    _text(
+        "cachePath",
+        "Folder of the executable cache; POPXL_CACHE_DIR, POPART_CACHE_DIR or POPTORCH_CACHE_DIR"
+        " name one and turn it on",
+        default="session_cache",
+        acts=True,
+    ),
+)
+
 _PROFILER = (
     _text("profiler.blocks.filter", "Regular expression over the names of blocks to instrument"),
     _text("profiler.programs.filter", "Regular expression over programs wrapped into blocks"),
@@ -232,6 +248,7 @@ _LIBRARY = tuple(
 )
 
 OPTIONS: dict[str, OptionSpec] = {
-    spec.name: spec for spec in (*_REPORT, *_DEBUG, *_LIBRARY, *_PROFILER, *_TARGET, *_COMPILER)
+    spec.name: spec
+    for spec in (*_REPORT, *_DEBUG, *_CACHE, *_LIBRARY, *_PROFILER, *_TARGET, *_COMPILER)
 }
 """Every known key, in the order of the reference page."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from engine.options.catalogue import OPTIONS, OptionSpec
-from engine.options.precedence import ENVIRONMENT_VARIABLE
+from engine.options.precedence import CACHE_VARIABLES, ENVIRONMENT_VARIABLE
 
 __all__ = ["PAGE", "render"]
 
@@ -32,6 +32,10 @@ report says for each option which of them decided. `autoReport.all` turns on eve
 given itself, so `"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` leaves
 the execution part out. Without any option no report is written. An unknown key or a wrong value is
 an error that names the nearest known key or what is allowed.
+
+`{"`, `".join(CACHE_VARIABLES)}` name the folder of the executable cache and
+turn it on; the first that is set counts. See
+[Compile once, run many times](../how-to/executable-cache.md).
 """
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from engine.options.catalogue import OPTIONS, Value
 from engine.options.values import checked, parse_object
 
-__all__ = ["ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
+__all__ = ["CACHE_VARIABLES", "ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
 
 ENVIRONMENT_VARIABLE = "POPLAR_ENGINE_OPTIONS"
+#: Name the folder of the executable cache and turn it on, the first that is set.
+CACHE_VARIABLES = ("POPXL_CACHE_DIR", "POPART_CACHE_DIR", "POPTORCH_CACHE_DIR")
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -79,6 +81,13 @@ class EngineOptions:
         return Path(self.text("autoReport.directory")).expanduser()
 
     @property
+    def cache_directory(self) -> Path | None:
+        """Folder of the executable cache; None when nothing is cached."""
+        if not self.flag("enableEngineCaching"):
+            return None
+        return Path(self.text("cachePath")).expanduser()
+
+    @property
     def writes_report(self) -> bool:
         """Whether any part of a report is wanted."""
         return self.writes_graph_profile or self.writes_execution_profile
@@ -132,7 +141,8 @@ def resolve(
     Parameters
     ----------
     environ
-        Where POPLAR_ENGINE_OPTIONS is looked up; the process's environment unless given.
+        Where POPLAR_ENGINE_OPTIONS and the variables of `CACHE_VARIABLES` are looked up; the
+        process's environment unless given. The former decides where both say something.
     command_line, code
         Options by key, values as strings, booleans or numbers.
 
@@ -141,8 +151,12 @@ def resolve(
     BadOption
         Malformed JSON, an unknown key or a value that its option does not take.
     """
-    text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
-    from_environment = checked(parse_object(text, ENVIRONMENT_VARIABLE), ENVIRONMENT_VARIABLE)
+    given_by_environment = os.environ if environ is None else environ
+    text = given_by_environment.get(ENVIRONMENT_VARIABLE, "")
+    from_environment = {
+        **_cache_of(given_by_environment),
+        **checked(parse_object(text, ENVIRONMENT_VARIABLE), ENVIRONMENT_VARIABLE),
+    }
     sources = (
         ("code", checked(code or {}, "options in code")),
         ("command line", checked(command_line or {}, "options of the command line")),
@@ -153,6 +167,19 @@ def resolve(
     }
     _warn_of_idle(settings)
     return EngineOptions(settings)
+
+
+def _cache_of(environ: Mapping[str, str]) -> dict[str, Value]:
+    """Return the options that a variable for the executable cache stands for."""
+    named = [name for name in CACHE_VARIABLES if environ.get(name)]
+    if not named:
+        return {}
+    first, *others = named
+    for other in others:
+        if environ[other] != environ[first] and other not in _warned:
+            _warned.add(other)
+            _log.warning("warning: %s is ignored: %s goes before it", other, first)
+    return checked({"enableEngineCaching": True, "cachePath": environ[first]}, first)
 
 
 def _warn_of_idle(names: Iterable[str]) -> None:

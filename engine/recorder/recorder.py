@@ -103,9 +103,22 @@ class Recorder:
             "python_version": platform.python_version(),
             "numpy_version": _version("numpy"),
             "numba_version": _version("numba"),
+            "wall_compile_cache": self._executable.record.cache,
             "wall_created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
+        record = self._executable.record
+        writer.add(
+            wall_clock,
+            [
+                {
+                    "event": "compile",
+                    "run_id": None,
+                    "wall_start_us": record.wall_start_us,
+                    "wall_duration_us": record.wall_duration_us,
+                }
+            ],
+        )
         writer.add(
             engine_option,
             [

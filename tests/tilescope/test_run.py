@@ -200,6 +200,18 @@ def test_a_batch_of_one_that_is_assumed_is_said(tilescope: Run, model: Path) -> 
     assert "assumed_batch_of_one" not in tilescope("summary", "r", "--json").out
 
 
+def test_a_cached_run_reports_the_same(tilescope: Run, model: Path) -> None:
+    for name in ("plain", "cold", "warm"):
+        cache = () if name == "plain" else ("--cache", "kept/deeper")
+        assert tilescope("run", model, "--tiles", 8, "--report", name, *cache).code == 0
+        facts = dict(tilescope("summary", name, "--json").json()["provenance"])
+        assert facts["wall_compile_cache"] == {"plain": "off", "cold": "miss", "warm": "hit"}[name]
+        outcome = tilescope("diff", "plain", name)
+        assert outcome.out.splitlines()[-1] == "The two reports hold identical data."
+    assert len(list(Path("kept/deeper").iterdir())) == 1
+    refused(tilescope("run", model, "--cache", ""), "--cache", "empty")
+
+
 def test_bad_inputs_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
 

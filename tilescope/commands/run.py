@@ -54,6 +54,16 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+        cache: Annotated[
+            Path | None,
+            typer.Option(
+                help="Directory of compiled executables, made if need be: what is compiled is kept"
+                " there, and taken from there the next time.",
+                show_default=False,
+                parser=_directory,
+                metavar="<path>",
+            ),
+        ] = None,
         shape: Annotated[
             list[str] | None,
             typer.Option(
@@ -92,6 +102,8 @@ def register(app: typer.Typer) -> None:
             flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
         if available_memory_proportion is not None:
             flags["--available-memory-proportion"] = _memory(available_memory_proportion)
+        if cache is not None:
+            flags["--cache"] = {"enableEngineCaching": True, "cachePath": str(cache)}
         asked = _options(option or [], flags)
         usual = {"autoReport.all": True, "autoReport.directory": "report"}
         options = resolve(command_line=asked, code=usual)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.errors import BadOption
 from engine.options import (
+    CACHE_VARIABLES,
     ENVIRONMENT_VARIABLE,
     OPTIONS,
     EngineOptions,
@@ -110,7 +111,31 @@ def test_the_records_say_who_decided() -> None:
         "debug.allowOutOfMemory": ("false", "code"),
         "convolutionOptions.availableMemoryProportion": ("0.6", "default"),
         "matmulOptions.availableMemoryProportion": ("0.6", "default"),
+        "enableEngineCaching": ("false", "default"),
+        "cachePath": ("session_cache", "default"),
     }
+
+
+def test_variables_for_the_executable_cache(caplog: pytest.LogCaptureFixture) -> None:
+    assert resolve(environ={}).cache_directory is None
+    assert resolve(environ={"POPART_CACHE_DIR": ""}).cache_directory is None
+    for name in CACHE_VARIABLES:
+        assert resolve(environ={name: "here"}).cache_directory == Path("here")
+    both = {"POPTORCH_CACHE_DIR": "torch", "POPXL_CACHE_DIR": "popxl"}
+    for _ in range(2):
+        assert resolve(environ=both).cache_directory == Path("popxl")
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["warning: POPTORCH_CACHE_DIR is ignored: POPXL_CACHE_DIR goes before it"]
+    line = {"enableEngineCaching": True, "cachePath": "line"}
+    assert resolve(environ={}, command_line=line).cache_directory == Path("line")
+    assert resolve(environ=both, command_line=line).cache_directory == Path("popxl")
+    text = '{"cachePath": "options"}'
+    options = resolve(environ={**both, ENVIRONMENT_VARIABLE: text})
+    assert options.cache_directory == Path("options")
+    assert from_environment(text).cache_directory is None
+    assert from_environment('{"enableEngineCaching": true}').cache_directory == Path(
+        "session_cache"
+    )
 
 
 def test_an_option_without_effect_warns_once_and_is_recorded(

@@ -1,0 +1,88 @@
+"""One compilation with the cache beside it: what was found, and what to keep."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.compiler.cache.description import describe_compilation
+from engine.compiler.cache.entry import Compiled
+from engine.compiler.cache.store import ExecutableCache
+from engine.compiler.executable import Memory, StepCost
+from engine.compiler.transfer import Around
+from engine.graph import ComputeSet, Graph
+from engine.options import resolve
+from engine.program import Program
+
+__all__ = ["CachedCompilation"]
+
+_log = logging.getLogger(__name__)
+
+
+class CachedCompilation:
+    """Looks a compilation up when it is made.
+
+    Parameters
+    ----------
+    graph, programs
+        As they are before they are lowered.
+    compute_cost
+        Gives what a compute set costs by the laws of its codelets.
+    options
+        Of the compiler.
+    directory
+        Of the cache; that of the environment's options when None, and no cache without one.
+
+    Attributes
+    ----------
+    found
+        What the cache holds of it; None when it has to be compiled.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        programs: Sequence[Program],
+        compute_cost: Callable[[ComputeSet], StepCost],
+        options: Mapping[str, bool],
+        directory: Path | None,
+    ) -> None:
+        self._graph = graph
+        self._cache: ExecutableCache | None = None
+        self._description = b""
+        self.found: Compiled | None = None
+        directory = directory or resolve().cache_directory
+        if directory is None:
+            return
+        try:
+            self._description = describe_compilation(graph, programs, compute_cost, options)
+        except TypeError as error:
+            _log.warning("warning: executable not cached: %s", error)
+            return
+        self._cache = ExecutableCache(directory)
+        self.found = self._cache.load(self._description, graph.machine)
+
+    @property
+    def state(self) -> str:
+        """``off``, ``miss`` or ``hit``."""
+        if self._cache is None:
+            return "off"
+        return "miss" if self.found is None else "hit"
+
+    def memory(self, n_steps: int) -> Memory | None:
+        """Return the memory that was found, and mark the graph's variables; None without."""
+        if self.found is None or not self.found.fits(self._graph, n_steps):
+            self.found = None
+            return None
+        self.found.mark(self._graph)
+        return self.found.memory
+
+    def keep(self, around: Mapping[int, Around], memory: Memory) -> None:
+        """Keep what was compiled, where there is a cache."""
+        if self._cache is None:
+            return
+        always = np.array([v.is_always_live for v in self._graph.variables], dtype=np.bool_)
+        self._cache.store(self._description, Compiled(around, memory, always))

@@ -1,0 +1,162 @@
+"""The full description of what is compiled, which is the key of the executable cache.
+
+Everything that decides the outcome stands in it: graph, programs, machine, options, versions. Large
+arrays stand as their digest, and what cycle laws say as the digest of their answers, so that a law
+that changed is seen whoever wrote it. Contents of variables are left out: nothing that the compiler
+works out depends on them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Codelet
+from engine.compiler.executable import StepCost
+from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
+from engine.program import Function, Program
+
+__all__ = ["describe_compilation"]
+
+_DIGEST_BYTES = 32
+_ENGINE = Path(__file__).parents[2]
+#: What compiling sets, and what the outcome does not depend on.
+_LEFT_OUT = {"Variable": {"values", "is_always_live"}, "Codelet": {"kernel", "law", "flops"}}
+#: What the graph keeps in lists; elsewhere it stands as its number.
+_NUMBERED = (Variable, ComputeSet, RemoteBuffer)
+
+
+def describe_compilation(
+    graph: Graph,
+    programs: Sequence[Program],
+    compute_cost: Callable[[ComputeSet], StepCost],
+    options: Mapping[str, bool],
+) -> bytes:
+    """Return the description: equal bytes, equal outcome.
+
+    Parameters
+    ----------
+    graph
+        As it is before its programs are lowered.
+    programs
+        Control programs.
+    compute_cost
+        Gives what a compute set costs by the laws of its codelets.
+    options
+        Of the compiler.
+
+    Raises
+    ------
+    TypeError
+        When graph or programs hold something of a kind that has no description.
+    """
+    walk = _Walk()
+    described_programs = [walk.describe(program) for program in programs]
+    content = {
+        "versions": _versions(),
+        "options": dict(options),
+        "graph": {name: walk.define(value) for name, value in sorted(vars(graph).items())},
+        "programs": described_programs,
+        "costs": {
+            compute_set_id: [walk.describe(array) for array in _arrays(compute_cost(compute_set))]
+            for compute_set_id, compute_set in sorted(walk.compute_sets.items())
+        },
+    }
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+class _Walk:
+    """Turns what a compilation starts from into JSON types, whatever fields it has."""
+
+    def __init__(self) -> None:
+        self.compute_sets: dict[int, ComputeSet] = {}
+        self._functions: dict[Function, int] = {}
+
+    def define(self, value: Any) -> Any:
+        """Describe a part of the graph; its variables, compute sets and buffers in full."""
+        if isinstance(value, list):
+            return [
+                self._fields(each) if isinstance(each, _NUMBERED) else self.describe(each)
+                for each in value
+            ]
+        return self.describe(value)
+
+    def describe(self, value: Any) -> Any:
+        """Describe anything; variables, compute sets and buffers by their number."""
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case np.ndarray():
+                return _described_array(value)
+            case np.generic():
+                return value.item()
+            case Variable():
+                return ["variable", value.variable_id]
+            case ComputeSet():
+                self.compute_sets[value.compute_set_id] = value
+                return ["compute_set", value.compute_set_id]
+            case RemoteBuffer():
+                return ["buffer", value.buffer_id]
+            case DebugContext():
+                return value.name
+            case Function():
+                return self._function(value)
+            case Mapping():
+                return [[self.describe(k), self.describe(v)] for k, v in value.items()]
+            case list() | tuple():
+                return [self.describe(each) for each in value]
+            case Enum():
+                return value.name
+        if dataclasses.is_dataclass(value):
+            return self._fields(value)
+        raise TypeError(f"{type(value).__name__} has no description")
+
+    def _fields(self, value: Any) -> Any:
+        kind = type(value).__name__
+        left_out = _LEFT_OUT.get(kind, set())
+        names = [f.name for f in dataclasses.fields(value) if f.name not in left_out]
+        content = {name: self.describe(getattr(value, name)) for name in names}
+        if isinstance(value, Codelet):
+            content["state_bytes"] = value.state_bytes
+        return [kind, content]
+
+    def _function(self, function: Function) -> Any:
+        if function in self._functions:
+            return ["function", self._functions[function]]
+        number = self._functions[function] = len(self._functions)
+        return ["function", number, function.name, self.describe(function.body)]
+
+
+def _arrays(cost: StepCost) -> list[NDArray[Any]]:
+    values = (getattr(cost, each.name) for each in dataclasses.fields(cost))
+    return [value for value in values if isinstance(value, np.ndarray)]
+
+
+def _described_array(array: NDArray[Any]) -> list[Any]:
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    digest = blake2b(data.data, digest_size=_DIGEST_BYTES).hexdigest()
+    return [array.dtype.str, list(array.shape), digest]
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return the package's version, and a digest of the engine's sources for work in progress."""
+    sources = blake2b(digest_size=_DIGEST_BYTES)
+    for path in sorted(_ENGINE.rglob("*.py")):
+        sources.update(str(path.relative_to(_ENGINE)).encode())
+        sources.update(path.read_bytes())
+    try:
+        package = version("tilescope")
+    except PackageNotFoundError:
+        package = "unknown"
+    return {"tilescope": package, "numpy": np.__version__, "sources": sources.hexdigest()}

@@ -1,0 +1,433 @@
+"""The executable cache: what it gives equals what is compiled, and nothing in it can hurt."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import engine
+from analyser.diff.identity import unequal_data
+from engine.compiler.cache import store
+from engine.compiler.executable import Executable
+from engine.errors import BadGraph
+from engine.graph import ROOT, Graph, Tensor, blocks
+from engine.library.builder import Builder
+from engine.library.elementwise import binary
+from engine.library.reduce import reduce
+from engine.program import (
+    Call,
+    Copy,
+    Execute,
+    Function,
+    If,
+    Program,
+    Repeat,
+    Sequence,
+    StreamCopyIn,
+    StreamCopyOut,
+)
+from reports import open_report
+from reports.schema import provenance, wall_clock
+
+N_TILES = 4
+
+
+class Case:
+    """A program on two IPUs with copies, a loop, a decision, a function and a constant."""
+
+    def __init__(
+        self, weight: float = 2.0, n_ipus: int = 2, sync_cycles: int | None = None
+    ) -> None:
+        machine = engine.load_machine("gc200", tiles_per_ipu=N_TILES, n_ipus=n_ipus)
+        if sync_cycles is not None:
+            machine = replace(machine, sync_cycles=sync_cycles)
+        self.graph = Graph(machine)
+        root = Sequence("program")
+        self.x = self.variable("x", [0, 16], [0, 1])
+        self.flag = self.graph.add_variable("int32", (1,), "flag")
+        self.graph.set_tile_mapping(self.flag, [0], [1])
+        root.add(StreamCopyIn("x", self.x), StreamCopyIn("flag", self.flag))
+        inside = Builder(self.graph, Sequence("body"), ROOT)
+        weights = self.graph.add_constant(np.full(32, weight, np.float32), "weights")
+        self.graph.map_linearly(weights, first=2)
+        made = binary(inside, "multiply", self.x, weights, (32,))
+        inside.sequence.add(Copy(made.reverse(0), self.x))
+        scale = Function(inside.sequence, "scale")
+        root.add(Repeat(2, Call(scale), "loop"))
+        last = Builder(self.graph, Sequence("last"), ROOT)
+        total = reduce(last, "sum", self.x.reshape(4, 8), (0,))
+        root.add(If(self.flag, Call(scale), Sequence("nothing"), "decide"))
+        root.add(last.sequence, StreamCopyOut(total, "total"))
+        self.root = root
+
+    def variable(self, name: str, starts: list[int], tiles: list[int]) -> Tensor:
+        tensor = self.graph.add_variable("float32", (32,), name)
+        self.graph.set_tile_mapping(tensor, starts, tiles)
+        return tensor
+
+    def compile(self, directory: Path | None, **options: Any) -> Executable:
+        return engine.compile_programs(
+            self.graph, [self.root], cache_directory=directory, **options
+        )
+
+
+def ran(executable: Executable, report: Path) -> NDArray[Any]:
+    """Run an executable, write its report, return its output."""
+    options = engine.resolve_options(
+        environ={}, code={"autoReport.all": True, "autoReport.directory": str(report)}
+    )
+    with engine.Engine(executable, options) as device:
+        device.connect_stream("x", np.arange(32, dtype=np.float32))
+        device.connect_stream("flag", np.array([1], np.int32))
+        device.run()
+        return device.output("total")
+
+
+def entry(directory: Path) -> Path:
+    """Return the one file of a cache."""
+    (found,) = directory.iterdir()
+    return found
+
+
+@pytest.fixture
+def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Return a way to take the warnings that were logged since the last time."""
+
+    def take() -> list[str]:
+        found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+        caplog.clear()
+        return found
+
+    return take
+
+
+@pytest.fixture(autouse=True)
+def _nothing_warned() -> Iterator[None]:
+    """Let every test hear of its own directories."""
+    yield
+    store._warned.clear()
+
+
+def test_what_is_taken_from_the_cache_is_what_was_compiled(tmp_path: Path) -> None:
+    directory = tmp_path / "cache"
+    made = [Case().compile(d) for d in (None, directory, directory)]
+    assert [executable.record.cache for executable in made] == ["off", "miss", "hit"]
+    outputs = [ran(executable, tmp_path / str(i)) for i, executable in enumerate(made)]
+    expected = np.arange(32, dtype=np.float32)[::-1] * 8  # turned round three times, doubled
+    for output in outputs:
+        np.testing.assert_array_equal(output, expected.reshape(4, 8).sum(axis=0, keepdims=True))
+    for i in (1, 2):
+        with (
+            open_report(tmp_path / "0" / "profile.pop") as base,
+            open_report(tmp_path / str(i) / "profile.pop") as new,
+        ):
+            assert unequal_data(base, new) == ()
+            facts = dict(
+                new.fetch(
+                    provenance.select().with_only_columns(provenance.c.key, provenance.c.value)
+                )
+            )
+            assert facts["wall_compile_cache"] == made[i].record.cache
+            ((duration,),) = new.fetch(
+                wall_clock.select()
+                .with_only_columns(wall_clock.c.wall_duration_us)
+                .where(wall_clock.c.event == "compile")
+            )
+            assert duration == made[i].record.wall_duration_us > 0
+    for one, other in zip(made[1].graph.variables, made[2].graph.variables, strict=True):
+        assert one.is_always_live == other.is_always_live
+
+
+def test_other_weights_are_a_hit_and_stay_their_own(tmp_path: Path) -> None:
+    assert Case(weight=2).compile(tmp_path / "cache").record.cache == "miss"
+    executable = Case(weight=3).compile(tmp_path / "cache")
+    assert executable.record.cache == "hit"
+    expected = np.arange(32, dtype=np.float32)[::-1] * 27
+    np.testing.assert_array_equal(
+        ran(executable, tmp_path / "r"), expected.reshape(4, 8).sum(axis=0, keepdims=True)
+    )
+
+
+def _mapped_otherwise(case: Case) -> None:
+    case.graph.set_tile_mapping(case.x, [0, 15], [0, 1])
+
+
+def _renamed(case: Case) -> None:
+    case.x.variable.name = "y"
+
+
+def _run_once_more(case: Case) -> None:
+    case.root.add(case.root.children[2])
+
+
+def _begins_elsewhere(case: Case) -> None:
+    case.graph.next_tile = 3
+
+
+def _read_in_another_order(case: Case) -> None:
+    batch = case.graph.compute_sets[0].batches[0]
+    for name, regions in batch.fields.items():
+        turned = replace(regions, start=regions.start[::-1].copy(), size=regions.size[::-1].copy())
+        batch.fields[name] = turned
+
+
+def _with_another_buffer(case: Case) -> None:
+    case.graph.add_remote_buffer("rows", "float32", 4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _mapped_otherwise,
+        _renamed,
+        _run_once_more,
+        _begins_elsewhere,
+        _read_in_another_order,
+        _with_another_buffer,
+    ],
+)
+def test_another_program_is_compiled(tmp_path: Path, change: Callable[[Case], None]) -> None:
+    assert Case().compile(tmp_path).record.cache == "miss"
+    case = Case()
+    change(case)
+    assert case.compile(tmp_path).record.cache == "miss"
+    assert Case().compile(tmp_path).record.cache == "hit"
+
+
+def test_another_machine_or_option_is_compiled(tmp_path: Path) -> None:
+    assert Case().compile(tmp_path).record.cache == "miss"
+    assert Case(sync_cycles=99).compile(tmp_path).record.cache == "miss"
+    assert Case(n_ipus=3).compile(tmp_path).record.cache == "miss"
+    assert Case().compile(tmp_path, is_instrumented=False).record.cache == "miss"
+    assert Case().compile(tmp_path, is_checked=True).record.cache == "miss"
+    assert Case().compile(tmp_path).record.cache == "hit"
+
+
+def with_own_law(cycles: int, directory: Path) -> Executable:
+    """Compile one vertex whose law says `cycles`; the law's text is always the same."""
+
+    def law(batch: Any, _machine: Any) -> NDArray[np.int64]:
+        return np.full(batch.n_vertices, cycles)
+
+    @engine.codelet(engine.Field("x", "inout"), law=law, code_bytes=8)
+    def touch(x):
+        x[0] += 1
+
+    graph = Graph(engine.load_machine("gc200", tiles_per_ipu=N_TILES))
+    x = graph.add_variable("float32", (4,), "x")
+    graph.map_linearly(x)
+    compute_set = graph.add_compute_set("touch")
+    regions = blocks(x.variable, np.arange(4), [1], [1], 4)
+    graph.add_vertices(compute_set, touch, range(4), {"x": regions})
+    return engine.compile_programs(graph, [Execute(compute_set)], cache_directory=directory)
+
+
+def test_a_law_that_answers_otherwise_is_seen(tmp_path: Path) -> None:
+    first = with_own_law(10, tmp_path)
+    again = with_own_law(10, tmp_path)
+    other = with_own_law(11, tmp_path)
+    assert [e.record.cache for e in (first, again, other)] == ["miss", "hit", "miss"]
+    assert [int(e.steps[0].cost.cycles[0]) for e in (first, again, other)] == [60, 60, 66]
+
+
+def test_another_version_of_the_engine_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.compiler.cache import description
+
+    assert Case().compile(tmp_path).record.cache == "miss"
+    newer = {**description._versions(), "sources": "0" * 64}
+    monkeypatch.setattr(description, "_versions", lambda: newer)
+    assert Case().compile(tmp_path).record.cache == "miss"
+
+
+def test_a_damaged_file_is_compiled_anew_and_replaced(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    expected = Case().compile(tmp_path).memory.including_gaps
+    path = entry(tmp_path)
+    whole = path.read_bytes()
+    random = np.random.default_rng(5)
+    damaged = [b"", b"x", whole[:8], whole[:40], whole[:-1], whole + b"x", whole[:-1000], b"x" * 99]
+    for place in (0, 7, 8, 24, 27, 32, *random.integers(0, len(whole), 60).tolist()):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(random.integers(8))
+        damaged.append(bytes(flipped))
+    for data in damaged:
+        path.write_bytes(data)
+        executable = Case().compile(tmp_path)
+        assert executable.record.cache == "miss"
+        np.testing.assert_array_equal(executable.memory.including_gaps, expected)
+        (said,) = warnings_of()
+        assert str(path) in said
+        assert "cannot be used, compiling: " in said
+        assert path.read_bytes() == whole
+    assert Case().compile(tmp_path).record.cache == "hit"
+    assert warnings_of() == []
+
+
+def test_a_false_hit_is_seen_and_compiled(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    Case(sync_cycles=99).compile(tmp_path)
+    other = entry(tmp_path)
+    expected = Case().compile(tmp_path).steps[0].cost.cycles
+    (path,) = set(tmp_path.iterdir()) - {other}
+    shutil.copy(other, path)
+    executable = Case().compile(tmp_path)
+    assert executable.record.cache == "miss"
+    np.testing.assert_array_equal(executable.steps[0].cost.cycles, expected)
+    (said,) = warnings_of()
+    assert "false hit" in said
+    assert Case().compile(tmp_path).record.cache == "hit"
+
+
+def test_something_else_in_the_place_of_a_file(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    Case().compile(tmp_path)
+    path = entry(tmp_path)
+    path.unlink()
+    os.mkfifo(path)  # would block whoever opened it
+    assert Case().compile(tmp_path).record.cache == "miss"
+    assert "it is no file" in warnings_of()[0]
+    path.unlink()
+    path.mkdir()
+    for _ in range(2):
+        assert Case().compile(tmp_path).record.cache == "miss"
+    said = warnings_of()
+    assert len([line for line in said if "it is no file" in line]) == 2
+    assert len([line for line in said if "cannot be kept" in line]) == 1
+
+
+def test_a_directory_that_cannot_be_written_is_said_once(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for _ in range(2):
+        assert Case().compile(file / "below").record.cache == "miss"
+    (said,) = [line for line in warnings_of() if "cannot be kept" in line]
+    assert str(file / "below") in said
+    assert said.endswith("going on without")
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_behind(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        assert Case().compile(tmp_path).record.cache == "miss"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+    assert "File too large" in warnings_of()[0]
+
+
+def test_what_a_killed_process_left_is_swept_up(tmp_path: Path) -> None:
+    old, young = tmp_path / ".a.1.b.part", tmp_path / ".a.2.b.part"
+    old.write_bytes(b"x")
+    young.write_bytes(b"x")
+    os.utime(old, (0, time.time() - 7_200))
+    Case().compile(tmp_path)
+    assert not old.exists()
+    assert young.exists()
+
+
+def script(text: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start a process with this test's program at hand."""
+    head = (
+        "import sys\nfrom pathlib import Path\nfrom tests.engine.compiler.test_cache import Case\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", head + text, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_processes_that_come_at_once(tmp_path: Path) -> None:
+    text = "print(Case().compile(Path(sys.argv[1])).record.cache)"
+    processes = [script(text, tmp_path) for _ in range(4)]
+    for process in processes:
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, "")
+        assert out in ("miss\n", "hit\n")
+    assert entry(tmp_path).suffix == ".executable"
+    assert Case().compile(tmp_path).record.cache == "hit"
+
+
+#: Two processes delete and write all the time and are killed; a third one must never complain.
+_KILLED = """
+import os, random, signal, time
+
+def write_for_ever(directory):
+    while True:
+        for path in directory.glob("*.executable"):
+            path.unlink(missing_ok=True)
+        Case().compile(directory)
+
+directory = Path(sys.argv[1])
+for number in range(25):
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            write_for_ever(directory)
+        children.append(child)
+    end = time.monotonic() + random.Random(number).uniform(0.01, 0.2)
+    while time.monotonic() < end:
+        Case().compile(directory)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    Case().compile(directory)
+    assert Case().compile(directory).record.cache == "hit"
+"""
+
+
+def test_processes_killed_while_they_write(tmp_path: Path) -> None:
+    process = script(_KILLED, tmp_path)
+    _, err = process.communicate(timeout=300)
+    assert (process.returncode, err) == (0, "")
+    assert len(list(tmp_path.glob("*.executable"))) == 1  # beside what was left half written
+
+
+def test_the_environment_turns_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Case().compile(None).record.cache == "off"
+    monkeypatch.setenv("POPART_CACHE_DIR", str(tmp_path))
+    assert Case().compile(None).record.cache == "miss"
+    assert Case().compile(None).record.cache == "hit"
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"enableEngineCaching": "false"}')
+    assert Case().compile(None).record.cache == "off"
+    assert entry(tmp_path).suffix == ".executable"
+
+
+def test_a_program_with_something_unknown_in_it_is_not_cached(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    class Odd(Program):
+        def __init__(self) -> None:
+            self.debug = ROOT
+
+    case = Case()
+    case.root.add(Odd())
+    with pytest.raises(BadGraph, match="Odd cannot be compiled"):
+        case.compile(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert warnings_of() == []
