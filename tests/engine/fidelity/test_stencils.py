@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from engine.codelets.codelet import Codelet
+from engine.fidelity import packaged_rows
 from engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
 from engine.graph import Regions, Tensor, blocks
 from engine.program import Execute
@@ -90,3 +93,26 @@ def test_blocks_cover_a_grid_once(height: int, width: int, down: int, across: in
         whole.map(graph, grid)
         found = grid.variable.tile_of(np.arange(grid.n_elements)).reshape(grid.shape)
         assert (found == owner[:, :, None]).all()
+
+
+def test_the_page_shows_the_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "stencils.md"
+    (table,) = (
+        part.splitlines()[2:]
+        for part in page.read_text(encoding="utf-8").split("\n\n")
+        if part.startswith("| Phase | half, published")
+    )
+    shown = {cells[1]: cells[2:6] for cells in ([c.strip() for c in x.split("|")] for x in table)}
+    rows = {row.figure: row for row in packaged_rows() if row.id == "C16"}
+    phases = {
+        "Sync": "sync",
+        "Halo exchange": "halo exchange",
+        "Copy into place": "arranged before",
+        "Blur": "compute",
+        "Copy out": "arranged after",
+    }
+    assert list(shown) == list(phases)
+    for phase, figure in phases.items():
+        for dtype, cells in (("half", shown[phase][:2]), ("float", shown[phase][2:])):
+            if row := rows.get(f"{dtype}, {figure}"):
+                assert cells == [f"{row.published:,.0f}", f"{row.ours:,.0f}"], row.figure
