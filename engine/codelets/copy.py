@@ -18,7 +18,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK"]
+__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "rows_cycles"]
 
 
 @jit
@@ -45,14 +45,22 @@ def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + share))
 
 
+def rows_cycles(
+    n_rows: NDArray[np.int64], columns: NDArray[np.int64], batch: Batch, machine: Machine
+) -> NDArray[np.int64]:
+    """Return a worker's cycles to copy rows that are each contiguous: ndarray of int64."""
+    vectors = -(-columns * batch.item_bytes["out"] // machine.data_path_bytes)
+    cycles: NDArray[np.int64] = n_rows * (9 + vectors)
+    return cycles
+
+
 def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     n_planes, rows_of_plane, n_columns = batch.size["out"].T
     n_rows = n_planes * rows_of_plane
     is_plain = ((batch.stride["x"][:, 2] == 1) & (batch.stride["out"][:, 2] == 1)) | (
         n_columns == 1
     )
-    row_vectors = -(-n_columns * batch.item_bytes["out"] // machine.data_path_bytes)
-    plain = worker_share(n_rows, machine) * (9 + row_vectors)
+    plain = rows_cycles(worker_share(n_rows, machine), n_columns, batch, machine)
     strided = 4 * worker_share(n_rows * n_columns, machine)
     work = np.where(is_plain & (n_columns > 1), plain, strided)
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))

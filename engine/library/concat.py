@@ -12,6 +12,7 @@ from engine.graph import Tensor
 from engine.library.builder import Builder
 from engine.library.elementwise import row_major_copy
 from engine.library.spread import joint_walk
+from engine.library.vertex_choice import choose_vertices
 
 __all__ = ["concat"]
 
@@ -66,7 +67,10 @@ def concat(builder: Builder, parts: Sequence[Tensor], dim: int) -> Tensor:
             raise BadGraph(f"{part.variable.name!r} cannot be walked in the order of the result")
         for is_block, tiles, regions in walk.batches():
             codelet = COPY_BLOCK if is_block else COPY
-            fields = dict(zip(("x", "out"), regions, strict=True))
-            build.vertices(compute_set, codelet, tiles, fields)
+            machine = build.graph.machine
+            for chosen, where, fields in choose_vertices(
+                "concat", codelet, tiles, regions, machine
+            ):
+                build.vertices(compute_set, chosen, where, fields)
         first += part.shape[dim]
     return made.dim_shuffle(*np.argsort([dim, *others]).tolist())

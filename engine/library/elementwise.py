@@ -11,8 +11,8 @@ from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, r
 from engine.errors import BadGraph
 from engine.graph import DType, Tensor
 from engine.library.builder import Builder
-from engine.library.shared_row import with_shared_rows
 from engine.library.spread import joint_walk
+from engine.library.vertex_choice import choose_vertices
 
 __all__ = ["binary", "cast", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
 
@@ -52,7 +52,8 @@ def _apply(
     compute_set = builder.compute_set(name)
     for is_block, tiles, regions in walk.batches():
         codelet = in_blocks if is_block else plain
-        for chosen, where, fields in with_shared_rows(name, codelet, tiles, regions):
+        machine = builder.graph.machine
+        for chosen, where, fields in choose_vertices(name, codelet, tiles, regions, machine):
             builder.vertices(compute_set, chosen, where, fields)
     return True
 

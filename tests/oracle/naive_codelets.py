@@ -161,6 +161,7 @@ NAIVE: dict[str, Naive] = {
     "popops::Fill": _fill,
     "poplar::Memcpy": _copy,
     "poplar::StridedCopy": _copy,
+    "poplar_rt::Transpose": _copy,
     **{f"popops::UnaryOp1D<{n}>": _unary(f) for n, f in UNARY.items()},
     **{f"popops::UnaryOp2D<{n}>": _unary(f) for n, f in UNARY.items()},
     **{f"popops::BinaryOp1D<{n}>": _binary(f) for n, f in BINARY.items()},

@@ -244,6 +244,39 @@ def test_copy(data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: i
     np.testing.assert_array_equal(result, values)
 
 
+@given(st.data(), machines(), st.sampled_from(["float16", "float32", "int32", "uint8"]), seeds)
+def test_a_copy_that_transposes(data: st.DataObject, machine: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    planes, rows, columns = (data.draw(st.sampled_from(n)) for n in ([1, 2, 7], [3, 4, 8], [4, 12]))
+    source = data.draw(tensors(graph, (planes, columns, rows), dtype, "source"))
+    target = graph.add_variable(dtype, (planes, rows, columns), "target")
+    graph.map_linearly(target, grain=data.draw(st.sampled_from([1, columns, rows * columns])))
+    copy_to(builder, source.dim_shuffle(0, 2, 1), target)
+    values = values_for(source, seed).astype(
+        np.float16 if dtype == "float16" else source.dtype.host
+    )
+    if dtype == "uint8":
+        values = np.abs(values)
+    (result,) = check(builder, [(source, values)], [target])
+    np.testing.assert_array_equal(result, values.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "is_taken"),
+    [("float16", 8, True), ("float16", 6, False), ("int32", 6, True), ("uint8", 8, False)],
+)
+def test_when_a_copy_turns_whole_blocks(dtype: str, rows: int, is_taken: bool) -> None:
+    graph, builder = new_builder(_machine(2))
+    source = graph.add_variable(dtype, (12, 16, rows), "source")
+    target = graph.add_variable(dtype, (12, rows, 16), "target")
+    for tensor in (source, target):
+        graph.map_linearly(tensor, grain=16 * rows)
+    copy_to(builder, source.dim_shuffle(0, 2, 1), target)
+    (compute_set,) = graph.compute_sets
+    names = {batch.codelet.name for batch in compute_set.batches}
+    assert names == {"poplar_rt::Transpose" if is_taken else "poplar::StridedCopy"}
+
+
 @given(st.data(), machines(), shapes(), seeds)
 def test_copy_into_a_part(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
     """A target may be cut out of its variable, and reversed; the rest stays as it is."""

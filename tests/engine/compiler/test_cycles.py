@@ -14,6 +14,7 @@ from engine.codelets.copy import CAST, CAST_BLOCK, COPY
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, FILL, UNARY, UNARY_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
+from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
@@ -139,6 +140,15 @@ OF_PLANES = {name: ([2, 6, 16], [96, 16, 1]) for name in ("a", "out")} | {"b": (
 APART = {name: ([1, 12, 16], [240, 20, 1]) for name in ("a", "out")} | {"b": ([1, 16], [0, 1])}
 
 
+def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, Any]:
+    """Return a copy whose source has the output's rows as columns, `apart` more to a line."""
+    line = rows + apart
+    return {
+        "x": ([planes, rows, columns], [line * columns, 1, line]),
+        "out": ([planes, rows, columns], [rows * columns, columns, 1]),
+    }
+
+
 @pytest.mark.parametrize(
     ("codelet", "dtypes", "fields", "cycles"),
     [
@@ -201,6 +211,22 @@ APART = {name: ([1, 12, 16], [240, 20, 1]) for name in ("a", "out")} | {"b": ([1
         # 8 pairs: 11 and 6 more for the second row; of halves 13 and 8.
         (VECTOR_INNER["divide"], {}, SHARED, 18 + 6 * (19 + 10 + 8 * 17)),
         (VECTOR_INNER["divide"], HALF, SHARED, 18 + 6 * (24 + 14 + 8 * 21)),
+        # A matrix of 4 x 2 blocks of 4 x 4 halves for each worker: 29 + 18 + 4 x 12.
+        (TRANSPOSE, HALF, turned(6, 8, 16), 7 + 6 * (95 - 7)),
+        # One alone is split by its 4 lines of blocks.
+        (TRANSPOSE, HALF, turned(1, 8, 16), 7 + 6 * (29 + 18 + 12 - 7)),
+        # Up to four single blocks go to one worker: 37 and 4 for each after the second.
+        (TRANSPOSE, HALF, turned(4, 4, 4), 6 * (37 + 8)),
+        # 24 x 4 of halves, two matrices a worker: 27 + 2 x (35 + 4 x (6 - 2)).
+        (TRANSPOSE, HALF, turned(12, 4, 24), 7 + 6 * (27 + 2 * 51 - 7)),
+        # No whole blocks: 10 lines of 2 x 5 and more.
+        (TRANSPOSE, HALF, turned(6, 10, 6), 6 * (15 + 8 + 10 * (5 + 15))),
+        # Of floats 2 x 2 at a time: 27 + 11 + 8 lines of 6 + 3 x 3; one alone is one worker's.
+        (TRANSPOSE, {}, turned(6, 8, 16), 6 * (27 + 11 + 8 * 15)),
+        (TRANSPOSE, {}, turned(1, 8, 16), 6 * (27 + 11 + 8 * 15)),
+        (TRANSPOSE, {}, turned(6, 7, 16), 6 * (13 + 8 + 7 * (5 + 32))),
+        # Lines apart are brought together first: 96 of 2 vectors.
+        (TRANSPOSE, HALF, turned(6, 8, 16, 12), 7 + 6 * (95 - 7) + 6 * (20 + 16 * 11)),
         (UNARY_BLOCK["relu"], {}, dict.fromkeys(("x", "out"), ROWS), 6 * (20 + 2 * 24)),
         # To half: 17 floats a worker are 4 fours and one left over: two checks and 2 cycles.
         (CAST, {"out": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 31)),

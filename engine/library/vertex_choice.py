@@ -1,4 +1,8 @@
-"""Which vertices of an elementwise operation have an operand of one row that many rows share."""
+"""Which vertices of an operation get a codelet made for their layout.
+
+An elementwise operation may have an operand of one row that many rows share; a copy may be a
+transposition. The vertices for which that holds go to batches of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Codelet
+from engine.codelets.codelet import Batch, Codelet
+from engine.codelets.copy import COPY_BLOCK
 from engine.codelets.elementwise import BINARY_BLOCK
+from engine.codelets.transpose import TRANSPOSE, grain_of
 from engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
 from engine.graph import Regions
+from engine.machine import Machine
 
-__all__ = ["with_shared_rows"]
+__all__ = ["choose_vertices"]
 
 Batches = list[tuple[Codelet, NDArray[np.int32], dict[str, Regions]]]
 
 
-def with_shared_rows(
-    function: str, codelet: Codelet, tile: NDArray[np.int32], regions: Sequence[Regions]
+def choose_vertices(
+    function: str,
+    codelet: Codelet,
+    tile: NDArray[np.int32],
+    regions: Sequence[Regions],
+    machine: Machine,
 ) -> Batches:
-    """Return the batch, vertices that can take a vertex for shared rows in batches of their own.
+    """Return the batch, parted by the codelets that suit its vertices best.
 
     Parameters
     ----------
@@ -32,8 +43,9 @@ def with_shared_rows(
         Where its vertices run.
     regions
         By field, in the codelet's order.
+    machine
+        The target.
     """
-    names = [field.name for field in codelet.fields]
     rest = np.ones(tile.size, dtype=bool)
     batches: Batches = []
     if codelet is BINARY_BLOCK.get(function) and function in VECTOR_INNER:
@@ -50,10 +62,41 @@ def with_shared_rows(
                 "out": _some(out, chosen),
             }
             batches.append((VECTOR_INNER[function], tile[chosen], fields))
+    if codelet is COPY_BLOCK:
+        x, out = regions
+        chosen = _is_transposed(x, out, machine)
+        if chosen.any():
+            rest &= ~chosen
+            fields = {"x": _some(x, chosen), "out": _some(out, chosen)}
+            batches.append((TRANSPOSE, tile[chosen], fields))
     if rest.any():
+        names = [field.name for field in codelet.fields]
         left = [_some(region, rest) for region in regions]
         batches.append((codelet, tile[rest], dict(zip(names, left, strict=True))))
     return batches
+
+
+def _is_transposed(x: Regions, out: Regions, machine: Machine) -> NDArray[np.bool_]:
+    """Whether rows lie where the source has columns, in whole blocks, and turning them pays."""
+    _, rows, columns = out.size.T
+    grain = grain_of(out.variable.dtype.n_bytes)
+    if grain is None or not rows.size:
+        return np.zeros(rows.size, dtype=bool)
+    fits = (x.stride[:, 1] == 1) & (x.stride[:, 2] > 1) & (out.stride[:, 2] == 1)
+    fits &= (rows % grain == 0) & (columns % grain == 0)
+    if fits.any():
+        n_bytes, name = out.variable.dtype.n_bytes, out.variable.dtype.name
+        shapes = Batch(
+            rows.size,
+            {"x": x.size, "out": out.size},
+            {"x": x.stride, "out": out.stride},
+            dict.fromkeys(("x", "out"), n_bytes),
+            dict.fromkeys(("x", "out"), name),
+            {},
+            np.zeros(rows.size, np.int64),
+        )
+        fits &= TRANSPOSE.law(shapes, machine) < COPY_BLOCK.law(shapes, machine)
+    return np.asarray(fits)
 
 
 def _shares_row(function: str, data: Regions, shared: Regions, out: Regions) -> NDArray[np.bool_]:

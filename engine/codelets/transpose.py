@@ -1,0 +1,102 @@
+"""Transposition of matrices within a tile: blocks of 4 x 4 halves or 2 x 2 floats at a time.
+
+Law: graphcore/poplibs sdk-release-2.4, lib/popops/popopsCycleEstimators.cpp, Transpose1D and
+Transpose2D, the last release that has them in source. How matrices go to workers:
+sdk-release-3.4, lib/popops/Rearrange.cpp and RearrangeUtil.cpp. Where the lines of a matrix lie
+apart, they are brought together before or taken apart after it, as the library does by a copy of
+its own; here the copy is part of the vertex and its room is not counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.copy import COPY_BLOCK, rows_cycles
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["TRANSPOSE", "grain_of"]
+
+Counts = NDArray[np.int64]
+
+#: Source: lib/popops/Rearrange.cpp: strides of the machine have ten bits with their sign.
+_LONGEST_STRIDE = 512
+
+
+def grain_of(item_bytes: int) -> int | None:
+    """Return of what the sides of a matrix must be multiples for elements of a size.
+
+    Source: lib/popops/Rearrange.cpp, getMinimumRegroupGrainSize. Bytes have none here: no source
+    says what their transposition takes.
+    """
+    return {2: 4, 4: 2}.get(item_bytes)
+
+
+def _fast_half(rows: Counts, columns: Counts, matrices: Counts) -> Counts:
+    """Return a worker's cycles for matrices of 4 x 4 blocks; `rows` and `columns` are blocks."""
+    small = np.where(matrices == 1, 29, 37 + 4 * (matrices - 2))
+    narrow = 27 + matrices * (35 + 4 * (rows - 2))
+    wide = 29 + matrices * (18 + rows * (12 + 4 * (columns - 2)))
+    return np.where(columns > 1, wide, np.where(rows > 1, narrow, small))
+
+
+def _half(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Counts:
+    """Return a tile's cycles for matrices of halves; up to half as many as workers are split."""
+    may_split = (matrices < workers) & (workers % matrices == 0)
+    each = np.where(may_split, workers // matrices, 1)
+    down, across = -(-rows // 4), -(-columns // 4)
+    of_rows = -(-down // each)
+    side_by_side = np.maximum(each // -(-down // of_rows), 1)
+    of_columns = -(-across // side_by_side)
+    most = -(-matrices // workers)
+    shared = 7 + workers * (_fast_half(of_rows, of_columns, most) - 7)
+    is_small = (rows == 4) & (columns == 4) & (matrices <= 4)
+    ones = np.ones_like(rows)
+    alone = workers * _fast_half(ones, ones, matrices)
+    stride = np.where(columns == 4, rows, columns) // 4 * 3 - 1
+    is_fast = (rows % 4 == 0) & (columns % 4 == 0) & (stride <= _LONGEST_STRIDE)
+    is_fast &= (columns == 4) | (rows // 4 < _LONGEST_STRIDE)
+    slow = workers * (15 + most * (8 + columns * (5 + rows * 5 // 2)))
+    return np.where(is_fast, np.where(is_small, alone, shared), slow)
+
+
+def _word(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Counts:
+    """Return a tile's cycles for matrices of 4-byte elements; each is one worker's."""
+    is_fast = (rows % 2 == 0) & (columns % 2 == 0) & (rows < _LONGEST_STRIDE)
+    is_fast &= rows * (columns - 2) // 2 < _LONGEST_STRIDE
+    most = -(-matrices // workers)
+    fast = 27 + most * (11 + rows // 2 * (6 + 3 * (columns // 2 - 1)))
+    slow = 13 + most * (8 + columns * (5 + rows * 2))
+    return workers * np.where(is_fast, fast, slow)
+
+
+def _law(batch: Batch, machine: Machine) -> Counts:
+    """Return the cycles: a plane is a matrix whose rows are the output's columns."""
+    workers = machine.n_worker_contexts
+    planes, columns, rows = batch.size["out"].T
+    of_type = _half if batch.item_bytes["out"] == 2 else _word
+    work = of_type(rows, columns, planes, workers)
+    # What lies apart costs a copy of its lines.
+    for stride, lines, line in (
+        (batch.stride["x"][:, 2], rows, columns),
+        (batch.stride["out"][:, 1], columns, rows),
+    ):
+        each = rows_cycles(worker_share(planes * lines, machine), line, batch, machine)
+        work = work + np.where((stride == line) | (lines == 1), 0, workers * (20 + each))
+    return np.asarray(work)
+
+
+# The kernel of a copy in blocks serves: only the order differs in which a tile walks.
+TRANSPOSE = Codelet(
+    "poplar_rt::Transpose",
+    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+    COPY_BLOCK.kernel,
+    _law,
+    code_bytes=340,
+    source="graphcore/poplibs sdk-release-2.4, lib/popops/popopsCycleEstimators.cpp",
+)
