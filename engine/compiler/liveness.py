@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.executable import Node, Step
+from engine.compiler.overlap import steps_of
 from engine.graph import Graph
 
 __all__ = ["live_ranges"]
@@ -36,6 +37,8 @@ class _Walk:
             for child in node.children:
                 union |= self.before(child, after)
             return union
+        if node.kind == "Overlap":
+            return self._overlap(node, after)
         if node.kind == "RepeatWhile":
             condition, body = node.children
             live = self.before(condition, after)
@@ -55,6 +58,24 @@ class _Walk:
             live = live.copy()
             live[node.control.variable.variable_id] = True
         return live
+
+    def _overlap(self, node: Node, after: Set) -> Set:
+        """Walk two sides that run at once: each one's needs and results live at all of the other.
+
+        What the I/O tiles hold in between lives at every step of the compute side; what is made
+        and used up within the compute side does not live at the steps of the I/O side, so that its
+        variables can still share memory.
+        """
+        io, compute = node.children
+        needs = self.before(io, after), self.before(compute, after)
+        self.before(io, after | needs[1])
+        self.before(compute, after | needs[0])
+        held = np.zeros_like(after)
+        for step in steps_of(io):
+            own = [*step.reads, *step.writes]
+            held[own] |= self.at[step.step_id, own]
+        self.at[[step.step_id for step in steps_of(compute)]] |= held
+        return self.before(io, self.before(compute, after))
 
     def _sequence(self, node: Node, after: Set) -> Set:
         live = after

@@ -17,6 +17,7 @@ from engine.compiler.executable import (
     StreamAccess,
     VertexUse,
 )
+from engine.compiler.overlap import check_overlap
 from engine.compiler.transfer import Around, Transfer, around
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, DebugContext, Graph, Tensor
@@ -29,6 +30,7 @@ from engine.program import (
     Execute,
     Function,
     If,
+    Overlap,
     PrintTensor,
     Program,
     RemoteCopyIn,
@@ -63,8 +65,10 @@ class Lowering:
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
         self.functions: list[Node] = []
-        self._functions: dict[Function, Node] = {}
+        self._functions: dict[tuple[Function, str], Node] = {}
         self._lowering_now: list[Function] = []
+        #: Side of the Overlap that is lowered now; empty outside of one.
+        self._side = ""
         #: Exchanges around compute sets, by id; what stands here is not worked out again.
         self.around: dict[int, Around] = {}
         self._compute: dict[int, StepCost] = {}
@@ -163,6 +167,8 @@ class Lowering:
                 self._branches(node, {"condition": program.condition, "body": program.body})
                 condition = node.children[0]
                 self._broadcast(program.predicate, program.name, program.debug, condition)
+            case Overlap():
+                self._overlap(program, parent)
             case Call():
                 node = self._node(parent, "Call", program.function.name, program.debug)
                 node.function = self._function(program.function)
@@ -188,17 +194,42 @@ class Lowering:
         BadGraph
             When it calls itself.
         """
+        key = (function, self._side)
         if function in self._lowering_now:
             raise BadGraph(f"Function {function.name!r} calls itself: a tile has no stack for that")
-        if function not in self._functions:
+        if key not in self._functions:
             self._lowering_now.append(function)
             place = ("function", len(self.functions))
             root = self._node(None, "Sequence", function.name, function.body.debug, root=place)
             self.functions.append(root)
-            self._functions[function] = root
+            self._functions[key] = root
             self._lower(function.body, root)
             self._lowering_now.remove(function)
-        return self._functions[function]
+        return self._functions[key]
+
+    def _overlap(self, program: Overlap, parent: Node) -> None:
+        """Lower the two sides, each with the sync that joins it to the other.
+
+        Raises
+        ------
+        BadGraph
+            When there are no I/O tiles, or the sides get into each other's way.
+        """
+        where = f"Overlap {program.name!r}"
+        if self._side:
+            raise BadGraph(f"{where} is inside another Overlap: an IPU has two tracks, not more")
+        if not self.graph.n_io_tiles:
+            raise BadGraph(
+                f"{where} needs I/O tiles: make the graph with Graph(machine, n_io_tiles=32)"
+            )
+        node = self._node(parent, "Overlap", program.name, program.debug)
+        for side, body in (("io", program.io), ("compute", program.compute)):
+            branch = self._node(node, "Sequence", side, program.debug)
+            self._side = side
+            self._lower(body, branch)
+            self._sync(branch, f"{program.name or 'overlap'}/join", program.debug, False)
+            self._side = ""
+        check_overlap(node, self.graph)
 
     def _broadcast(self, tensor: Tensor, name: str, debug: DebugContext, parent: Node) -> None:
         """Add the exchange that brings a decision from its tile to all others."""
@@ -206,7 +237,9 @@ class Lowering:
         self._check_mapped([variable.variable_id])
         self._sync(parent, f"{name}/decision", debug, machine.n_ipus > 1)
         owner = int(variable.tile_of(np.array([tensor.offset]))[0])
-        others = np.setdiff1d(np.arange(machine.n_tiles), [owner])
+        sides = {"io": self.graph.io_tiles, "compute": self.graph.compute_tiles}
+        every = sides.get(self._side, np.arange(machine.n_tiles))
+        others = np.setdiff1d(every, [owner])
         one = np.ones_like(others)
         exchange = Exchange(
             sender=owner * one,
@@ -333,8 +366,10 @@ class Lowering:
             if isinstance(access.row, Tensor):
                 rows = (access.row.variable.variable_id,)
                 self._check_mapped(rows)
+        # Streaming memory answers by itself; the host may let its copies wait.
+        wait_cycles = machine.host_wait_cycles if isinstance(access, StreamAccess) else 0
         begin = StepCost.nothing(machine)
-        begin.cycles[:] = machine.external_sync_cycles
+        begin.cycles[:] = machine.external_sync_cycles + wait_cycles
         begin.sync_zone = "external"
         self._step(parent, "StreamCopyBegin", name, program.debug, begin)
         step = self._step(parent, "StreamCopyMid", name, program.debug, self._host_copy(access))
@@ -347,7 +382,7 @@ class Lowering:
         else:
             step.reads = tuple({variable.variable_id, *rows})
         end = StepCost.nothing(machine)
-        end.cycles[:] = machine.external_sync_cycles
+        end.cycles[:] = machine.external_sync_cycles + wait_cycles
         end.sync_zone = "external"
         self._step(parent, "StreamCopyEnd", name, program.debug, end)
 

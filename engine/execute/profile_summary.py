@@ -306,6 +306,15 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
         ("Tile average host exchange cycles", average(averages["host exchange"] / n)),
         ("Tile average sync cycles", average(averages["sync"] / n)),
     ]
+    beside = [timeline.io for timeline in timelines if timeline.io is not None]
+    if beside:
+        copied = sum(
+            _cycles_of(line, entry)
+            for line in beside
+            for entry in range(line.step_id.size)
+            if _PHASES.get(executable.steps[int(line.step_id[entry])].kind) == "host exchange"
+        )
+        rows.append(("Tile average overlapped host exchange cycles", average(copied / n)))
     rows += _traffic(executable, timelines)
     width = max(len(label) for label, _ in rows) + 1
     return ["Execution:", *(f"  {label + ':':<{width}} {value}" for label, value in rows)]
@@ -323,9 +332,9 @@ def _traffic(executable: Executable, timelines: Sequence[Timeline]) -> list[tupl
             way: sum(
                 int(getattr(executable.steps[step].cost, f"{far_end}_{way}_bytes")[ipu] * count)
                 for ipu, timeline in enumerate(timelines)
-                for step, count in zip(
-                    timeline.step_id.tolist(), timeline.count.tolist(), strict=True
-                )
+                for track in (timeline, timeline.io)
+                if track is not None
+                for step, count in zip(track.step_id.tolist(), track.count.tolist(), strict=True)
             )
             for way in ("in", "out")
         }
@@ -344,20 +353,30 @@ def _steps(executable: Executable, timelines: Sequence[Timeline]) -> list[str]:
     for ipu, timeline in enumerate(timelines):
         if len(timelines) > 1:
             lines.append(f"  IPU {ipu}:")
-        for entry in range(timeline.step_id.size):
-            step = executable.steps[int(timeline.step_id[entry])]
-            cycles = int(timeline.end[entry] - timeline.start[entry])
-            rounds = int(timeline.count[entry])
-            times = f", {rounds:,} times" if rounds > 1 else ""
+        lines += _entries(executable, timeline, ipu)
+        if timeline.io is not None:
+            lines.append("  Beside them, on the I/O tiles:")
+            lines += _entries(executable, timeline.io, ipu)
+    return lines
+
+
+def _entries(executable: Executable, timeline: Timeline, ipu: int) -> list[str]:
+    """Return the lines of one track."""
+    lines = []
+    for entry in range(timeline.step_id.size):
+        step = executable.steps[int(timeline.step_id[entry])]
+        cycles = int(timeline.end[entry] - timeline.start[entry])
+        rounds = int(timeline.count[entry])
+        times = f", {rounds:,} times" if rounds > 1 else ""
+        lines.append(
+            f"    {int(timeline.start[entry]):>14,} {step.kind} {step.name}:"
+            f" {cycles:,} cycles{times}"
+        )
+        busy = _busy(executable, timeline, ipu, entry)
+        active = int((busy > 0).sum())
+        if active and step.kind == "OnTileExecute":
+            balance = 100 * float(busy.mean()) / int(busy.max())
             lines.append(
-                f"    {int(timeline.start[entry]):>14,} {step.kind} {step.name}:"
-                f" {cycles:,} cycles{times}"
+                f"{'':>19} {active:,} / {busy.size:,} active tiles, tile balance {balance:.1f}%"
             )
-            busy = _busy(executable, timeline, ipu, entry)
-            active = int((busy > 0).sum())
-            if active and step.kind == "OnTileExecute":
-                balance = 100 * float(busy.mean()) / int(busy.max())
-                lines.append(
-                    f"{'':>19} {active:,} / {busy.size:,} active tiles, tile balance {balance:.1f}%"
-                )
     return lines

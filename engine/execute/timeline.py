@@ -5,19 +5,21 @@ along with the run.
 
 Each IPU counts its own cycles, so that steps of different IPUs overlap unless data goes from one
 to the other. A step that syncs externally begins on all IPUs when the last of them is ready; until
-then an IPU that is early waits in the sync, whose entry is longer by that. A loop whose body has
-no external sync is kept as its first round, a period and a count; other loops are written out.
+then an IPU that is early waits in the sync, whose entry is longer by that. The two sides of an
+`Overlap` count from the same cycle on, each on a track of its own, and the one that is done first
+waits in the sync that joins them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.executable import Node, Step, StepCost
+from engine.execute.entries import Entries
 from engine.machine import Machine
 
 __all__ = ["Clock", "Timeline", "timeline_of"]
@@ -25,20 +27,12 @@ __all__ = ["Clock", "Timeline", "timeline_of"]
 #: Steps in which an IPU waits for the others.
 _WAITS = ("Sync", "StreamCopyBegin")
 
-
-@dataclass
-class _Track:
-    step_id: list[int] = field(default_factory=list)
-    start: list[int] = field(default_factory=list)
-    end: list[int] = field(default_factory=list)
-    period: list[int] = field(default_factory=list)
-    count: list[int] = field(default_factory=list)
-    patterns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+_COMPUTE, _IO = 0, 1
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The entries of one run on one IPU, from cycle 0.
+    """The entries of one run on one track of one IPU, from cycle 0.
 
     Parameters
     ----------
@@ -55,6 +49,8 @@ class Timeline:
     patterns
         Busy cycles of the IPU's tiles, ndarray of int64, by entry, where they differ from what
         the step costs by itself.
+    io
+        What the IPU's I/O tiles did beside this; None where the program overlaps nothing.
     """
 
     step_id: NDArray[np.int32]
@@ -64,6 +60,7 @@ class Timeline:
     count: NDArray[np.int32]
     n_cycles: int
     patterns: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    io: Timeline | None = None
 
 
 class Clock:
@@ -78,30 +75,74 @@ class Clock:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._now = [0] * machine.n_ipus
-        self._tracks = [_Track() for _ in range(machine.n_ipus)]
+        self._tracks = [[Entries() for _ in range(machine.n_ipus)] for _ in (_COMPUTE, _IO)]
+        self._track = _COMPUTE
+        self._n_meetings = 0
 
     def run(self, node: Node) -> None:
         """Let a node without decisions pass."""
         if node.step is not None:
             self.step(node.step, node.step.cost)
-            return
-        if node.function is not None:
-            self.run(node.function)
-        self.run_round(node.children, node.repeat_count)
+        elif node.kind == "Overlap":
+            self.overlap(node, self.run)
+        else:
+            if node.function is not None:
+                self.run(node.function)
+            self.run_round(node.children, node.repeat_count)
 
     def run_round(self, nodes: Sequence[Node], count: int) -> None:
-        """Let nodes without decisions pass, one after the other, `count` times."""
-        if count > 1 and not any(_is_uneven(node) for node in nodes):
-            self._loop(nodes, count)
-            return
-        for _ in range(count):
+        """Let nodes without decisions pass, one after the other, `count` times.
+
+        Rounds are written out until one leaves the IPUs as far apart as it found them: all that
+        follow are like it, and are kept as one with a period and a count. IPUs that do not meet
+        in a round go on by themselves, each at its own period.
+        """
+        for done in range(1, count + 1):
+            is_last = done == count
+            before, meetings = self._now.copy(), self._n_meetings
+            marks = None if is_last else [[len(each) for each in row] for row in self._tracks]
             for node in nodes:
                 self.run(node)
+            passed = {now - then for now, then in zip(self._now, before, strict=True)}
+            if marks is not None and (len(passed) == 1 or self._n_meetings == meetings):
+                self._repeat(marks, before, count - done + 1)
+                return
+
+    def _repeat(self, marks: list[list[int]], before: list[int], rounds: int) -> None:
+        """Make the entries since `marks` those of `rounds` equal rounds."""
+        for row, firsts in zip(self._tracks, marks, strict=True):
+            for ipu, (entries, first) in enumerate(zip(row, firsts, strict=True)):
+                entries.repeat(first, self._now[ipu] - before[ipu], rounds)
+        for ipu, start in enumerate(before):
+            self._now[ipu] = start + (self._now[ipu] - start) * rounds
+
+    def overlap(self, node: Node, run: Callable[[Node], None]) -> None:
+        """Let the sides of an Overlap pass side by side, each child of them by `run`."""
+        begins = self._now
+        io, compute = node.children
+        ready = []
+        for track, side in ((_IO, io), (_COMPUTE, compute)):
+            self._track, self._now = track, begins.copy()
+            for child in side.children[:-1]:
+                run(child)
+            ready.append(self._now)
+        self._now = [max(pair) for pair in zip(*ready, strict=True)]
+        for track, side, early in zip((_IO, _COMPUTE), (io, compute), ready, strict=True):
+            join = side.children[-1].step
+            if join is None:
+                raise AssertionError(side.name)
+            self._track = track
+            ends = [now + int(c) for now, c in zip(self._now, join.cost.cycles, strict=True)]
+            for entries, start, end in zip(self._tracks[track], early, ends, strict=True):
+                if end > start:
+                    entries.add(join.step_id, start, end)
+        self._now = ends
 
     def step(self, step: Step, cost: StepCost) -> None:
         """Let one step pass, at a cost that may be the step's own or that of this execution."""
         now, begins = self._now, self._now
         if cost.sync_zone == "external":
+            self._n_meetings += 1
             now = self._now = [max(begins)] * len(begins)
             if step.kind not in _WAITS:
                 begins = now
@@ -110,54 +151,31 @@ class Clock:
         for ipu, cycles in enumerate(cost.cycles.tolist()):
             if cycles == 0:
                 continue
-            track = self._tracks[ipu]
+            entries = self._tracks[self._track][ipu]
             if by_ipu is not None:
-                track.patterns[len(track.step_id)] = by_ipu[ipu]
+                entries.patterns[len(entries)] = by_ipu[ipu]
             end = now[ipu] + cycles
-            track.step_id.append(step.step_id)
-            track.start.append(begins[ipu])
-            track.end.append(end)
-            track.period.append(0)
-            track.count.append(1)
+            entries.add(step.step_id, begins[ipu], end)
             now[ipu] = end
-
-    def _loop(self, nodes: Sequence[Node], count: int) -> None:
-        before = self._now.copy()
-        first = [len(track.step_id) for track in self._tracks]
-        for node in nodes:
-            self.run(node)
-        for ipu, track in enumerate(self._tracks):
-            period = self._now[ipu] - before[ipu]
-            for i in range(first[ipu], len(track.step_id)):
-                track.period[i] = period
-                track.count[i] = count
-            self._now[ipu] = before[ipu] + period * count
 
     def timelines(self) -> list[Timeline]:
         """Return what ran on each IPU so far."""
         return [
-            Timeline(
-                np.asarray(track.step_id, dtype=np.int32),
-                np.asarray(track.start, dtype=np.int64),
-                np.asarray(track.end, dtype=np.int64),
-                np.asarray(track.period, dtype=np.int64),
-                np.asarray(track.count, dtype=np.int32),
-                self._now[ipu],
-                track.patterns,
-            )
-            for ipu, track in enumerate(self._tracks)
+            self._timeline(compute, now, self._timeline(io, now, None) if len(io) else None)
+            for compute, io, now in zip(*self._tracks, self._now, strict=True)
         ]
 
-
-def _is_uneven(node: Node) -> bool:
-    """Whether rounds cannot be kept as a count: there is an inner loop, or IPUs wait."""
-    if node.step is not None:
-        return node.step.cost.sync_zone == "external"
-    if node.repeat_count > 1:
-        return True
-    if node.function is not None and _is_uneven(node.function):
-        return True
-    return any(_is_uneven(child) for child in node.children)
+    def _timeline(self, entries: Entries, n_cycles: int, io: Timeline | None) -> Timeline:
+        return Timeline(
+            np.asarray(entries.step_id, dtype=np.int32),
+            np.asarray(entries.start, dtype=np.int64),
+            np.asarray(entries.end, dtype=np.int64),
+            np.asarray(entries.period, dtype=np.int64),
+            np.asarray(entries.count, dtype=np.int32),
+            n_cycles,
+            entries.patterns,
+            io,
+        )
 
 
 def timeline_of(root: Node, machine: Machine) -> Sequence[Timeline]:

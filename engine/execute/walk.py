@@ -59,6 +59,8 @@ class Walker:
             clock = None
         if node.step is not None:
             self._step(node.step, clock)
+        elif node.kind == "Overlap" and clock is not None:
+            clock.overlap(node, lambda child: self.run(child, clock))
         elif node.function is not None:
             self.run(node.function, clock)
         elif node.control is not None:

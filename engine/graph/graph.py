@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -125,10 +125,38 @@ class Graph:
     ----------
     machine
         The target.
+    n_io_tiles
+        Tiles of every IPU, its last ones, that are kept for input and output beside compute; see
+        `engine.program.Overlap`. Unless it is told to, nothing is placed on them.
+
+    Raises
+    ------
+    BadGraph
+        When no tile is left to compute, or a pair of tiles that share their exchange bus is split.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, n_io_tiles: int = 0) -> None:
+        if not 0 <= n_io_tiles < machine.tiles_per_ipu:
+            raise BadGraph(
+                f"{n_io_tiles} I/O tiles cannot be: an IPU of {machine.name} has"
+                f" {machine.tiles_per_ipu} tiles here, and one at least must be left to compute"
+            )
+        n_compute = machine.tiles_per_ipu - n_io_tiles
+        if n_io_tiles and n_compute % 2:
+            raise BadGraph(
+                f"{n_io_tiles} I/O tiles of {machine.tiles_per_ipu} would split the pair of tiles"
+                f" {n_compute - 1} and {n_compute}, which share their exchange bus: take one more"
+                " or one less"
+            )
         self.machine = machine
+        self.n_io_tiles = n_io_tiles
+        by_ipu = np.arange(machine.n_tiles, dtype=np.int32).reshape(machine.n_ipus, -1)
+        #: Tiles that compute, ndarray of int32, ascending.
+        self.compute_tiles = by_ipu[:, :n_compute].reshape(-1)
+        #: Tiles kept for input and output, ndarray of int32, ascending.
+        self.io_tiles = by_ipu[:, n_compute:].reshape(-1)
+        #: The machine as an operation sees it that is spread over the compute tiles.
+        self.compute_machine = replace(machine, tiles_per_ipu=n_compute) if n_io_tiles else machine
         self.variables: list[Variable] = []
         self.compute_sets: list[ComputeSet] = []
         self.remote_buffers: list[RemoteBuffer] = []
@@ -271,7 +299,12 @@ class Graph:
         variable.map_start, variable.map_tile = start[keep], tile[keep]
 
     def map_linearly(
-        self, tensor: Tensor, *, grain: int = 1, tiles: Sequence[int] | None = None, first: int = 0
+        self,
+        tensor: Tensor,
+        *,
+        grain: int = 1,
+        tiles: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        first: int = 0,
     ) -> None:
         """Spread a variable evenly over tiles in pieces of whole grains.
 
@@ -282,14 +315,12 @@ class Graph:
         grain
             Elements that stay together.
         tiles
-            The tiles to use, in order; all of the machine when None.
+            The tiles to use, in order; all compute tiles when None.
         first
             Where in that order to begin, so that small variables do not all meet on tile 0.
         """
         variable = tensor.variable
-        pool = np.arange(self.machine.n_tiles, dtype=np.int32)
-        if tiles is not None:
-            pool = np.asarray(tiles, dtype=np.int32)
+        pool = self.compute_tiles if tiles is None else np.asarray(tiles, dtype=np.int32)
         n_grains = -(-variable.n_elements // grain)
         n_parts = min(n_grains, pool.size)
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain

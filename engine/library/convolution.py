@@ -108,7 +108,6 @@ def convolution(
     """
     n_images, n_channels, height, width = x.shape
     n_out = weights.shape[0]
-    machine = builder.graph.machine
     detail = {
         "input": list(x.shape),
         "weights": list(weights.shape),
@@ -145,7 +144,7 @@ def convolution(
         is_depthwise=is_depthwise,
     )
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    plan = plan_convolution(build.debug.name, shape, machine, share)
+    plan = plan_convolution(build.debug.name, shape, builder.graph.compute_machine, share)
     builder.plans.append(plan)
     per_channel_group = out_size_group if is_depthwise else in_size_group
     n_in_groups = out_groups if is_depthwise else in_groups
@@ -209,7 +208,7 @@ def matmul(
         is_matmul=True,
     )
     share = builder.available_memory.with_own(available_memory_proportion).matmul
-    plan = plan_convolution(build.debug.name, shape, builder.graph.machine, share)
+    plan = plan_convolution(build.debug.name, shape, builder.graph.compute_machine, share)
     builder.plans.append(plan)
     tiles = _Tiles(plan, shape, build)
     images = a.reshape(batch, rows, inner).dim_shuffle(0, 2, 1).reshape(1, batch * inner, 1, rows)
@@ -263,10 +262,10 @@ class _Tiles:
         self.parts = tuple(plan.split[key] for key in plan.split)
         self.plan = plan
         graph = builder.graph
-        self.n_machine_tiles = graph.machine.n_tiles
+        self.pool = graph.compute_tiles.astype(np.int64)
         # Pairs of tiles begin at even ones.
-        self.first = (graph.next_tile + 1) // 2 * 2 % self.n_machine_tiles
-        graph.next_tile = (self.first + plan.n_tiles) % self.n_machine_tiles
+        self.first = (graph.next_tile + 1) // 2 * 2 % self.pool.size
+        graph.next_tile = (self.first + plan.n_tiles) % self.pool.size
         self.edges = [
             np.arange(n + 1, dtype=np.int64) * size // n
             for n, size in zip(
@@ -287,11 +286,12 @@ class _Tiles:
         index: Any = 0
         for d in (0, 1, 2, 4, 3):
             index = index * self.parts[d] + part[d]
-        return np.asarray((self.first + index) % self.n_machine_tiles)
+        found: NDArray[np.int64] = self.pool[np.asarray((self.first + index) % self.pool.size)]
+        return found
 
     def all_tiles(self) -> NDArray[np.int64]:
         """Return the tiles in order of their parts."""
-        return (self.first + np.arange(prod(self.parts))) % self.n_machine_tiles
+        return self.pool[(self.first + np.arange(prod(self.parts))) % self.pool.size]
 
 
 def _weights_constant(builder: Builder, values: NDArray[Any], tiles: _Tiles, x: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def reduce(
 def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor:
     """Reduce the second dimension of [kept, reduced]; a sum over many goes over partials."""
     n_kept, n_reduced = x.shape
-    n_tiles = builder.graph.machine.n_tiles
+    n_tiles = builder.graph.compute_tiles.size
     parts = _split(x, n_tiles)
     if parts > 1:
         partial_view = x.reshape(n_kept * parts, n_reduced // parts)

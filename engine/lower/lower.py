@@ -209,7 +209,7 @@ def _tensor(builder: Builder, value: Value, tensors: Mapping[Value, Tensor]) -> 
     array = np.asarray(value.constant)
     made = graph.add_constant(array.reshape(array.shape or (1,)), value.name, debug=builder.debug)
     graph.map_linearly(made, grain=2, first=graph.next_tile)
-    graph.next_tile = (graph.next_tile + made.n_elements // 2 + 1) % graph.machine.n_tiles
+    graph.next_tile = (graph.next_tile + made.n_elements // 2 + 1) % graph.compute_tiles.size
     return _shaped(made, value.shape)
 
 

@@ -99,6 +99,7 @@ _BEYOND = (
     _real("streaming_bytes_per_cycle", _RATE, "Streaming memory of an IPU", 0.001, 1e6),
     _whole("streaming_memory_bytes", "bytes", "Streaming memory of an IPU", 0, 1 << 50),
     _whole("host_copy_cycles", "cycles", "Fixed part of a host copy", 0, 10**9),
+    _whole("host_wait_cycles", "cycles", "Wait for the host as its copy begins and ends", 0, 10**9),
 )
 _SHOWN = (
     _shown("interleave_factor", "elements", "Memory elements that an interleaved access covers"),

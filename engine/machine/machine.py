@@ -39,6 +39,7 @@ class Machine:
     external_sync_hop_cycles: float
     host_bytes_per_cycle: float
     host_copy_cycles: int
+    host_wait_cycles: int
     streaming_bytes_per_cycle: float
     streaming_memory_bytes: int
     link_bytes_per_cycle: float

@@ -19,6 +19,7 @@ __all__ = [
     "Execute",
     "Function",
     "If",
+    "Overlap",
     "PrintTensor",
     "Program",
     "RemoteCopyIn",
@@ -179,6 +180,19 @@ class Block(Program):
 
     name: str
     body: Program
+
+
+@dataclass(eq=False)
+class Overlap(Program):
+    """Run `io` on the I/O tiles while `compute` runs on the compute tiles, and wait for both.
+
+    Host and remote copies belong into `io`. Neither side may use a tile of the other's, or a
+    variable that the other one writes: what goes over is copied before or after.
+    """
+
+    io: Program
+    compute: Program
+    name: str = ""
 
 
 @dataclass(eq=False)

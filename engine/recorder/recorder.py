@@ -177,7 +177,9 @@ class Recorder:
             ],
         )
         for ipu_id, timeline in enumerate(timelines):
-            self._write_track(writer, run_id, ipu_id, timeline, int(start[ipu_id]))
+            self._write_track(writer, run_id, ipu_id, 0, timeline, int(start[ipu_id]))
+            if timeline.io is not None:
+                self._write_track(writer, run_id, ipu_id, 1, timeline.io, int(start[ipu_id]))
         writer.add(
             wall_clock,
             [
@@ -192,7 +194,13 @@ class Recorder:
         self._keep(writer, "run")
 
     def _write_track(
-        self, writer: ReportWriter, run_id: int, ipu_id: int, timeline: Timeline, start: int
+        self,
+        writer: ReportWriter,
+        run_id: int,
+        ipu_id: int,
+        track: int,
+        timeline: Timeline,
+        start: int,
     ) -> None:
         n_ipus = self._executable.machine.n_ipus
         n = timeline.step_id.size
@@ -202,7 +210,7 @@ class Recorder:
                 {
                     "run_id": run_id,
                     "ipu_id": ipu_id,
-                    "track": 0,
+                    "track": track,
                     "start_cycle": start,
                     "end_cycle": start + timeline.n_cycles,
                     "first_entry": self._n_entries,

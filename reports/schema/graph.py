@@ -94,9 +94,9 @@ program = Table(
     column(
         "kind",
         Text,
-        "Sequence, Block, Repeat, RepeatWhile, If, Switch, Call, PrintTensor, ErrorProgram,"
-        " OnTileExecute, DoExchange, GlobalExchange, Sync, StreamCopyBegin, StreamCopyMid,"
-        " StreamCopyEnd, WriteUndef",
+        "Sequence, Block, Repeat, RepeatWhile, If, Switch, Call, Overlap, PrintTensor,"
+        " ErrorProgram, OnTileExecute, DoExchange, GlobalExchange, Sync, StreamCopyBegin,"
+        " StreamCopyMid, StreamCopyEnd, WriteUndef",
     ),
     column("name", Text, "Debug name; may be empty"),
     column("n_children", Integer, "Number of children"),

@@ -188,12 +188,12 @@ def _print_ipus(summary: RangeSummary, units: Units) -> None:
     rows.append(("Tile balance", *(_percent(ipu.tile_balance) for ipu in summary.ipus)))
     for label, name in (
         ("Exchanged", "exchange_bytes"),
-        ("From the host", "host_in_bytes"),
-        ("To the host", "host_out_bytes"),
-        ("From remote buffers", "remote_in_bytes"),
-        ("To remote buffers", "remote_out_bytes"),
-        ("GlobalExchange in", "global_in_bytes"),
-        ("GlobalExchange out", "global_out_bytes"),
+        ("Host in", "host_in_bytes"),
+        ("Host out", "host_out_bytes"),
+        ("Remote in", "remote_in_bytes"),
+        ("Remote out", "remote_out_bytes"),
+        ("Global in", "global_in_bytes"),
+        ("Global out", "global_out_bytes"),
     ):
         texts = [format_bytes(getattr(ipu, name), units.style) for ipu in summary.ipus]
         rows.append((label, *texts))

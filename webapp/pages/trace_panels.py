@@ -189,12 +189,12 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
         "Parallel efficiency",
         "Tile balance",
         "Exchanged",
-        "From the host",
-        "To the host",
-        "From remote buffers",
-        "To remote buffers",
-        "GlobalExchange in",
-        "GlobalExchange out",
+        "Host in",
+        "Host out",
+        "Remote in",
+        "Remote out",
+        "Global in",
+        "Global out",
     )
     rows = [
         [

@@ -1,0 +1,100 @@
+"""The rule of an Overlap: its sides run at the same time, so they share no tile and no result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.executable import Node, Step
+from engine.errors import BadGraph
+from engine.graph import Graph
+
+__all__ = ["check_overlap", "steps_of"]
+
+
+def steps_of(node: Node) -> Iterator[Step]:
+    """Yield the steps below a node, those of functions included."""
+    for each in _nodes_of(node):
+        if each.step is not None:
+            yield each.step
+
+
+def check_overlap(node: Node, graph: Graph) -> None:
+    """Check the lowered sides of an Overlap, I/O first.
+
+    Raises
+    ------
+    BadGraph
+        When a side uses a tile of the other's or a variable that the other one writes, or copies
+        from or to the host beside I/O tiles.
+    """
+    io, compute = node.children
+    where = f"Overlap {node.name!r}"
+    for step in steps_of(compute):
+        if step.access is not None:
+            raise BadGraph(
+                f"{where}: the copy {step.name!r} is on its compute side; what goes from or to the"
+                " host or a remote buffer belongs on its I/O side"
+            )
+    _check_tiles(where, "I/O", io, graph.io_tiles, graph)
+    _check_tiles(where, "compute", compute, graph.compute_tiles, graph)
+    io_reads, io_writes = _accesses(io)
+    compute_reads, compute_writes = _accesses(compute)
+    shared = (io_writes & (compute_reads | compute_writes)) | (compute_writes & io_reads)
+    if shared:
+        name = graph.variables[min(shared)].name
+        raise BadGraph(
+            f"{where}: variable {name!r} is written on one side and used on the other, which run"
+            " at the same time; copy it before or after them"
+        )
+
+
+def _nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it."""
+    yield node
+    if node.function is not None:
+        yield from _nodes_of(node.function)
+    for child in node.children:
+        yield from _nodes_of(child)
+
+
+def _check_tiles(
+    where: str, side: str, node: Node, allowed: NDArray[np.int32], graph: Graph
+) -> None:
+    """Raise BadGraph where a step of a side uses a tile that is not its own."""
+    is_allowed = np.zeros(graph.machine.n_tiles, dtype=np.bool_)
+    is_allowed[allowed] = True
+    for step in steps_of(node):
+        found = np.flatnonzero(_uses_tile(step) & ~is_allowed)
+        if found.size:
+            per_ipu = graph.machine.tiles_per_ipu
+            raise BadGraph(
+                f"{where}: {step.kind} {step.name!r} on its {side} side uses tile {int(found[0])};"
+                f" I/O tiles are {per_ipu - graph.n_io_tiles} to {per_ipu - 1} of each IPU, all"
+                " others compute"
+            )
+
+
+def _uses_tile(step: Step) -> NDArray[np.bool_]:
+    """Return whether each tile computes, sends or receives in a step."""
+    cost = step.cost
+    uses: NDArray[np.bool_] = cost.tile_cycles + cost.sent_bytes + cost.received_bytes > 0
+    if step.compute_set is not None:
+        for batch in step.compute_set.batches:
+            uses[batch.tile] = True
+    return uses
+
+
+def _accesses(node: Node) -> tuple[set[int], set[int]]:
+    """Return the variables that a side reads, and those it writes."""
+    reads: set[int] = set()
+    writes: set[int] = set()
+    for each in _nodes_of(node):
+        if each.control is not None:
+            reads.add(each.control.variable.variable_id)
+        if each.step is not None:
+            reads |= set(each.step.reads)
+            writes |= {*each.step.writes, *each.step.overwrites}
+    return reads, writes

@@ -1,0 +1,82 @@
+"""The entries of one track while they are made: columns, and loops folded into them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Entries"]
+
+
+@dataclass
+class Entries:
+    """Executions of steps in order of time; `Timeline` says what the columns hold."""
+
+    step_id: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    period: list[int] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    patterns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.step_id)
+
+    def add(self, step_id: int, start: int, end: int) -> None:
+        """Add one execution."""
+        self.step_id.append(step_id)
+        self.start.append(start)
+        self.end.append(end)
+        self.period.append(0)
+        self.count.append(1)
+
+    def repeat(self, first: int, period: int, rounds: int) -> None:
+        """Make the entries from `first` on, one round of a loop, those of `rounds` rounds.
+
+        An entry has one period: where the round holds loops of its own, either those or the round
+        are written out, whichever takes fewer entries.
+        """
+        counts = self.count[first:]
+        if not counts:
+            return
+        n_executions = sum(counts)
+        if n_executions == len(counts):
+            self.period[first:] = [period] * len(counts)
+            self.count[first:] = [rounds] * len(counts)
+        elif n_executions <= len(counts) * rounds:
+            self._write_out_loops(first)
+            self.period[first:] = [period] * n_executions
+            self.count[first:] = [rounds] * n_executions
+        else:
+            self._write_out_rounds(first, period, rounds)
+
+    def _write_out_loops(self, first: int) -> None:
+        """Turn the loops from `first` on into single executions."""
+        columns = (self.step_id, self.start, self.end, self.period, self.count)
+        step_id, start, end, period, count = (
+            np.asarray(column[first:], dtype=np.int64) for column in columns
+        )
+        entry = np.repeat(np.arange(count.size), count)
+        turn = np.arange(entry.size) - np.repeat(np.cumsum(count) - count, count)
+        start, end = start[entry] + turn * period[entry], end[entry] + turn * period[entry]
+        order = np.argsort(start, kind="stable")
+        self.step_id[first:] = step_id[entry][order].tolist()
+        self.start[first:] = start[order].tolist()
+        self.end[first:] = end[order].tolist()
+
+    def _write_out_rounds(self, first: int, period: int, rounds: int) -> None:
+        """Add the other rounds of the one from `first` on."""
+        n_entries = len(self) - first
+        shift = np.repeat(np.arange(1, rounds, dtype=np.int64) * period, n_entries)
+        for column, shifts in (
+            (self.step_id, 0),
+            (self.start, shift),
+            (self.end, shift),
+            (self.period, 0),
+            (self.count, 0),
+        ):
+            more = np.tile(np.asarray(column[first:], dtype=np.int64), rounds - 1)
+            column.extend((more + shifts).tolist())

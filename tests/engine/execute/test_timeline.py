@@ -1,0 +1,192 @@
+"""Loops kept as counts say when every single execution was, as a clock does that counts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count as numbers
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import Machine, load_machine
+from engine.compiler.executable import Node, Step, StepCost
+from engine.execute.timeline import Timeline, timeline_of
+from engine.graph import ROOT
+
+Execution = tuple[int, int, int, int, int]
+"""IPU, track, step, start, end."""
+
+
+@dataclass
+class PlainClock:
+    """Runs every round of every loop and writes every execution down."""
+
+    now: list[int]
+    track: int = 0
+    executions: list[Execution] = field(default_factory=list)
+
+    def run(self, node: Node) -> None:
+        for _ in range(node.repeat_count):
+            if node.step is not None:
+                self.step(node.step)
+            elif node.kind == "Overlap":
+                self.overlap(*node.children)
+            else:
+                for child in node.children:
+                    self.run(child)
+
+    def step(self, step: Step) -> None:
+        ready = list(self.now)
+        if step.cost.sync_zone == "external":
+            self.now = [max(ready)] * len(ready)
+            if step.kind != "Sync":
+                ready = self.now
+        starts = list(ready)
+        for ipu, cycles in enumerate(step.cost.cycles.tolist()):
+            if cycles:
+                self.now[ipu] += cycles
+                self.executions.append((ipu, self.track, step.step_id, starts[ipu], self.now[ipu]))
+
+    def overlap(self, io: Node, compute: Node) -> None:
+        begins, ends = list(self.now), []
+        for self.track, side in ((1, io), (0, compute)):
+            self.now = list(begins)
+            for child in side.children[:-1]:
+                self.run(child)
+            ends.append(list(self.now))
+        for ipu in range(len(begins)):
+            for track, side in ((1, io), (0, compute)):
+                join = side.children[-1].step
+                assert join is not None
+                done = max(end[ipu] for end in ends) + int(join.cost.cycles[ipu])
+                early = ends[1 - track][ipu]
+                if done > early:
+                    self.executions.append((ipu, track, join.step_id, early, done))
+                self.now[ipu] = done
+
+
+class Drawn:
+    """Random program trees: steps of random length, internal and external, loops, overlaps."""
+
+    def __init__(self, draw: st.DrawFn, machine: Machine) -> None:
+        self.draw, self.machine, self.ids = draw, machine, numbers()
+
+    def node(self, kind: str, children: list[Node], repeat_count: int = 1) -> Node:
+        return Node(
+            0, None, 0, 0, kind, "", ROOT, repeat_count=repeat_count, children=children
+        )  # fmt: skip
+
+    def step(self, kind: str, cycles: list[int], zone: str) -> Node:
+        cost = StepCost.nothing(self.machine)
+        cost.cycles, cost.sync_zone = np.array(cycles), zone
+        found = self.node(kind, [])
+        found.step = Step(next(self.ids), kind, "", ROOT, cost)
+        return found
+
+    def leaf(self) -> Node:
+        n = self.machine.n_ipus
+        if self.draw(st.booleans()):
+            cycles = self.draw(st.lists(st.integers(0, 50), min_size=n, max_size=n))
+            return self.step("OnTileExecute", cycles, "none")
+        kind = self.draw(st.sampled_from(["Sync", "GlobalExchange"]))
+        return self.step(kind, [self.draw(st.integers(1, 20))] * n, "external")
+
+    def sequence(self, depth: int, *, may_overlap: bool = True) -> Node:
+        children = []
+        for _ in range(self.draw(st.integers(1, 3))):
+            what = self.draw(st.integers(0, 5)) if depth else 0
+            if what == 5 and may_overlap:
+                join = self.draw(st.integers(0, 5))
+                sides = [self.sequence(depth - 1, may_overlap=False) for _ in range(2)]
+                for side in sides:
+                    side.children.append(
+                        self.step("Sync", [join] * self.machine.n_ipus, "internal")
+                    )
+                children.append(self.node("Overlap", sides))
+            elif what >= 3:
+                body = self.sequence(depth - 1, may_overlap=may_overlap)
+                children.append(self.node("Repeat", [body], self.draw(st.integers(1, 6))))
+            else:
+                children.append(self.leaf())
+        return self.node("Sequence", children)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[Node, Machine]:
+    """Return a program on one to three IPUs."""
+    machine = load_machine("gc200", n_ipus=draw(st.integers(1, 3)), tiles_per_ipu=1)
+    return Drawn(draw, machine).sequence(3), machine
+
+
+def written_out(ipu: int, track: int, line: Timeline) -> list[Execution]:
+    return [
+        (ipu, track, int(line.step_id[i]), int(line.start[i] + shift), int(line.end[i] + shift))
+        for i in range(line.step_id.size)
+        for shift in range(0, max(1, int(line.count[i] * line.period[i])), max(1, line.period[i]))
+    ]
+
+
+@given(programs())
+def test_every_execution_is_where_a_clock_without_counts_has_it(
+    drawn: tuple[Node, Machine],
+) -> None:
+    program, machine = drawn
+    plain = PlainClock([0] * machine.n_ipus)
+    plain.run(program)
+    found: list[Execution] = []
+    for ipu, line in enumerate(timeline_of(program, machine)):
+        assert line.n_cycles == plain.now[ipu]
+        assert (np.diff(line.start) >= 0).all()
+        found += written_out(ipu, 0, line)
+        if line.io is not None:
+            found += written_out(ipu, 1, line.io)
+    assert sorted(found) == sorted(plain.executions)
+
+
+def uneven(machine: Machine, rounds: int) -> Node:
+    """Return a loop in which three IPUs work for different times and then meet."""
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+    body = [
+        drawn.step("OnTileExecute", [10, 40, 25], "none"),
+        drawn.step("Sync", [5, 5, 5], "external"),
+        drawn.step("OnTileExecute", [30, 0, 7], "none"),
+    ]
+    return drawn.node("Repeat", body, rounds)
+
+
+def test_a_loop_with_external_syncs_is_its_first_round_and_a_count() -> None:
+    machine = load_machine("gc200", n_ipus=3, tiles_per_ipu=1)
+    for line in timeline_of(uneven(machine, 1_000_000), machine):
+        assert sorted(set(line.count.tolist())) == [1, 999_999]
+        assert line.step_id.size <= 6
+        # The period is the busiest way from one meeting to the next: 30, 10 and the sync,
+        # or 40 and the sync on the IPU that has nothing to do after it.
+        assert set(line.period[line.count > 1].tolist()) == {45}
+
+
+def test_one_ipu_needs_no_first_round() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=1)
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+    body = [
+        drawn.step("OnTileExecute", [10], "none"),
+        drawn.step("StreamCopyBegin", [5], "external"),
+    ]
+    (line,) = timeline_of(drawn.node("Repeat", body, 50), machine)
+    assert line.count.tolist() == [50, 50]
+    assert line.period.tolist() == [15, 15]
+
+
+def test_loops_in_loops_are_written_out_where_that_takes_fewer_entries() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=1)
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+
+    def nested(inner: int, outer: int) -> Timeline:
+        body = drawn.node("Repeat", [drawn.step("OnTileExecute", [10], "none")], inner)
+        other = drawn.step("Sync", [3], "internal")
+        (line,) = timeline_of(drawn.node("Repeat", [body, other], outer), machine)
+        assert line.n_cycles == outer * (10 * inner + 3)
+        return line
+
+    assert nested(3, 1_000).count.tolist() == [1_000] * 4
+    assert nested(1_000, 3).count.tolist() == [1_000, 1] * 3
