@@ -15,6 +15,7 @@ from analyser.errors import AnalyserError
 from reports.errors import ReportError
 from webapp.api import modules as api_modules
 from webapp.errors import Failure, WebError, describe_failure
+from webapp.help import Fidelity
 from webapp.library import Library
 from webapp.pages import modules as page_modules
 from webapp.security import Gate, content_security_policy
@@ -24,7 +25,13 @@ from webapp.view import register_view
 __all__ = ["create_app"]
 
 
-def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[str]) -> FastAPI:
+def create_app(
+    library: Library,
+    *,
+    token: str | None,
+    allowed_hosts: Sequence[str],
+    fidelity: Fidelity | None = None,
+) -> FastAPI:
     """Return the server with all pages and the API; call it once in a process.
 
     Dash keeps its callbacks in module-wide lists, and asks for "the" app when it starts.
@@ -37,6 +44,8 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
         What a browser must present once; None for a server without a secret.
     allowed_hosts : Sequence[str]
         Host names under which the server answers.
+    fidelity : Fidelity or None
+        How far to trust the numbers, for the help.
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     # Mounted before Dash adds its catch-all, so that an unknown question gets JSON.
@@ -56,7 +65,7 @@ def create_app(library: Library, *, token: str | None, allowed_hosts: Sequence[s
     # No callback uses web sockets, and the gate refuses them: do not let pages try.
     dash_app.backend.websocket_capability = False
     pages = page_modules()
-    dash_app.layout = lambda: layout(library, pages)
+    dash_app.layout = lambda: layout(library, pages, fidelity)
     register_shell(dash_app, pages, library)
     for page in pages:
         register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))

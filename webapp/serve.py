@@ -15,6 +15,7 @@ import uvicorn
 from reports import open_report
 from webapp.app import create_app
 from webapp.errors import BadAddress, NothingToServe, PortInUse
+from webapp.help import Fidelity
 from webapp.library import Library
 from webapp.warm import warm_in_background
 
@@ -32,6 +33,7 @@ def serve_reports(
     host: str,
     port: int,
     allow_hosts: Sequence[str],
+    fidelity: Fidelity | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the reports below some paths until interrupted.
@@ -46,6 +48,8 @@ def serve_reports(
         Port; 0 takes a free one.
     allow_hosts : Sequence[str]
         Further names under which browsers may ask.
+    fidelity : Fidelity or None
+        How far to trust the numbers, for the help.
     tell : Callable or None
         Prints a line to the user; None for the standard error stream.
 
@@ -79,7 +83,10 @@ def serve_reports(
         address = listener.getsockname()
         token = secrets.token_urlsafe(TOKEN_BYTES)
         app = create_app(
-            library, token=token, allowed_hosts=[*LOCAL_NAMES, host, str(address[0]), *allow_hosts]
+            library,
+            token=token,
+            allowed_hosts=[*LOCAL_NAMES, host, str(address[0]), *allow_hosts],
+            fidelity=fidelity,
         )
         name = _link_host(host, allow_hosts)
         n_incomplete = sum(not entry.is_complete_guess for entry in found)

@@ -12,21 +12,11 @@ from dash import ALL, Dash, Input, Output, State, dcc, html
 from webapp.api.reports import listing
 from webapp.browser import connect, marked
 from webapp.components.panels import empty_state, icon
+from webapp.help import Fidelity, help_panel
 from webapp.library import Library
 from webapp.view import view_stores
 
 __all__ = ["index_page", "layout", "register_shell"]
-
-_KEYS = (
-    ("1 … 5", "Show a page"),
-    ("/", "Search or filter on this page"),
-    ("?", "Show or hide this help"),
-    ("Drag in a chart", "Zoom; double-click to see everything"),
-    ("Click in a chart", "Select a tile or a step; Shift-click adds tiles"),
-    ("Arrow keys", "Move in the program tree; left and right close and open"),
-    ("W A S D, arrows", "Zoom and pan the execution trace"),
-    ("f", "Fit the selection of the execution trace"),
-)
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -51,7 +41,9 @@ def index_page() -> str:
     return _INDEX
 
 
-def layout(library: Library, pages: Sequence[ModuleType]) -> dmc.MantineProvider:
+def layout(
+    library: Library, pages: Sequence[ModuleType], fidelity: Fidelity | None = None
+) -> dmc.MantineProvider:
     """Return the whole layout; the list of reports is read anew at each loading."""
     reports = listing(library)
     choices = [{"value": entry["id"], "label": _choice(entry)} for entry in reports]
@@ -70,7 +62,7 @@ def layout(library: Library, pages: Sequence[ModuleType]) -> dmc.MantineProvider
                 [_header(choices), _menu(pages), _main(pages)],
                 className="frame",
             ),
-            _help(),
+            help_panel(fidelity),
         ],
         theme={
             "fontFamily": "var(--font)",
@@ -243,15 +235,3 @@ def _main(pages: Sequence[ModuleType]) -> html.Main:
         style={"display": "none"},
     )
     return html.Main([*shown, unknown], id="content", className="content")
-
-
-def _help() -> dmc.Modal:
-    """Return the list of keys."""
-    rows = [html.Tr([html.Td(html.Kbd(key)), html.Td(what)]) for key, what in _KEYS]
-    return dmc.Modal(
-        html.Table(html.Tbody(rows), className="key-table"),
-        id="help",
-        title="Keys and gestures",
-        size="md",
-        opened=False,
-    )

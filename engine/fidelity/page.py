@@ -26,7 +26,7 @@ of comparison: `make fidelity` builds and compiles the programs that public sour
 the same graph functions and library that everyone uses, reads the figures off the executables, and
 sets them beside what was published. Nothing is computed on the side, no constant was tuned to a
 row, and every machine has one parameter set for the hardware and one for the IPU Model.
-`tilescope doctor --fidelity` prints the same table.
+`tilescope doctor --fidelity` prints the same table, and the help of the pages (`?`) shows it.
 """
 
 

@@ -8,6 +8,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from engine.fidelity import packaged_rows
+from engine.fidelity.page import as_error
+
 Visit = Callable[..., Page]
 
 READY = {
@@ -285,6 +288,32 @@ def test_help_opens_with_its_key(visit: Visit) -> None:
     expect(page.get_by_role("dialog")).to_contain_text("Keys and gestures")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [1280, 600])
+def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
+    visit: Visit, width: int
+) -> None:
+    page = visit("/summary")
+    page.set_viewport_size({"width": width, "height": 800})
+    _wait(page, "/summary")
+    page.click("#help-button")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("tab", name="Words").click()
+    expect(dialog).to_contain_text("Always live")
+    dialog.get_by_role("tab", name="How far to trust the numbers").click()
+    expect(dialog).to_contain_text("counted targets")
+    # What the simulator's own command says is what the page says.
+    for row in (row for row in packaged_rows() if row.id == "C5"):
+        line = dialog.locator("tr", has_text=row.figure).filter(has_text=as_error(row))
+        expect(line.first).to_contain_text(row.verdict)
+    dialog.get_by_text("Shown, not counted").click()
+    expect(dialog.locator(".figures")).to_have_count(2)
+    sizes = page.evaluate(
+        "() => {const d = document.querySelector('[role=dialog]');"
+        " return [d.scrollWidth, d.clientWidth]}"
+    )
+    assert sizes[0] == sizes[1]
 
 
 def test_a_copied_link_holds_the_view_and_no_token(visit: Visit) -> None:

@@ -120,10 +120,10 @@ def _machine_row(machine: dict[str, str | int | float]) -> list[str]:
 
 def _fidelity(as_json: bool) -> None:
     from engine.fidelity import packaged_rows, score
-    from engine.fidelity.analysis import TRUST, UNKNOWN
-    from engine.fidelity.page import as_error, as_number, as_tolerance, summary_sentence
+    from engine.fidelity.statement import COLUMNS, statement
 
     rows = packaged_rows()
+    said = statement(rows)
     if as_json:
         print_json(
             {
@@ -131,47 +131,25 @@ def _fidelity(as_json: bool) -> None:
                 "rows": [asdict(row) for row in rows],
                 "trust": [
                     {"number": number, "trust": trust, "because": because}
-                    for number, trust, because in TRUST
+                    for number, trust, because in said.trust
                 ],
-                "not_modelled": list(UNKNOWN),
+                "not_modelled": list(said.not_modelled),
             }
         )
         return
-    columns = [
-        Column("Target"),
-        Column("Figure"),
-        Column("Published", is_number=True),
-        Column("Unit"),
-        Column("Ours", is_number=True),
-        Column("Error", is_number=True),
-        Column("Tolerance", is_number=True),
-        Column("Verdict"),
-        Column("Counted"),
-    ]
-    print_table(
-        columns,
-        (
-            (
-                row.id,
-                row.figure,
-                as_number(row.published),
-                row.unit,
-                as_number(row.ours),
-                as_error(row),
-                as_tolerance(row),
-                f"open: needs {row.needs}" if row.verdict == "open" else row.verdict,
-                "yes" if row.counted else "",
-            )
-            for row in rows
-        ),
-    )
+    numbers = {"Published", "Ours", "Error", "Tolerance"}
+    columns = [*(Column(name, name in numbers) for name in COLUMNS), Column("Counted")]
+    texts = [(*row, "yes") for row in said.counted] + [(*row, "") for row in said.shown]
+    print_table(columns, texts)
     print_line()
-    print_line(summary_sentence(rows))
+    print_line(said.summary)
     print_line()
     print_table(
-        [Column("Number"), Column("Trust"), Column("Because")], TRUST, "How far to trust a number"
+        [Column("Number"), Column("Trust"), Column("Because")],
+        said.trust,
+        "How far to trust a number",
     )
     print_line()
     print_line("Not modelled:")
-    for line in UNKNOWN:
+    for line in said.not_modelled:
         print_line(f"- {line}")

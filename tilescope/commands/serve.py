@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from webapp.help import Fidelity
 
 __all__ = ["register"]
 
@@ -40,4 +43,15 @@ def register(app: typer.Typer) -> None:
         # The web app is heavy and may not be installed: load it only here.
         from webapp.serve import serve_reports
 
-        serve_reports(paths or [], host=host, port=port, allow_hosts=allow_host or [])
+        serve_reports(
+            paths or [], host=host, port=port, allow_hosts=allow_host or [], fidelity=_fidelity()
+        )
+
+
+def _fidelity() -> Fidelity:
+    """Return how far to trust the numbers: the pages may not ask the simulator themselves."""
+    from engine.fidelity import packaged_rows
+    from engine.fidelity.statement import COLUMNS, statement
+    from webapp.help import Fidelity
+
+    return Fidelity(columns=COLUMNS, **vars(statement(packaged_rows())))

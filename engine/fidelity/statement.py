@@ -1,0 +1,66 @@
+"""How far to trust the numbers, as texts: what the command and the pages show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.fidelity.analysis import TRUST, UNKNOWN
+from engine.fidelity.page import as_error, as_number, as_tolerance, summary_sentence
+from engine.fidelity.score import Row
+
+__all__ = ["COLUMNS", "Statement", "statement"]
+
+#: Of the rows' texts.
+COLUMNS = ("Target", "Figure", "Published", "Ours", "Error", "Tolerance", "Verdict")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The table and what it means.
+
+    Parameters
+    ----------
+    summary
+        The score in a sentence.
+    counted, shown
+        Rows of texts in the order of `COLUMNS`: figures that count, and the others.
+    targets
+        What a target is, a sentence with its source, by the id in the first column.
+    trust
+        Kind of number, how far to trust it, why.
+    not_modelled
+        What the model does not know, a sentence each.
+    """
+
+    summary: str
+    counted: tuple[tuple[str, ...], ...]
+    shown: tuple[tuple[str, ...], ...]
+    targets: dict[str, str]
+    trust: tuple[tuple[str, str, str], ...]
+    not_modelled: tuple[str, ...]
+
+
+def statement(rows: Sequence[Row]) -> Statement:
+    """Return what a table of figures says."""
+    return Statement(
+        summary_sentence(rows),
+        tuple(_texts(row) for row in rows if row.counted),
+        tuple(_texts(row) for row in rows if not row.counted),
+        {row.id: f"{row.what}; {row.machine}. Source: {row.source}." for row in rows},
+        TRUST,
+        UNKNOWN,
+    )
+
+
+def _texts(row: Row) -> tuple[str, ...]:
+    verdict = f"open: needs {row.needs}" if row.verdict == "open" else row.verdict
+    return (
+        row.id,
+        row.figure,
+        f"{as_number(row.published)} {row.unit}",
+        as_number(row.ours),
+        as_error(row),
+        as_tolerance(row),
+        verdict,
+    )

@@ -1,0 +1,35 @@
+"""The help: every key and word is explained, and the statement is that of the command."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from engine.fidelity import packaged_rows
+from engine.fidelity.statement import COLUMNS, statement
+from webapp.help import Fidelity, help_panel
+
+
+def _text(panel: Any) -> str:
+    return json.dumps(panel.to_plotly_json(), default=lambda each: each.to_plotly_json())
+
+
+def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
+    rows = packaged_rows()
+    said = statement(rows)
+    assert len(said.counted) + len(said.shown) == len(rows)
+    assert all(len(row) == len(COLUMNS) for row in (*said.counted, *said.shown))
+    text = _text(help_panel(Fidelity(columns=COLUMNS, **vars(said))))
+    assert said.summary in text
+    for sentence in said.not_modelled:
+        assert json.dumps(sentence)[1:-1] in text
+    for row in rows:
+        assert json.dumps(row.what)[1:-1] in text
+    assert text.count("is-miss") == sum(row.verdict == "miss" for row in rows)
+
+
+def test_without_a_statement_the_help_says_where_there_is_one() -> None:
+    text = _text(help_panel(None))
+    assert "tilescope doctor --fidelity" in text
+    assert "Keys and gestures" in text
+    assert "Always live" in text
