@@ -39,14 +39,18 @@ class RunnerUp:
 class Plan:
     """How an operation was split over tiles.
 
-    ``split`` is the number of parts by dimension, ``predicted`` cycles by part of the operation;
-    both are empty if the engine wrote something else. ``tile_balance`` is of what was compiled, 0
-    to 1; ``temporary_bytes`` the most on a tile, as predicted.
+    ``family`` are the vertices that compute, ``grouping`` the convolution groups, inputs and
+    outputs that they work on as one. ``split`` is the number of parts by dimension, ``predicted``
+    cycles by part of the operation; these are empty if the engine wrote something else.
+    ``tile_balance`` is of what was compiled, 0 to 1; ``temporary_bytes`` the most on a tile, as
+    predicted.
     """
 
     plan_id: int
     name: str
     operation: str
+    family: str
+    grouping: dict[str, int]
     split: dict[str, int]
     n_tiles: int
     tile_balance: float
@@ -119,7 +123,7 @@ def plans(report: Report) -> tuple[Plan, ...]:
     answer = []
     for row in rows:
         named = dict(zip(Plan.__dataclass_fields__, row, strict=True))
-        for name in ("split", "predicted"):
+        for name in ("grouping", "split", "predicted"):
             named[name] = _counts(named[name])
         named["runner_up"] = _runner_up(named["runner_up"])
         answer.append(Plan(**named))

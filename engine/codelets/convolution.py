@@ -1,26 +1,31 @@
-"""Convolution and product: partial sums of one block of outputs over one block of inputs.
+"""Convolution and product: partial sums of a tile's outputs over a tile's inputs.
 
 A product of matrices is a convolution whose field is the rows. The inputs a vertex reads are
 clipped to the tensor, so that padding needs neither memory nor copies: `shift` says where the
 window of the first output begins, counted from the region's first row or column.
+
+All families have the same fields and compute the same values; they differ in what they cost and in
+which groups of channels they take.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets._lanes import LANES, PIXELS, block_kernels
-from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles, vertical_mac_cycles
+from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar
+from engine.codelets.vertical_mac import vertical_mac_cycles
+from engine.codelets.work import Counts, Work, work_of
 
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CONV_PARTIAL_1X1", "CONV_PARTIAL_NX1", "DEPTHWISE"]
+__all__ = ["CONV_PARTIAL_1X1", "CONV_PARTIAL_NX1", "VERTICAL_MAC", "partial"]
 
 _SCALARS = tuple(
     Scalar(name)
@@ -97,111 +102,130 @@ def _valid_range(n, stride, first, size):  # type: ignore[no-untyped-def]
 
 
 @jit
+def _add_grouped(  # type: ignore[no-untyped-def]
+    n_pixels, out, out_at, out_pitch, x, x_at, x_pitch, w, w_at, w_pitch, n_groups, n_in, n_out
+):
+    """Add a row of pixels where several convolution groups lie side by side."""
+    for p in range(n_pixels):
+        target = out_at + p * out_pitch
+        source = x_at + p * x_pitch
+        if n_in == 1 and n_out == 1:
+            for c in range(n_groups):
+                out[target + c] += x[source + c] * w[w_at + c]
+            continue
+        for g in range(n_groups):
+            for i in range(n_in):
+                value = x[source + g * n_in + i]
+                weight = w_at + i * w_pitch + g * n_out
+                for o in range(n_out):
+                    out[target + g * n_out + o] += value * w[weight + o]
+
+
+@jit
+def _convolve_block(  # type: ignore[no-untyped-def]
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
+    out_stride, stride, dilation, shift, a, b,
+):  # fmt: skip
+    """Convolve an image's part for one group of outputs; `a` and `b` are 0 and 1 or 1 and 0.
+
+    The longer side `b` of the block of outputs is walked in blocks of pixels, the other one by one.
+    """
+    n_inputs, n_outputs = w_size[5], out_size[5]
+    n_inside = x_size[5] // n_inputs
+    for oa in range(out_size[3 + a]):
+        line = out_start + oa * out_stride[3 + a]
+        for ob in range(out_size[3 + b]):
+            at = line + ob * out_stride[3 + b]
+            out[at : at + n_outputs] = 0
+        for ka in range(w_size[3 + a]):
+            ia = oa * stride[a] + ka * dilation[a] + shift[a]
+            if ia < 0 or ia >= x_size[3 + a]:
+                continue
+            for kb in range(w_size[3 + b]):
+                first = kb * dilation[b] + shift[b]
+                low, high = _valid_range(out_size[3 + b], stride[b], first, x_size[3 + b])
+                if low >= high:
+                    continue
+                source = x_start + ia * x_stride[3 + a]
+                source += (low * stride[b] + first) * x_stride[3 + b]
+                weight = w_start + ka * w_stride[3 + a] + kb * w_stride[3 + b]
+                target = line + low * out_stride[3 + b]
+                pitch = stride[b] * x_stride[3 + b]
+                for g in range(x_size[2]):
+                    x_at, w_at = source + g * x_stride[2], weight + g * w_stride[2]
+                    if n_inside == 1:
+                        _add_row(
+                            high - low, n_outputs, out, target, out_stride[3 + b], x, x_at,
+                            pitch, x_stride[5], w, w_at, w_stride[5], n_inputs,
+                        )  # fmt: skip
+                    else:
+                        _add_grouped(
+                            high - low, out, target, out_stride[3 + b], x, x_at, pitch, w, w_at,
+                            w_stride[5], n_inside, n_inputs, n_outputs // n_inside,
+                        )  # fmt: skip
+
+
+@jit
 def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Take x [group, y, x, input], w [group, ky, kx, input, output], out [y, x, output].
+    """Convolve what a tile has.
 
-    The longer side of the block of outputs is walked in blocks of pixels, the other one by one.
+    x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
+    output] and out [group, image, out group, y, x, output]. A group may hold several convolution
+    groups side by side: its inputs and outputs are theirs one after the other, and the weights of
+    an input are those of all of them for their own.
     """
-    if out_size[1] >= out_size[0]:
-        a, b = 0, 1
-        stride_a, stride_b = stride_y, stride_x
-        dilation_a, dilation_b = dilation_y, dilation_x
-        shift_a, shift_b = shift_y, shift_x
-    else:
-        a, b = 1, 0
-        stride_a, stride_b = stride_x, stride_y
-        dilation_a, dilation_b = dilation_x, dilation_y
-        shift_a, shift_b = shift_x, shift_y
-    n_outputs = out_size[2]
-    for oa in range(out_size[a]):
-        line = out_start + oa * out_stride[a]
-        for ob in range(out_size[b]):
-            at = line + ob * out_stride[b]
-            out[at : at + n_outputs] = 0
-        for ka in range(w_size[1 + a]):
-            ia = oa * stride_a + ka * dilation_a + shift_a
-            if ia < 0 or ia >= x_size[1 + a]:
-                continue
-            for kb in range(w_size[1 + b]):
-                first = kb * dilation_b + shift_b
-                low, high = _valid_range(out_size[b], stride_b, first, x_size[1 + b])
-                if low >= high:
-                    continue
-                source = x_start + ia * x_stride[1 + a]
-                source += (low * stride_b + first) * x_stride[1 + b]
-                weight = w_start + ka * w_stride[1 + a] + kb * w_stride[1 + b]
-                for g in range(x_size[0]):
-                    _add_row(
-                        high - low, n_outputs, out, line + low * out_stride[b], out_stride[b],
-                        x, source + g * x_stride[0], stride_b * x_stride[1 + b], x_stride[3],
-                        w, weight + g * w_stride[0], w_stride[3], x_size[3],
-                    )  # fmt: skip
+    stride = (stride_y, stride_x)
+    dilation = (dilation_y, dilation_x)
+    shift = (shift_y, shift_x)
+    b = 1 if out_size[4] >= out_size[3] else 0
+    for group in range(out_size[0]):
+        for image in range(out_size[1]):
+            source = x_start + group * x_stride[0] + image * x_stride[1]
+            for out_group in range(out_size[2]):
+                weight = w_start + group * w_stride[0] + out_group * w_stride[1]
+                target = out_start + group * out_stride[0] + image * out_stride[1]
+                _convolve_block(
+                    x, source, x_size, x_stride, w, weight, w_size, w_stride,
+                    out, target + out_group * out_stride[2], out_size, out_stride,
+                    stride, dilation, shift, 1 - b, b,
+                )  # fmt: skip
 
 
-@jit
-def _depthwise(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
-    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
-):  # fmt: skip
-    """Take x [row, column, channel], w [ky, kx, channel], out [y, x, channel]."""
-    n_channels = out_size[2]
-    for oy in range(out_size[0]):
-        for ox in range(out_size[1]):
-            target = out_start + oy * out_stride[0] + ox * out_stride[1]
-            for c in range(n_channels):
-                out[target + c] = 0
-            for ky in range(w_size[0]):
-                iy = oy * stride_y + ky * dilation_y + shift_y
-                if iy < 0 or iy >= x_size[0]:
-                    continue
-                for kx in range(w_size[1]):
-                    ix = ox * stride_x + kx * dilation_x + shift_x
-                    if ix < 0 or ix >= x_size[1]:
-                        continue
-                    source = x_start + iy * x_stride[0] + ix * x_stride[1]
-                    weight = w_start + ky * w_stride[0] + kx * w_stride[1]
-                    for c in range(n_channels):
-                        out[target + c] += x[source + c * x_stride[2]] * w[weight + c]
+def _flops(batch: Batch) -> Counts:
+    """Two for each weight at each output; padding counts, as the unit computes with it."""
+    groups, images, out_groups, rows, columns, outputs = batch.size["out"].T
+    per_output = np.prod(batch.size["w"][:, 2:6], axis=1)
+    return np.asarray(2 * groups * images * out_groups * rows * columns * outputs * per_output)
 
 
-def _law_1x1(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    groups, _, _, inputs = batch.size["x"].T
-    height, width, outputs = batch.size["out"].T
-    item, partial = batch.item_bytes["x"], batch.item_bytes["out"]
-    return amp_1x1_cycles(height * width, groups * inputs, outputs, machine, item, partial)
+def partial(
+    name: str, law: Callable[[Work, Machine], Counts], code_bytes: int, source: str
+) -> Codelet:
+    """Return the codelet of a vertex family.
 
-
-def _law_nx1(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    groups, _, _, inputs = batch.size["x"].T
-    kernel = batch.size["w"][:, 1], batch.size["w"][:, 2]
-    height, width, outputs = batch.size["out"].T
-    item, partial = batch.item_bytes["x"], batch.item_bytes["out"]
-    return amp_nx1_cycles(height, width, kernel, groups * inputs, outputs, machine, item, partial)
-
-
-def _law_depthwise(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    height, width, channels = batch.size["out"].T
-    kernel = batch.size["w"][:, 0] * batch.size["w"][:, 1]
-    return vertical_mac_cycles(height * width, kernel, channels, machine, batch.item_bytes["x"])
-
-
-def _flops(batch: Batch) -> NDArray[np.int64]:
-    return np.asarray(2 * np.prod(batch.size["out"][:, :2], axis=1) * batch.n_elements("w"))
-
-
-def _partial(name: str, law: object, code_bytes: int, source: str) -> Codelet:
+    Parameters
+    ----------
+    name
+        As it stands in reports.
+    law
+        Its cycles by what there is to do.
+    code_bytes
+        Size of its code.
+    source
+        Where the law comes from.
+    """
     return Codelet(
         name,
         (
-            Field("x", "in", 4, kind="block"),
-            Field("w", "in", 5, kind="block"),
-            Field("out", "out", 3, kind="block"),
+            Field("x", "in", 6, kind="block"),
+            Field("w", "in", 7, kind="block"),
+            Field("out", "out", 6, kind="block"),
         ),
         _convolve,
-        law,  # type: ignore[arg-type]
+        lambda batch, machine: law(work_of(batch), machine),
         code_bytes=code_bytes,
         source=source,
         scalars=_SCALARS,
@@ -209,29 +233,21 @@ def _partial(name: str, law: object, code_bytes: int, source: str) -> Codelet:
     )
 
 
-CONV_PARTIAL_1X1 = _partial(
+CONV_PARTIAL_1X1 = partial(
     "poplin::ConvPartial1x1Out",
-    _law_1x1,
+    amp_1x1_cycles,
     700,
     "graphcore/poplibs sdk-release-3.4, getConvPartial1x1SupervisorCycleEstimate",
 )
-CONV_PARTIAL_NX1 = _partial(
+CONV_PARTIAL_NX1 = partial(
     "poplin::ConvPartialnx1",
-    _law_nx1,
+    amp_nx1_cycles,
     1100,
     "graphcore/poplibs sdk-release-3.4, getConvPartialnx1SupervisorCycleEstimate",
 )
-DEPTHWISE = Codelet(
+VERTICAL_MAC = partial(
     "poplin::ConvPartialVerticalMac",
-    (
-        Field("x", "in", 3, kind="block"),
-        Field("w", "in", 3, kind="block"),
-        Field("out", "out", 3, kind="block"),
-    ),
-    _depthwise,
-    _law_depthwise,
-    code_bytes=600,
-    source="graphcore/poplibs sdk-release-3.4, vertical MAC estimators",
-    scalars=_SCALARS,
-    flops=_flops,
+    vertical_mac_cycles,
+    600,
+    "graphcore/poplibs sdk-release-3.4, vertical MAC estimators",
 )

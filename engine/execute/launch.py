@@ -87,8 +87,8 @@ def _work(batch: VertexBatch) -> int:
     if batch.codelet.flops is None:
         return total
     if "w" in batch.fields:
-        outputs = batch.fields["out"].size[:, :2].prod(axis=1)
-        return int((outputs * batch.fields["w"].n_elements).sum())
+        images_and_field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
+        return int((images_and_field * batch.fields["w"].n_elements).sum())
     return total
 
 

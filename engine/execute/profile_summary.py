@@ -236,7 +236,7 @@ def _optimizations(executable: Executable) -> list[str]:
     for plan in executable.plans:
         split = ", ".join(f"{name} {parts}" for name, parts in plan.split.items())
         lines.append(
-            f"  {plan.name}: {split}; {plan.n_tiles:,} tiles,"
+            f"  {plan.name}: {plan.family}, {split}; {plan.n_tiles:,} tiles,"
             f" {plan.predicted_cycles:,} cycles planned"
         )
     return lines if executable.plans else [*lines, "  No operation was planned"]

@@ -153,18 +153,20 @@ def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) ->
         "x": blocks(
             x.variable,
             start * inner,
-            [groups, 1, rows, depth],
-            [rows * depth, rows * depth, depth, 1],
+            [1, 1, groups, 1, rows, depth],
+            [0, 0, rows * depth, rows * depth, depth, 1],
             n,
         ),
         "w": blocks(
             w.variable,
             tiles * inner * 16,
-            [groups, 1, 1, depth, 16],
-            [depth * 16, depth * 16, depth * 16, 16, 1],
+            [1, 1, groups, 1, 1, depth, 16],
+            [0, 0, depth * 16, depth * 16, depth * 16, 16, 1],
             n,
         ),
-        "out": blocks(out.variable, start * 16, [1, rows, 16], [rows * 16, 16, 1], n),
+        "out": blocks(
+            out.variable, start * 16, [1, 1, 1, 1, rows, 16], [0, 0, 0, rows * 16, 16, 1], n
+        ),
     }
     plain = dict.fromkeys(("stride_y", "stride_x", "dilation_y", "dilation_x"), 1)
     convolve = graph.add_compute_set("convolve")

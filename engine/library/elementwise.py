@@ -9,12 +9,21 @@ from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from engine.errors import BadGraph
-from engine.graph import DType, Tensor
+from engine.graph import ComputeSet, DType, Tensor
 from engine.library.builder import Builder
-from engine.library.spread import joint_walk
+from engine.library.spread import Walk, joint_walk
 from engine.library.vertex_choice import choose_vertices
 
-__all__ = ["binary", "cast", "copy_to", "rearranged", "row_major_copy", "similar", "unary"]
+__all__ = [
+    "binary",
+    "cast",
+    "copy_to",
+    "copy_together",
+    "rearranged",
+    "row_major_copy",
+    "similar",
+    "unary",
+]
 
 
 def similar(
@@ -49,13 +58,59 @@ def _apply(
     walk = joint_walk(operands, out)
     if walk is None:
         return False
-    compute_set = builder.compute_set(name)
+    _add_walk(builder, builder.compute_set(name), name, plain, in_blocks, walk)
+    return True
+
+
+def _add_walk(
+    builder: Builder,
+    compute_set: ComputeSet,
+    name: str,
+    plain: Codelet,
+    in_blocks: Codelet,
+    walk: Walk,
+) -> None:
+    """Add the vertices of a walk to a compute set."""
     for is_block, tiles, regions in walk.batches():
         codelet = in_blocks if is_block else plain
         machine = builder.graph.machine
         for chosen, where, fields in choose_vertices(name, codelet, tiles, regions, machine):
             builder.vertices(compute_set, chosen, where, fields)
-    return True
+
+
+def copy_together(builder: Builder, pairs: Sequence[tuple[Tensor, Tensor]], name: str) -> None:
+    """Copy several sources to targets that do not overlap, in one compute set.
+
+    Parameters
+    ----------
+    builder
+        Where the program goes.
+    pairs
+        Sources and targets: any views, the targets on variables that no source is on.
+    name
+        Of the compute set.
+
+    Raises
+    ------
+    BadGraph
+        When a source and its target lie so differently that there is no way to walk them, even by
+        way of row-major order.
+    """
+    walks = []
+    for source, target in pairs:
+        walk = joint_walk([source], target)
+        if walk is None:
+            middle = row_major_copy(builder, source, f"{name}/rowMajor")
+            walk = joint_walk([middle], target)
+        if walk is None:
+            raise BadGraph(
+                f"{source.variable.name!r} cannot be copied to {target.variable.name!r}: their"
+                " layouts do not divide"
+            )
+        walks.append(walk)
+    compute_set = builder.compute_set(name)
+    for walk in walks:
+        _add_walk(builder, compute_set, name, COPY, COPY_BLOCK, walk)
 
 
 def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
 from engine.graph import Tensor, blocks
 from engine.library.builder import Builder, refuse_float8
-from engine.library.convolution import Window, clipped, group_size, output_size
 from engine.library.elementwise import row_major_copy
 from engine.library.spread import cut_rows
+from engine.library.window import Window, clipped, group_size, output_size
 
 __all__ = ["pool"]
 

@@ -19,10 +19,11 @@ from engine.execute import Engine
 from engine.graph import ROOT, Graph, Tensor, dtype_of
 from engine.ir import Model, Operation, Value, check_model
 from engine.library.builder import Builder
-from engine.library.convolution import Window, convolution, matmul
+from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import binary, cast, rearranged, unary
 from engine.library.pool import pool
 from engine.library.reduce import reduce
+from engine.library.window import Window
 from engine.machine import Machine
 from engine.options.available_memory import AvailableMemory
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut

@@ -16,6 +16,10 @@ class Plan:
 
     Parameters
     ----------
+    family
+        The vertices that compute: a name of `engine.planner.families`.
+    grouping
+        Convolution groups, inputs and outputs that are worked on as one.
     split
         Number of parts by dimension.
     predicted
@@ -29,18 +33,20 @@ class Plan:
     bound
         What kept a faster split from being taken.
     runner_up
-        The next best split and its cycles.
+        The next best: its family, and its split and cycles by name.
     """
 
     name: str
     operation: str
+    family: str
+    grouping: Mapping[str, int]
     split: Mapping[str, int]
     n_tiles: int
     predicted: Mapping[str, int]
     temporary_bytes: int
     tile_balance: float
     bound: str
-    runner_up: Mapping[str, int]
+    runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
 
     @property

@@ -252,6 +252,8 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
             {
                 "name": item.name,
                 "operation": item.operation,
+                "family": item.family,
+                "grouping": json.dumps(dict(item.grouping)),
                 "split": json.dumps(dict(item.split)),
                 "n_tiles": item.n_tiles,
                 "tile_balance": _tile_balance(executable, item),

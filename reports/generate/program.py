@@ -296,6 +296,8 @@ def _write_plans(writer: ReportWriter, plan: ProgramPlan, contexts: list[int]) -
         {
             "name": operation.name,
             "operation": "matmul",
+            "family": "amp",
+            "grouping": '{"groups":1,"inputs":16,"outputs":16}',
             "split": '{"batch":1,"out":46,"in":32}',
             "n_tiles": plan.n_tiles,
             "tile_balance": 0.9,

@@ -115,6 +115,8 @@ plan = Table(
     column("plan_id", Integer, "Identity", primary_key=True),
     column("name", Text, "Debug name of the operation"),
     column("operation", Text, "convolution or matmul"),
+    column("family", Text, "The vertices that compute: amp, slic, hmac …"),
+    column("grouping", Text, "Convolution groups, inputs and outputs worked on as one, as JSON"),
     column("split", Text, "Number of parts per dimension, as a JSON object"),
     column("n_tiles", Integer, "Tiles that compute"),
     column("tile_balance", Float, "Mean over max of compute cycles on the used IPU, 0 to 1"),

@@ -244,6 +244,8 @@ def _write_plan(writer: ReportWriter, shape: Shape) -> None:
             {
                 "name": shape.conv_name,
                 "operation": "convolution",
+                "family": "amp",
+                "grouping": '{"groups": 1, "inputs": 16, "outputs": 16}',
                 "split": shape.plan_text or '{"rows": 6, "inputs": 1}',
                 "n_tiles": 6,
                 "tile_balance": 0.5,

@@ -27,8 +27,8 @@ def _save(path: Path, **attributes: Any) -> Path:
     """Save a convolution, a product with a bias and another product; attributes go to the first."""
     random = np.random.default_rng(3)
     weights = {
-        "k": random.standard_normal((8, 8, 3, 3)).astype(np.float32),
-        "g": random.standard_normal((288, 16)).astype(np.float32),
+        "k": random.standard_normal((32, 8, 3, 3)).astype(np.float32),
+        "g": random.standard_normal((15488, 16)).astype(np.float32),
         "c": np.zeros(16, np.float32),
         "m": random.standard_normal((16, 4)).astype(np.float32),
     }
@@ -41,7 +41,7 @@ def _save(path: Path, **attributes: Any) -> Path:
     graph = helper.make_graph(
         nodes,
         "small",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 8, 8])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 24, 24])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
         [numpy_helper.from_array(values, name) for name, values in weights.items()],
     )

@@ -16,10 +16,10 @@ from engine.codelets._rounding import round_float8_block
 from engine.codelets.grid import Grid
 from engine.errors import BadGraph
 from engine.graph import DType, dtype_of, float8
-from engine.library.convolution import Window
 from engine.library.elementwise import binary, cast, unary
 from engine.library.pool import pool
 from engine.library.reduce import reduce
+from engine.library.window import Window
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = engine.resolve_options(environ={})

@@ -92,8 +92,9 @@ def test_tiles_and_ipus_change_no_value(
     compiled, inputs, outputs = run(path, machine)
     compare(outputs, onnxruntime_outputs(path, inputs), 1e-5)
     crossing = sum(int(step.cost.link_in_bytes.sum()) for step in compiled.executable.steps)
-    # Few tiles are all in use; of two whole IPUs the planner may leave one idle.
-    assert (crossing > 0) == (tiles == 32)
+    # Few tiles are all in use; of two whole IPUs one may be left idle.
+    if tiles is not None:
+        assert (crossing > 0) == (n_ipus == 2)
 
 
 def test_a_batch_by_shape(catalogue_model: GetModel) -> None:

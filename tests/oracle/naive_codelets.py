@@ -109,27 +109,22 @@ def _window(scalars: Mapping[str, Any], oy: int, ox: int, ky: int, kx: int) -> t
 
 
 def _convolve(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    """Sum over kernel positions and inputs; several groups side by side do not mix."""
     x, w = fields["x"], fields["w"]
     out = np.zeros(counts)
-    n_groups, height, width, _ = x.shape
-    for oy, ox, g, ky, kx in product(
-        range(counts[0]), range(counts[1]), range(n_groups), range(w.shape[1]), range(w.shape[2])
+    n_in_groups, height, width, n_channels = x.shape[2:]
+    n_inside = n_channels // w.shape[5]
+    n_in, n_out = w.shape[5], w.shape[6] // n_inside
+    for g, n, o, oy, ox, i, ky, kx in product(
+        *(range(count) for count in counts[:5]), range(n_in_groups), *map(range, w.shape[3:5])
     ):
         iy, ix = _window(scalars, oy, ox, ky, kx)
-        if 0 <= iy < height and 0 <= ix < width:
-            out[oy, ox] += x[g, iy, ix] @ w[g, ky, kx]
-    return out
-
-
-def _depthwise(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
-    x, w = fields["x"], fields["w"]
-    out = np.zeros(counts)
-    for oy, ox, ky, kx in product(
-        range(counts[0]), range(counts[1]), range(w.shape[0]), range(w.shape[1])
-    ):
-        iy, ix = _window(scalars, oy, ox, ky, kx)
-        if 0 <= iy < x.shape[0] and 0 <= ix < x.shape[1]:
-            out[oy, ox] += x[iy, ix] * w[ky, kx]
+        if not (0 <= iy < height and 0 <= ix < width):
+            continue
+        for inside in range(n_inside):
+            ins = slice(inside * n_in, (inside + 1) * n_in)
+            outs = slice(inside * n_out, (inside + 1) * n_out)
+            out[g, n, o, oy, ox, outs] += x[g, n, i, iy, ix, ins] @ w[g, o, i, ky, kx, :, outs]
     return out
 
 
@@ -154,7 +149,7 @@ def _pool(*, is_max: bool) -> Naive:
 NAIVE: dict[str, Naive] = {
     "poplin::ConvPartial1x1Out": _convolve,
     "poplin::ConvPartialnx1": _convolve,
-    "poplin::ConvPartialVerticalMac": _depthwise,
+    "poplin::ConvPartialVerticalMac": _convolve,
     "poplin::ReduceAdd": _sum_partials,
     "popnn::MaxPooling": _pool(is_max=True),
     "popnn::SumPooling": _pool(is_max=False),

@@ -25,10 +25,11 @@ from engine.errors import BadGraph
 from engine.graph import blocks
 from engine.graph.tensor import row_major
 from engine.library.concat import concat
-from engine.library.convolution import Window, convolution, matmul, output_size
+from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import binary, copy_to, rearranged, unary
 from engine.library.pool import pool
 from engine.library.reduce import reduce
+from engine.library.window import Window, output_size
 from engine.program import Copy, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors

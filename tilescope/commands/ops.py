@@ -199,6 +199,7 @@ def _print_plan(found: PlanExplanation, units: Units) -> None:
     print_line(f"Plan of {plan.name}, a {plan.operation}")
     rows = [("Asked for by", f"{kind} node {name}")] if name else []
     rows += [
+        ("Family", f"{plan.family}, groups of channels: {_choice(plan.grouping)}"),
         ("Split", _choice(plan.split)),
         (
             "Tiles",

@@ -158,6 +158,7 @@ def _plans(found: Sequence[Plan]) -> list[html.Section]:
         (
             plan.name,
             plan.operation,
+            plan.family,
             f"{plan.n_tiles:,}",
             format_percent(100 * plan.tile_balance),
             f"{plan.predicted_cycles:,}",
@@ -167,9 +168,10 @@ def _plans(found: Sequence[Plan]) -> list[html.Section]:
         for plan in found[:_MAX_PLANS]
     ]
     columns = (
-        "Operation", "Kind", "Tiles", "Tile balance", "Predicted cycles", "Temporary", "Bound",
+        "Operation", "Kind", "Family", "Tiles", "Tile balance", "Predicted cycles", "Temporary",
+        "Bound",
     )  # fmt: skip
-    table = plain_table(columns, rows, numbers=range(2, 6))
+    table = plain_table(columns, rows, numbers=range(3, 7))
     note = f"the {_MAX_PLANS} that take longest" if len(found) > _MAX_PLANS else ""
     extra = html.Span(note, className="panel-note")
     return [panel("Plans of convolutions and products", table, panel_id="panel-plans", extra=extra)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,19 @@ from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
+from engine.codelets.work import Work
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
 from engine.graph import blocks
 from engine.program import Execute
+
+
+def work(*, item_bytes: int = 4, **sizes: int) -> Work:
+    """Return one vertex's shapes; those not given are 1, channel groups 16 wide."""
+    names = [field.name for field in fields(Work) if not field.name.endswith("_bytes")]
+    given = {**dict.fromkeys(names, 1), "inputs": 16, "outputs": 16, **sizes}
+    arrays = {name: ints(size) for name, size in given.items()}
+    return Work(**arrays, item_bytes=item_bytes, partial_bytes=item_bytes)
 
 
 def ints(*values: int) -> np.ndarray:
@@ -62,7 +72,7 @@ def test_a_product_on_one_tile_takes_what_was_measured(rows: int, published: int
 
     Source: graphcore-research/tessellate-ipu, notebook IPU Peak Flops.
     """
-    cycles = int(amp_1x1_cycles(ints(rows), ints(16), ints(16), load_machine("bow"), 2, 2)[0])
+    cycles = int(amp_1x1_cycles(work(columns=rows, item_bytes=2), load_machine("bow"))[0])
     assert abs(cycles / published - 1) < 0.03
 
 
@@ -71,7 +81,8 @@ def test_scores_of_attention_take_what_was_measured() -> None:
 
     Source: osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS.
     """
-    cycles = int(amp_1x1_cycles(ints(365), ints(80), ints(16), load_machine("c600"), 2, 2)[0])
+    shape = work(columns=365, in_groups=5, item_bytes=2)
+    cycles = int(amp_1x1_cycles(shape, load_machine("c600"))[0])
     assert abs(cycles / 8488 - 1) < 0.05
 
 
@@ -82,7 +93,7 @@ def test_a_product_in_float_by_hand() -> None:
     times 6. Weights of a pass: 16 units x 8 inputs x 4 bytes at 8 a cycle = 64. Two input groups:
     50 + 13 + (15 + 19 + 6 + 64 + 290) + (11 + 18 + 7 + 64 + 432).
     """
-    cycles = amp_1x1_cycles(ints(13), ints(16), ints(16), load_machine("gc200"), 4, 4)
+    cycles = amp_1x1_cycles(work(columns=13, in_groups=2, inputs=8), load_machine("gc200"))
     assert int(cycles[0]) == 50 + 13 + (15 + 19 + 6 + 64 + 290) + (11 + 18 + 7 + 64 + 432)
 
 
@@ -95,9 +106,8 @@ def test_a_convolution_in_half_by_hand() -> None:
     Weights of a pass: 16 x 16 x 2 / 8 = 64. Rows of the kernel: 3 x (14 + 3 x (12 + 64 + 18)), its
     positions 9 x 285. Zeroing: 38 of 224 elements a worker, 10 vectors: 6 x (10 + 15 - 10).
     """
-    cycles = amp_nx1_cycles(
-        ints(2), ints(7), (ints(3), ints(3)), ints(16), ints(16), load_machine("gc200"), 2, 2
-    )
+    shape = work(rows=2, columns=7, kernel_rows=3, kernel_columns=3, item_bytes=2)
+    cycles = amp_nx1_cycles(shape, load_machine("gc200"))
     loops = 3 * (14 + 3 * (12 + 64 + 18)) + 9 * 285
     assert int(cycles[0]) == 90 + 109 + 6 * (9 + 10) + 17 + 1 + 1 + 16 + 14 + 14 + loops
 

@@ -16,8 +16,8 @@ from engine.planner.memo import MEMO, PlanMemo
 
 MACHINE = load_machine("gc200", tiles_per_ipu=64)
 SHAPE = ConvolutionShape(
-    batch=1, height=14, width=14, input_groups=2, inputs_per_group=8, output_groups=2,
-    outputs_per_group=8, kernel_height=3, kernel_width=3,
+    groups=1, images=1, height=14, width=14, in_channels=16, out_channels=16, kernel=(3, 3),
+    in_height=16, in_width=16,
 )  # fmt: skip
 
 
@@ -45,8 +45,8 @@ def test_a_default_given_explicitly_is_the_same_question() -> None:
 @pytest.mark.parametrize(
     ("shape", "machine", "proportion"),
     [
-        (replace(SHAPE, stride_y=2), MACHINE, 0.6),
-        (replace(SHAPE, item_bytes=2), MACHINE, 0.6),
+        (replace(SHAPE, stride=(2, 1), in_height=29), MACHINE, 0.6),
+        (replace(SHAPE, dtype="float16", partial_dtype="float16"), MACHINE, 0.6),
         (SHAPE, load_machine("gc200", tiles_per_ipu=63), 0.6),
         (SHAPE, load_machine("gc200", tiles_per_ipu=64, parameter_set="ipu_model"), 0.6),
         (SHAPE, MACHINE, 0.5),

@@ -1,0 +1,149 @@
+"""What a vertex of a convolution has to do: the shapes that every such vertex's cycle law sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import cached_jit
+
+if TYPE_CHECKING:
+    from engine.codelets.codelet import Batch
+
+__all__ = ["Counts", "Work", "slowest_and_quickest", "work_of", "zeroing_cycles"]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The shapes of many vertices, or of many splits that would make such vertices.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (n,)
+        Blocks of convolution groups; a block holds `groups_inside` of them.
+    images, rows, columns : ndarray of int64, shape (n,)
+        Images and output field.
+    kernel_rows, kernel_columns : ndarray of int64, shape (n,)
+        Kernel.
+    in_groups, out_groups : ndarray of int64, shape (n,)
+        Channel groups of inputs and outputs.
+    groups_inside, inputs, outputs : ndarray of int64, shape (n,)
+        Convolution groups of a block, and input and output channels of one channel group.
+    stride_y, stride_x : ndarray of int64, shape (n,)
+        Distance of the windows.
+    item_bytes, partial_bytes
+        Size of an input and of an output.
+    """
+
+    groups: Counts
+    images: Counts
+    rows: Counts
+    columns: Counts
+    kernel_rows: Counts
+    kernel_columns: Counts
+    in_groups: Counts
+    out_groups: Counts
+    groups_inside: Counts
+    inputs: Counts
+    outputs: Counts
+    stride_y: Counts
+    stride_x: Counts
+    item_bytes: int
+    partial_bytes: int
+
+    @property
+    def field(self) -> Counts:
+        """Output field elements of all images: ndarray of int64, shape (n,)."""
+        return self.images * self.rows * self.columns
+
+    @property
+    def kernel(self) -> Counts:
+        """Kernel positions: ndarray of int64, shape (n,)."""
+        return self.kernel_rows * self.kernel_columns
+
+
+def work_of(batch: Batch) -> Work:
+    """Return the shapes of a batch of vertices: see `engine.codelets.convolution`."""
+    groups, images, out_groups, rows, columns, _ = batch.size["out"].T
+    _, _, in_groups, kernel_rows, kernel_columns, inputs, inside_outputs = batch.size["w"].T
+    groups_inside = batch.size["x"][:, 5] // inputs
+    return Work(
+        groups,
+        images,
+        rows,
+        columns,
+        kernel_rows,
+        kernel_columns,
+        in_groups,
+        out_groups,
+        groups_inside,
+        inputs,
+        inside_outputs // groups_inside,
+        batch.scalars["stride_y"],
+        batch.scalars["stride_x"],
+        batch.item_bytes["x"],
+        batch.item_bytes["out"],
+    )
+
+
+@cached_jit
+def _share_out(rows, columns, workers, cycles_of_part):  # type: ignore[no-untyped-def]
+    n = rows.size
+    slowest = np.zeros(n, np.int64)
+    quickest = np.zeros(n, np.int64)
+    for v in range(n):
+        total = rows[v] * columns[v]
+        for i in range(workers):
+            begin, end = i * total // workers, (i + 1) * total // workers
+            cycles = 0
+            while begin < end:
+                part = min(end, (begin // columns[v] + 1) * columns[v]) - begin
+                begin += part
+                cycles += cycles_of_part[part]
+            slowest[v] = max(slowest[v], cycles)
+            quickest[v] = cycles if i == 0 else min(quickest[v], cycles)
+    return slowest, quickest
+
+
+def slowest_and_quickest(
+    rows: Counts, columns: Counts, workers: int, cycles_of_part: Counts
+) -> tuple[Counts, Counts]:
+    """Return the cycles of the slowest and the quickest worker of each vertex.
+
+    The field is shared out element by element; a worker pays for each row it has a part of.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int64, shape (n,)
+        Field of each vertex.
+    workers
+        Contexts that share it.
+    cycles_of_part : ndarray of int64
+        Cycles of a part of a row by its length, to the longest row at least.
+
+    Notes
+    -----
+    Source: poplin ConvUtilInternal.cpp, partitionConvPartialByWorker.
+    """
+    found: tuple[Counts, Counts] = _share_out(
+        np.ascontiguousarray(rows), np.ascontiguousarray(columns), workers, cycles_of_part
+    )
+    return found
+
+
+def zeroing_cycles(work: Work, workers: int, data_path_bytes: int) -> Counts:
+    """Return the cycles to set the partial sums to zero before the first pass.
+
+    Notes
+    -----
+    Source: poplin PerformanceEstimation.hpp, getZeroSupervisorVertexCycleEstimate.
+    """
+    saved, start = (9, 14) if work.partial_bytes == 4 else (10, 15)
+    share = -(-work.field * work.outputs // workers)
+    vectors = -(-share * work.partial_bytes // data_path_bytes)
+    return np.asarray(workers * (vectors + start - saved) * work.groups * work.out_groups)

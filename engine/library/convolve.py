@@ -1,0 +1,158 @@
+"""The vertices of a planned convolution, and the reduction of their partial sums."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.reduce import REDUCE_PARTIALS
+from engine.compiler.kernels.intervals import expand_runs
+from engine.graph import Regions, Tensor, blocks
+from engine.library.builder import Builder
+from engine.library.channels import ChannelLayout
+from engine.library.parts import Parts
+from engine.library.spread import cut_rows
+from engine.planner import ConvolutionShape
+from engine.planner.families import FAMILIES, Grouping
+from engine.planner.split import PARTS, clipped_range
+
+__all__ = ["convolve"]
+
+
+def _strides(tensor: Tensor) -> list[int]:
+    """Return the stride of every dimension of a tensor whose dimensions are single atoms."""
+    return [dim[0][1] for dim in tensor.dims]
+
+
+def _regions(
+    tensor: Tensor,
+    first: list[NDArray[np.int64] | int],
+    sizes: list[NDArray[np.int64] | int],
+    further: NDArray[np.int64] | int = 0,
+) -> Regions:
+    """Return blocks of a tensor, given by their first index and size along each dimension.
+
+    They lie `further` elements behind that.
+    """
+    strides = _strides(tensor)
+    start = tensor.offset + sum(at * stride for at, stride in zip(first, strides, strict=True))
+    start = np.asarray(start + further, dtype=np.int64)
+    return blocks(tensor.variable, start, sizes, strides, start.size)
+
+
+def convolve(
+    builder: Builder,
+    x: Tensor,
+    weights: Tensor,
+    shape: ConvolutionShape,
+    grouping: Grouping,
+    parts: Parts,
+) -> Tensor:
+    """Add the vertices of the partial sums, and of their reduction.
+
+    Parameters
+    ----------
+    builder
+        Where they go.
+    x
+        Seen as [block, image, in group, row, column, channel].
+    weights
+        Seen as [block, out group, in group, ky, kx, in, out].
+    shape, grouping, parts
+        What is convolved, by which plan.
+
+    Returns
+    -------
+    Tensor
+        Shape (images, channels, rows, columns).
+    """
+    graph = builder.graph
+    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.groups, grouping.outputs)
+    out_shape = layout.variable_shape(shape.images, shape.height, shape.width)
+    part, first, count = parts.ranges()
+    tile = parts.tile(*part)
+    group, image, row, column, out_group, in_group = first
+    n_groups, n_images, n_rows, n_columns, n_out_groups, n_in_groups = count
+    n_partials = parts.counts[PARTS.index("inputs")]
+    if n_partials == 1:
+        partials = graph.add_variable(x.dtype, out_shape, "out", builder.debug)
+        seen = layout.as_read(partials)
+    else:
+        partials = graph.add_variable(x.dtype, (n_partials, *out_shape), "partials", builder.debug)
+        one = partials.slice(0, 0, 1).reshape(*out_shape)
+        seen = layout.as_read(one)
+    y0, n_y, shift_y = clipped_range(row, n_rows, shape.in_height, shape.window(0))
+    x0, n_x, shift_x = clipped_range(column, n_columns, shape.in_width, shape.window(1))
+    inside = grouping.groups
+    fields = {
+        "x": _regions(
+            x,
+            [group, image, in_group, y0, x0, 0],
+            [n_groups, n_images, n_in_groups, n_y, n_x, inside * grouping.inputs],
+        ),
+        "w": _regions(
+            weights,
+            [group, out_group, in_group, 0, 0, 0, 0],
+            [n_groups, n_out_groups, n_in_groups, *weights.shape[3:]],
+        ),
+        "out": _regions(
+            seen,
+            [group, image, out_group, row, column, 0],
+            [n_groups, n_images, n_out_groups, n_rows, n_columns, inside * grouping.outputs],
+            part[PARTS.index("inputs")] * prod(out_shape),
+        ),
+    }
+    _map_output(builder, partials, tile, fields["out"])
+    scalars = {
+        "stride_y": shape.stride[0],
+        "stride_x": shape.stride[1],
+        "dilation_y": shape.dilation[0],
+        "dilation_x": shape.dilation[1],
+        "shift_y": shift_y,
+        "shift_x": shift_x,
+    }
+    family = next(each for each in FAMILIES if each.name == parts.plan.family)
+    codelet = family.codelet(shape, grouping, graph.compute_machine)
+    builder.vertices(builder.compute_set("convolve"), codelet, tile, fields, scalars)
+    if n_partials > 1:
+        partials = _reduce_partials(builder, partials, out_shape, parts)
+    return layout.as_images(partials)
+
+
+def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
+    """Map every output to the tile that computes it."""
+    owner, start, _ = expand_runs(
+        regions.start, regions.size, regions.stride, tile.astype(np.int32), 0
+    )
+    order = np.argsort(start, kind="stable")
+    builder.graph.set_tile_mapping(out, start[order], owner[order])
+
+
+def _reduce_partials(
+    builder: Builder, partials: Tensor, out_shape: tuple[int, ...], parts: Parts
+) -> Tensor:
+    """Sum the partial results; the work is spread over all tiles of the operation."""
+    graph = builder.graph
+    out = graph.add_variable(partials.dtype, out_shape, "out", builder.debug)
+    n_elements = out.n_elements
+    # Whole groups of channels stay together unless that leaves more than half the tiles idle.
+    grain = out_shape[-1]
+    if n_elements // grain * 2 < parts.plan.n_tiles:
+        grain = max(1, 8 // partials.dtype.n_bytes)
+    graph.map_linearly(out, grain=grain, tiles=parts.all_tiles().tolist())
+    pieces = cut_rows(out.variable, n_elements, 1)
+    n = pieces.n_pieces
+    fields = {
+        "partials": blocks(
+            partials.variable,
+            pieces.start,
+            [partials.shape[0], pieces.n_columns],
+            [n_elements, 1],
+            n,
+        ),
+        "out": blocks(out.variable, pieces.start, [pieces.n_columns], [1], n),
+    }
+    builder.vertices(builder.compute_set("reduce"), REDUCE_PARTIALS, pieces.tile, fields)
+    return out

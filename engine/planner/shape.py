@@ -1,0 +1,83 @@
+"""A convolution or product as the planner sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.graph.dtype import dtype_of
+
+__all__ = ["ConvolutionShape"]
+
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """What is to be planned; a product has a kernel of 1 and its rows as columns of the field.
+
+    Parameters
+    ----------
+    groups
+        Convolution groups, or matrices of a batch.
+    images
+        Images of the batch.
+    height, width
+        Output field.
+    in_channels, out_channels
+        Of one group.
+    kernel, stride, dilation, padding_before
+        Rows and columns.
+    in_height, in_width
+        Input field.
+    dtype, partial_dtype
+        Type of the inputs and weights, and of the partial sums.
+    is_matmul
+        Whether it is a product.
+    """
+
+    groups: int
+    images: int
+    height: int
+    width: int
+    in_channels: int
+    out_channels: int
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    padding_before: tuple[int, int] = (0, 0)
+    in_height: int = 0
+    in_width: int = 0
+    dtype: str = "float32"
+    partial_dtype: str = "float32"
+    is_matmul: bool = False
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an input, bytes."""
+        return dtype_of(self.dtype).n_bytes
+
+    @property
+    def partial_bytes(self) -> int:
+        """Size of a partial sum, bytes."""
+        return dtype_of(self.partial_dtype).n_bytes
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether the kernel is one element."""
+        return self.kernel == (1, 1)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the output field is the input field, element by element."""
+        return (
+            self.is_pointwise
+            and self.stride == (1, 1)
+            and (self.height, self.width) == (self.in_height, self.in_width)
+        )
+
+    def window(self, d: int) -> tuple[int, int, int, int]:
+        """Return kernel, stride, dilation and padding before of rows (0) or columns (1)."""
+        return self.kernel[d], self.stride[d], self.dilation[d], self.padding_before[d]
+
+    @property
+    def operation(self) -> str:
+        """What it is called in reports."""
+        return "matmul" if self.is_matmul else "convolution"

@@ -1,0 +1,155 @@
+"""Splits of a convolution over tiles: all useful part counts, and what they leave to a tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Batch
+from engine.planner.families import Grouping
+from engine.planner.shape import ConvolutionShape
+
+__all__ = ["PARTS", "Splits", "clipped_range", "part_edges"]
+
+#: The dimensions that are split over tiles.
+PARTS = ("groups", "batch", "rows", "columns", "outputs", "inputs")
+
+
+def part_edges(size: int, parts: int) -> NDArray[np.int64]:
+    """Return where each of `parts` nearly equal parts begins, and the end."""
+    return np.arange(parts + 1, dtype=np.int64) * size // parts
+
+
+def clipped_range(
+    first: NDArray[np.int64],
+    count: NDArray[np.int64],
+    size: int,
+    window: tuple[int, int, int, int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the inputs that a range of outputs reads, clipped to the input, and the shift.
+
+    Parameters
+    ----------
+    first, count : ndarray of int64
+        Outputs along a dimension.
+    size
+        Size of the input along it.
+    window
+        Kernel, stride, dilation and padding before along it.
+
+    Returns
+    -------
+    start, length, shift : ndarray of int64
+        The range, at least one element, and where the first window begins within it.
+    """
+    kernel, stride, dilation, padding = window
+    begin = first * stride - padding
+    end = begin + (count - 1) * stride + (kernel - 1) * dilation + 1
+    start = np.clip(begin, 0, size - 1)
+    stop = np.clip(end, start + 1, size)
+    return start, stop - start, begin - start
+
+
+def _useful_parts(size: int, limit: int) -> list[int]:
+    """Return the part counts that change the largest part of `size`, up to `limit`."""
+    parts: list[int] = []
+    part = 1
+    while part <= min(size, limit):
+        parts.append(part)
+        largest = -(-size // part)
+        if largest == 1:
+            break
+        part = -(-size // (largest - 1))
+    return parts
+
+
+@dataclass(frozen=True)
+class Splits:
+    """All splits of a shape by one grouping.
+
+    Parameters
+    ----------
+    shape, grouping
+        What is split, and into which groups of channels.
+    sizes
+        Units along each of `PARTS`.
+    parts : ndarray of int64, shape (n, 6)
+        Part counts of every split.
+    """
+
+    shape: ConvolutionShape
+    grouping: Grouping
+    sizes: tuple[int, ...]
+    parts: NDArray[np.int64]
+
+    @classmethod
+    def over(cls, shape: ConvolutionShape, grouping: Grouping, n_tiles: int) -> Splits:
+        """Return all useful splits over at most `n_tiles` tiles."""
+        groups, in_groups, out_groups = grouping.count(shape)
+        sizes = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
+        options = [_useful_parts(size, n_tiles) for size in sizes]
+        grid = np.array(list(product(*options[:2])), dtype=np.int64)
+        for values in options[2:]:
+            column = np.asarray(values, dtype=np.int64)
+            grid = np.hstack(
+                [np.repeat(grid, column.size, axis=0), np.tile(column, len(grid))[:, None]]
+            )
+            grid = grid[grid.prod(axis=1) <= n_tiles]
+        grid = grid[grid.prod(axis=1) <= n_tiles]
+        return cls(shape, grouping, sizes, grid)
+
+    def largest(self) -> NDArray[np.int64]:
+        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6)."""
+        return np.asarray(-(-np.array(self.sizes) // self.parts))
+
+    def input_extent(self, d: int) -> NDArray[np.int64]:
+        """Return the most input rows (0) or columns (1) that a part reads: ndarray of int64."""
+        size = (self.shape.in_height, self.shape.in_width)[d]
+        counts = self.parts[:, 2 + d]
+        found = np.zeros(int(counts.max(initial=0)) + 1, np.int64)
+        for part in np.unique(counts).tolist():
+            edges = part_edges(self.sizes[2 + d], part)
+            found[part] = clipped_range(edges[:-1], np.diff(edges), size, self.shape.window(d))[
+                1
+            ].max()
+        return found[counts]
+
+    def batch(self) -> Batch:
+        """Return the vertices with the largest parts, as a cycle law takes them."""
+        shape, grouping = self.shape, self.grouping
+        groups, images, rows, columns, out_groups, in_groups = self.largest().T
+        n = groups.size
+
+        def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
+            return np.stack([np.broadcast_to(size, (n,)) for size in sizes], axis=1)
+
+        inside = grouping.groups
+        size = {
+            "x": columns_of(
+                groups,
+                images,
+                in_groups,
+                self.input_extent(0),
+                self.input_extent(1),
+                inside * grouping.inputs,
+            ),
+            "w": columns_of(
+                groups, out_groups, in_groups, *shape.kernel, grouping.inputs,
+                inside * grouping.outputs,
+            ),
+            "out": columns_of(groups, images, out_groups, rows, columns, inside * grouping.outputs),
+        }  # fmt: skip
+        scalars = {
+            "stride_y": np.full(n, shape.stride[0]),
+            "stride_x": np.full(n, shape.stride[1]),
+        }
+        item_bytes = {"x": shape.item_bytes, "w": shape.item_bytes, "out": shape.partial_bytes}
+        dtype = {"x": shape.dtype, "w": shape.dtype, "out": shape.partial_dtype}
+        return Batch(n, size, {}, item_bytes, dtype, scalars, np.zeros(n, np.int64))
+
+    def keep(self, chosen: NDArray[np.bool_]) -> Splits:
+        """Return only the chosen splits."""
+        return Splits(self.shape, self.grouping, self.sizes, self.parts[chosen])
