@@ -12,12 +12,14 @@ __all__ = [
     "BytesStyle",
     "format_bytes",
     "format_change",
+    "format_change_of",
     "format_count",
     "format_cycles",
     "format_exact",
     "format_percent",
     "format_seconds",
     "format_value",
+    "percent_of",
 ]
 
 #: ``binary`` uses multiples of 1024 (KiB), ``si`` of 1000 (kB), ``bytes`` none.
@@ -124,3 +126,19 @@ def format_change(delta: float | None, unit: str, style: BytesStyle = "binary") 
         return f"{delta * 100:+,.2f} points"
     text = format_value(delta, unit, style)
     return text if delta < 0 else f"+{text}"
+
+
+def percent_of(base: float | None, delta: float | None) -> float | None:
+    """Return a change in percent of the base; None where there is no base or it is 0."""
+    if not base or delta is None:
+        return None
+    return 100.0 * delta / abs(base)
+
+
+def format_change_of(base: float | None, delta: float | None, unit: str) -> str:
+    """Return a difference with its share of the base, such as ``+1.0 KiB (+3.10 %)``."""
+    text = format_change(delta, unit)
+    percent = percent_of(base, delta)
+    if percent is None or not delta or unit == "ratio":
+        return text
+    return f"{text} ({format_percent(percent, is_signed=True)})"

@@ -21,13 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 def answer(
-    app: Dash, error_slot: str, outputs: Sequence[Output], *inputs: Any, **options: Any
+    app: Dash, error_slot: str, outputs: Sequence[Output], *inputs: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a callback whose errors appear in the component ``error_slot``.
 
     Dash runs plain functions on the server's event loop; here they run in a thread, so that one
     slow question delays no other. The function returns a tuple with a value per output; content
-    that only shows is sent as data.
+    that only shows is sent as data. It is first called when an input changes, for before the view
+    is read from the address there is nothing to ask.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +49,9 @@ def answer(
             )
             return ([], *shown)
 
-        app.callback(Output(error_slot, "children"), *outputs, *inputs, **options)(respond)
+        app.callback(Output(error_slot, "children"), *outputs, *inputs, prevent_initial_call=True)(
+            respond
+        )
         return function
 
     return register

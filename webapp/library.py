@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from reports import Report, open_report
 from reports.catalogue import FoundReport, find_reports
 from webapp.errors import UnknownReport
 
 __all__ = ["Library"]
+
+T = TypeVar("T")
 
 #: How long a listing of the directories is good for, seconds.
 LISTING_AGE_S = 2.0
@@ -105,6 +108,21 @@ class Library:
             yield loan.report
         finally:
             self._give_back(loan)
+
+    def ask(self, view: Mapping[str, str], question: Callable[[Report], T]) -> tuple[T, T | None]:
+        """Return the answers of a view's report and of the one it is compared with, else None.
+
+        Raises
+        ------
+        UnknownReport
+            When one of them is not there.
+        """
+        with self.opened(view["report"]) as report:
+            source = question(report)
+        if not view["with"]:
+            return source, None
+        with self.opened(view["with"]) as report:
+            return source, question(report)
 
     def close(self) -> None:
         """Close all reports; those in use close when they are given back."""

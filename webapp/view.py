@@ -19,6 +19,7 @@ from webapp.errors import WebError
 __all__ = [
     "BadView",
     "Parameter",
+    "parse_number",
     "parse_numbers",
     "parse_range",
     "register_view",
@@ -103,6 +104,33 @@ def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
             f"The range {text[:40]!r} in the address is not of the form 10:20; reset the zoom."
         )
     return low, high
+
+
+def parse_number(view: dict[str, Any], name: str, *, noun: str, hint: str) -> int | None:
+    """Return the whole number of a parameter, None when it is not set.
+
+    Parameters
+    ----------
+    view
+        The state of a page.
+    name
+        The parameter.
+    noun
+        What it numbers.
+    hint
+        What to do when it is no number.
+
+    Raises
+    ------
+    BadView
+        When it is not a whole number.
+    """
+    text = str(view.get(name) or "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadView(f"The {noun} {text[:40]!r} in the address is not a number; {hint}.")
+    return int(text)
 
 
 def parse_numbers(text: str, *, limit: int, noun: str) -> list[int]:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from analyser.machine import target
 from analyser.memory import has_memory, tile_memory
 from analyser.metrics import METRICS, Metric, MetricValue
+from analyser.quantities import percent_of
 
 if TYPE_CHECKING:
     from reports import Report
 
-__all__ = ["MetricChange", "TileChange", "Verdict", "metric_changes", "percent_of", "tile_changes"]
+__all__ = ["MetricChange", "TileChange", "Verdict", "metric_changes", "tile_changes"]
 
 #: ``new`` and ``missing``: the base, or the new report, has no such figure.
 Verdict = Literal["same", "better", "worse", "changed", "new", "missing", "absent"]
@@ -52,13 +53,6 @@ class TileChange:
     def n_changed(self) -> int:
         """Number of tiles whose memory differs."""
         return int(np.count_nonzero(self.delta_bytes))
-
-
-def percent_of(base: MetricValue, delta: MetricValue) -> float | None:
-    """Return a change in percent of the base; None where there is no base or it is 0."""
-    if not base or delta is None:
-        return None
-    return 100.0 * delta / abs(base)
 
 
 def metric_changes(base: Report, new: Report) -> tuple[MetricChange, ...]:

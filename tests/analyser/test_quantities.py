@@ -10,6 +10,7 @@ from analyser.quantities import (
     BytesStyle,
     format_bytes,
     format_change,
+    format_change_of,
     format_cycles,
     format_exact,
     format_percent,
@@ -60,6 +61,24 @@ def test_changes_have_signs() -> None:
 def test_a_small_percentage_is_not_written_as_zero() -> None:
     assert format_percent(0.0004, is_signed=True) == "+4.0e-04 %"
     assert format_percent(-12.345, is_signed=True) == "-12.35 %"
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "unit", "text"),
+    [
+        (2048, 1024, "bytes", "+1.0 KiB (+50.00 %)"),
+        (2048, -1024, "bytes", "-1.0 KiB (-50.00 %)"),
+        (2048, 0, "bytes", "0"),
+        (0, 16, "bytes", "+16 B"),
+        (None, 16, "bytes", "+16 B"),
+        (0.5, 0.25, "ratio", "+25.00 points"),
+        (2048, None, "bytes", "–"),
+    ],
+)
+def test_a_change_stands_with_its_share_of_the_base(
+    base: float | None, delta: float | None, unit: str, text: str
+) -> None:
+    assert format_change_of(base, delta, unit) == text
 
 
 def test_other_values() -> None:

@@ -65,3 +65,17 @@ def test_a_new_report_is_found_and_a_removed_one_forgotten(places: Path) -> None
     with pytest.raises(UnknownReport), library.opened(report_id):
         pass
     library.close()
+
+
+def test_a_question_is_asked_of_both_reports_of_a_view(places: Path) -> None:
+    library = Library([places])
+    one, other = _id(library, "run0"), _id(library, "run1")
+    names = library.ask({"report": one, "with": other}, lambda report: report.path.parent.name)
+    assert names == ("run0", "run1")
+    assert library.ask({"report": one, "with": ""}, lambda report: report.path.parent.name) == (
+        "run0",
+        None,
+    )
+    with pytest.raises(UnknownReport):
+        library.ask({"report": one, "with": "0123456789ab"}, lambda report: report.path)
+    library.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.view import BadView, parse_numbers, parse_range
+from webapp.view import BadView, parse_number, parse_numbers, parse_range
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,15 @@ def test_numbers(text: str, numbers: list[int]) -> None:
 def test_bad_numbers_are_named(text: str) -> None:
     with pytest.raises(BadView, match="from 0 to 63"):
         parse_numbers(text, limit=64, noun="tile")
+
+
+def test_one_number() -> None:
+    assert parse_number({"step": "12"}, "step", noun="step", hint="click one") == 12
+    assert parse_number({"step": ""}, "step", noun="step", hint="click one") is None
+    assert parse_number({}, "step", noun="step", hint="click one") is None
+    for text in ("-1", "x", "1e3", "٣", "9" * 10):
+        with pytest.raises(BadView, match="is not a number; click one"):
+            parse_number({"step": text}, "step", noun="step", hint="click one")
 
 
 def test_ranges() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dash import html
 
-from analyser.diff.measures import percent_of
 from analyser.memory import MemoryTable
-from analyser.quantities import MISSING, format_bytes, format_change, format_exact, format_percent
+from analyser.quantities import MISSING, format_bytes, format_change_of, format_exact
 from analyser.summary import Row
 from webapp.browser import marked
 
@@ -42,13 +42,17 @@ def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
 
 
 def plain_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    numbers: Sequence[int] = (),
+    class_name: str = "",
 ) -> html.Div:
-    """Return a small table of texts; the columns in ``numbers`` are right-aligned."""
+    """Return a small table of texts and parts; the columns in ``numbers`` are right-aligned."""
     body = [
         html.Tr(
             [
-                html.Td(str(cell), className="number" if place in numbers else "")
+                html.Td(cell, className="number" if place in numbers else "")
                 for place, cell in enumerate(row)
             ]
         )
@@ -59,7 +63,7 @@ def plain_table(
         for place, name in enumerate(columns)
     ]
     table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
-    return html.Div(table, className="table-wrap")
+    return html.Div(table, className=f"table-wrap {class_name}".rstrip())
 
 
 def nested_memory(table: MemoryTable) -> html.Div:
@@ -119,13 +123,7 @@ def _change(one: float | None, other: float | None, unit: str) -> tuple[str, boo
     delta = other - one
     if delta == 0:
         return "0", False
-    percent = percent_of(one, delta)
-    share = (
-        ""
-        if percent is None or unit == "ratio"
-        else f" ({format_percent(percent, is_signed=True)})"
-    )
-    return format_change(delta, unit) + share, True
+    return format_change_of(one, delta, unit), True
 
 
 def _size_cell(size: int | None) -> html.Td:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from dash import Dash, Input, Output, html, no_update
 
-from analyser.diff.measures import percent_of
 from analyser.liveness import (
     Curve,
     LiveVariables,
@@ -17,7 +16,7 @@ from analyser.liveness import (
     step_variables,
 )
 from analyser.machine import Source, parse_source, target
-from analyser.quantities import format_bytes, format_change, format_percent
+from analyser.quantities import format_bytes, format_change_of, format_percent
 from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
@@ -26,7 +25,7 @@ from webapp.components.grids import bytes_column, grid, number_column, text_colu
 from webapp.components.panels import guarded, headline, legend
 from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
 from webapp.library import Library
-from webapp.view import BadView, Parameter, parse_range, view_store
+from webapp.view import Parameter, parse_number, parse_range, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 
@@ -150,16 +149,11 @@ def register(app: Dash, library: Library) -> None:
             Output("liveness-source", "data"),
         ],
         view_input,
-        prevent_initial_call=True,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+        source, other = library.ask(view, lambda report: curve(report, _source(view)))
         with library.opened(view["report"]) as report:
-            source = curve(report, _source(view))
             choices = _sources(report)
-        other = None
-        if view["with"]:
-            with library.opened(view["with"]) as report:
-                other = curve(report, _source(view))
         drawn = _draw(source, other, view)
         heads = [_headline(source, "Source" if other else "", view)]
         if other:
@@ -175,7 +169,6 @@ def register(app: Dash, library: Library) -> None:
             Output("liveness-step-note", "children"),
         ],
         view_input,
-        prevent_initial_call=True,
     )
     def show_step(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "step":
@@ -201,18 +194,16 @@ def register(app: Dash, library: Library) -> None:
             Output("liveness-always-note", "children"),
         ],
         view_input,
-        prevent_initial_call=True,
     )
     def show_always(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "always":
             return no_update, no_update, no_update
-        with library.opened(view["report"]) as report:
-            found = always_live_variables(report, _source(view))
-        if not view["with"]:
+        found, other = library.ask(
+            view, lambda report: always_live_variables(report, _source(view))
+        )
+        if other is None:
             note = f"{len(found):,} rows, {format_bytes(found.total_bytes)}"
             return _variable_rows(found), list(_ALWAYS_COLUMNS), note
-        with library.opened(view["with"]) as report:
-            other = always_live_variables(report, _source(view))
         return _compare_variables(found, other), list(_COMPARE_COLUMNS), ""
 
     @answer(
@@ -220,7 +211,6 @@ def register(app: Dash, library: Library) -> None:
         "liveness-tightest-error",
         [Output("liveness-tightest", "rowData")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_tightest(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "tightest":
@@ -280,12 +270,7 @@ def _draw(source: Curve, other: Curve | None, view: dict[str, str]) -> StepChart
 
 def _step_number(view: dict[str, str]) -> int | None:
     """Return the step in the view, None when none was chosen."""
-    text = view["step"]
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadView(f"The step {text[:40]!r} in the address is not a number; click a step.")
-    return int(text)
+    return parse_number(view, "step", noun="step", hint="click a step")
 
 
 def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]:
@@ -358,18 +343,11 @@ def _compare_variables(
                 "source": before,
                 "target": after,
                 "delta": delta,
-                "diff": _change_text(before, delta) + only,
+                "diff": format_change_of(before, delta, "bytes") + only,
             }
         )
     rows.sort(key=lambda row: (-abs(row["delta"]), row["name"]))
     return rows[:_MAX_ROWS]
-
-
-def _change_text(before: int | None, delta: int) -> str:
-    """Return a change with its percentage of the source."""
-    percent = percent_of(before, delta) if delta else None
-    share = "" if percent is None else f" ({format_percent(percent, is_signed=True)})"
-    return format_change(delta, "bytes") + share
 
 
 def _sizes(found: LiveVariables | None) -> dict[str, int]:

@@ -9,7 +9,6 @@ import numpy as np
 from dash import Dash, Input, Output, html
 
 from analyser.diff import tile_changes
-from analyser.diff.measures import percent_of
 from analyser.machine import target
 from analyser.memory import (
     BREAKDOWNS,
@@ -19,7 +18,7 @@ from analyser.memory import (
     tile_memory,
     tile_variables,
 )
-from analyser.quantities import format_bytes, format_change, format_percent
+from analyser.quantities import format_bytes, format_change_of, format_percent
 from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
@@ -163,15 +162,9 @@ def register(app: Dash, library: Library) -> None:
             Output("memory-note", "children"),
         ],
         view_input,
-        prevent_initial_call=True,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
-        with library.opened(view["report"]) as report:
-            source = _memory(report, view)
-        other = None
-        if view["with"]:
-            with library.opened(view["with"]) as report:
-                other = _memory(report, view)
+        source, other = library.ask(view, lambda report: _memory(report, view))
         drawn = _draw(source, other, view)
         heads = [_headline(source, "Source" if other else "")]
         if other:
@@ -183,7 +176,6 @@ def register(app: Dash, library: Library) -> None:
         "memory-details-error",
         [Output("memory-details", "children")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_details(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
@@ -198,7 +190,6 @@ def register(app: Dash, library: Library) -> None:
         "memory-variables-error",
         [Output("memory-variables", "rowData"), Output("memory-variables-note", "children")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_variables(view: dict[str, str]) -> tuple[Any, ...]:
         with library.opened(view["report"]) as report:
@@ -212,7 +203,6 @@ def register(app: Dash, library: Library) -> None:
         "memory-ranking-error",
         [Output("memory-ranking", "rowData"), Output("memory-ranking", "columnDefs")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_ranking(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "tiles":
@@ -345,14 +335,9 @@ def _change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
             "tile": place,
             "source": int(changes.base_bytes[place]),
             "target": int(changes.new_bytes[place]),
-            "diff": _change_text(int(changes.base_bytes[place]), int(changes.delta_bytes[place])),
+            "diff": format_change_of(
+                int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
+            ),
         }
         for place in order
     ]
-
-
-def _change_text(base: int, delta: int) -> str:
-    """Return a change with its percentage of the source."""
-    percent = percent_of(base, delta)
-    share = f" ({format_percent(percent, is_signed=True)})" if delta and percent is not None else ""
-    return format_change(delta, "bytes") + share

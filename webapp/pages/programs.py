@@ -14,7 +14,7 @@ from webapp.components.controls import text_box
 from webapp.components.panels import empty_state, guarded
 from webapp.components.tables import plain_table
 from webapp.library import Library
-from webapp.view import BadView, Parameter, view_store
+from webapp.view import Parameter, parse_number, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 
@@ -92,17 +92,14 @@ def register(app: Dash, library: Library) -> None:
         "programs-error",
         [Output("programs-details", "children")],
         Input(view_store("programs"), "data"),
-        prevent_initial_call=True,
     )
     def show_details(view: dict[str, str]) -> tuple[Any]:
-        text = view["node"]
-        if not text:
+        number = parse_number(view, "node", noun="program", hint="select one")
+        if number is None:
             which = " The tree is that of the source." if view["with"] else ""
             return (empty_state(f"Select a program in the tree to see its details.{which}"),)
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise BadView(f"The program {text[:40]!r} in the address is not a number; select one.")
         with library.opened(view["report"]) as report:
-            return (_details(node(report, int(text))),)
+            return (_details(node(report, number)),)
 
 
 def _details(details: ProgramDetails) -> html.Div:

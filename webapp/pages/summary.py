@@ -56,7 +56,6 @@ def register(app: Dash, library: Library) -> None:
         "summary-error",
         [Output("summary-body", "children")],
         Input(view_store("summary"), "data"),
-        prevent_initial_call=True,
     )
     def show(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
@@ -70,7 +69,6 @@ def register(app: Dash, library: Library) -> None:
         "summary-changes-error",
         [Output("summary-changes", "children")],
         Input(view_store("summary"), "data"),
-        prevent_initial_call=True,
     )
     def show_changes(view: dict[str, str]) -> tuple[Any]:
         if not view["with"]:
@@ -83,7 +81,6 @@ def register(app: Dash, library: Library) -> None:
         "summary-plans-error",
         [Output("summary-plans", "children")],
         Input(view_store("summary"), "data"),
-        prevent_initial_call=True,
     )
     def show_plans(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
@@ -94,16 +91,10 @@ def register(app: Dash, library: Library) -> None:
         "summary-options-error",
         [Output("summary-options", "children")],
         Input(view_store("summary"), "data"),
-        prevent_initial_call=True,
     )
     def show_options(view: dict[str, str]) -> tuple[Any]:
-        with library.opened(view["report"]) as report:
-            source = summarise(report).options
-        options: Sequence[OptionRow] | None = None
-        if view["with"]:
-            with library.opened(view["with"]) as other:
-                options = summarise(other).options
-        return (_options(source, options, view["options"].lower()),)
+        source, other = library.ask(view, lambda report: summarise(report).options)
+        return (_options(source, other, view["options"].lower()),)
 
 
 def _one(report: Report) -> list[Any]:

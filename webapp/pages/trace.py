@@ -92,7 +92,6 @@ def register(app: Dash, library: Library) -> None:
         "trace-summary-error",
         [Output("trace-summary", "children")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_summary(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "summary":
@@ -105,7 +104,6 @@ def register(app: Dash, library: Library) -> None:
         "trace-top-error",
         [Output("trace-top", "children")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_contributors(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "top":
@@ -118,7 +116,6 @@ def register(app: Dash, library: Library) -> None:
         "trace-details-error",
         [Output("trace-details", "children")],
         view_input,
-        prevent_initial_call=True,
     )
     def show_details(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "details":

@@ -11,6 +11,7 @@ from analyser import trace
 from analyser.quantities import format_bytes, format_percent
 from webapp.browser import marked
 from webapp.components.panels import empty_state, headline
+from webapp.components.tables import plain_table
 
 __all__ = ["contributor_table", "slice_panel", "summary_panel"]
 
@@ -96,24 +97,10 @@ def slice_panel(
 
 
 def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[int]
 ) -> html.Div:
-    """Return a table of texts and parts; the columns in ``numbers`` are right-aligned."""
-    heads = [
-        html.Th(name, scope="col", className="number" if place in numbers else "")
-        for place, name in enumerate(columns)
-    ]
-    body = [
-        html.Tr(
-            [
-                html.Td(cell, className="number" if place in numbers else "")
-                for place, cell in enumerate(row)
-            ]
-        )
-        for row in rows
-    ]
-    table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
-    return html.Div(table, className="table-wrap trace-table")
+    """Return a table as the trace's panels show it."""
+    return plain_table(columns, rows, numbers=numbers, class_name="trace-table")
 
 
 def _share(value: float) -> str:
@@ -156,7 +143,7 @@ def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
             ]
         )
     heads = ["", "Cycle proportions", *(_kind_label(name) for name in kinds)]
-    return _table(heads, rows, numbers=range(2, len(heads)))
+    return _table(heads, rows, range(2, len(heads)))
 
 
 def _segment(name: str, share: float) -> html.Span:
@@ -218,7 +205,7 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
         ]
         for ipu in found.ipus
     ]
-    return _table(heads, rows, numbers=range(1, len(heads)))
+    return _table(heads, rows, range(1, len(heads)))
 
 
 def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
@@ -241,7 +228,7 @@ def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
         for row in rows
     ]
     heads = ("Name", "Kind", "Count", "Cycles", "Share")
-    return _table(heads, body, numbers=(2, 3, 4))
+    return _table(heads, body, (2, 3, 4))
 
 
 def _swatch(kind: str) -> html.Span:
@@ -300,7 +287,7 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
         ("Sync", [cost.sync_zone for cost in step.costs]),
     ]
     heads = ["One execution", *(f"IPU {cost.ipu_id}" for cost in step.costs)]
-    table = _table(heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads)))
+    table = _table(heads, [[label, *cells] for label, cells in rows], range(1, len(heads)))
     parts: list[Any] = [html.Div([html.H3("Cost"), table])]
     busy = [cost for cost in step.costs if cost.histogram.n_tiles.size]
     parts += [_histogram(cost) for cost in busy[:4]]
@@ -318,7 +305,7 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
         for row in step.vertices
     ]
     heads = ["Codelet", "Vertices", "Tiles", "Slowest, cycles", "Sum, cycles", "State"]
-    return parts, [html.H3("Vertices"), _table(heads, vertices, numbers=range(1, len(heads)))]
+    return parts, [html.H3("Vertices"), _table(heads, vertices, range(1, len(heads)))]
 
 
 def _histogram(cost: trace.StepCost) -> html.Div:
