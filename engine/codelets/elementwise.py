@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 from engine.codelets.elementwise_rates import (
     BINARY_RATES,
     BROADCAST_RATES,
@@ -26,7 +26,7 @@ from engine.errors import BadGraph
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_BLOCK", "BINARY_FUNCTIONS", "FILL", "UNARY", "UNARY_BLOCK"]
+__all__ = ["BINARY", "BINARY_BLOCK", "BINARY_FUNCTIONS", "UNARY", "UNARY_BLOCK"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -355,21 +355,6 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     return one, two
 
 
-@jit
-def _fill_kernel(out, value):  # type: ignore[no-untyped-def]
-    out[:] = value
-
-
-def _fill_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Return 16 and 7 around the loop for 4-byte types, 26 for 2-byte ones."""
-    share = worker_share(batch.n_elements("out"), machine)
-    vectors = batch.n_vectors(share, "out", machine)
-    is_half = batch.item_bytes["out"] == 2
-    return np.asarray(
-        machine.n_worker_contexts * (26 + share // 4 if is_half else 16 + vectors + 7)
-    )
-
-
 UNARY: dict[str, Codelet] = {}
 UNARY_BLOCK: dict[str, Codelet] = {}
 for _name in _UNARY_FUNCTIONS:
@@ -379,13 +364,3 @@ BINARY: dict[str, Codelet] = {}
 BINARY_BLOCK: dict[str, Codelet] = {}
 for _name in BINARY_FUNCTIONS:
     BINARY[_name], BINARY_BLOCK[_name] = _binary(_name)
-
-FILL = Codelet(
-    "popops::Fill",
-    (Field("out", "out"),),
-    _fill_kernel,
-    _fill_law,
-    code_bytes=90,
-    source=_SOURCE,
-    scalars=(Scalar("value", "float"),),
-)

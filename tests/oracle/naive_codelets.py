@@ -154,6 +154,7 @@ NAIVE: dict[str, Naive] = {
     "popnn::MaxPooling": _pool(is_max=True),
     "popnn::SumPooling": _pool(is_max=False),
     "popops::Fill": _fill,
+    "popops::Fill2d": _fill,
     "poplar::Memcpy": _copy,
     "poplar::StridedCopy": _copy,
     "poplar_rt::Transpose": _copy,

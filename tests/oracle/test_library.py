@@ -20,13 +20,14 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.codelets.elementwise import FILL
+from engine.codelets.fill import FILL
 from engine.errors import BadGraph
 from engine.graph import blocks
 from engine.graph.tensor import row_major
 from engine.library.concat import concat
 from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import binary, copy_to, rearranged, unary
+from engine.library.fill import fill
 from engine.library.pool import pool
 from engine.library.reduce import reduce
 from engine.library.window import Window, output_size
@@ -276,6 +277,34 @@ def test_when_a_copy_turns_whole_blocks(dtype: str, rows: int, is_taken: bool) -
     (compute_set,) = graph.compute_sets
     names = {batch.codelet.name for batch in compute_set.batches}
     assert names == {"poplar_rt::Transpose" if is_taken else "poplar::StridedCopy"}
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(),
+    st.sampled_from([("float32", 0.5), ("float16", -3.0), ("int32", 7), ("uint8", 200)]),
+)
+def test_fill(data: st.DataObject, machine: Any, shape: Any, kind: tuple[str, float]) -> None:
+    """Every element of the tensor, and no other of its variable."""
+    graph, builder = new_builder(machine)
+    dtype, value = kind
+    target = data.draw(tensors(graph, shape, dtype, "target"))
+    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    fill(builder, target, value)
+    before = np.ones(whole.shape, "float16" if dtype == "float16" else target.dtype.host)
+    _, (result, all_of_it) = run_both(graph, builder.sequence, [(whole, before)], [target, whole])
+    assert (result == value).all()
+    assert (all_of_it == value).sum() == target.n_elements
+
+
+def test_a_value_that_the_type_cannot_hold() -> None:
+    graph, builder = new_builder(_machine(1))
+    for dtype, value in (("int32", 0.5), ("uint8", 256), ("uint8", -1)):
+        x = graph.add_variable(dtype, (2,), "x")
+        graph.map_linearly(x)
+        with pytest.raises(BadGraph, match=f"'x' holds {dtype}: it cannot be filled with"):
+            fill(builder, x, value)
 
 
 @given(st.data(), machines(), shapes(), seeds)

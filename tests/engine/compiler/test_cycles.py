@@ -12,7 +12,8 @@ from engine import Graph, compile_programs, load_machine
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from engine.codelets.codelet import Codelet, Field
 from engine.codelets.copy import CAST, CAST_BLOCK, COPY
-from engine.codelets.elementwise import BINARY, BINARY_BLOCK, FILL, UNARY, UNARY_BLOCK
+from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
+from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.codelets.transpose import TRANSPOSE
@@ -221,6 +222,14 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         # 8 pairs: 11 and 6 more for the second row; of halves 13 and 8.
         (VECTOR_INNER["divide"], {}, SHARED, 18 + 6 * (19 + 10 + 8 * 17)),
         (VECTOR_INNER["divide"], HALF, SHARED, 18 + 6 * (24 + 14 + 8 * 21)),
+        # 17 halves a worker: 26 and 4 fours. 17 bytes: 28 and 4 fours.
+        (FILL, HALF, {"out": ([100], [1])}, 6 * (26 + 4)),
+        (FILL, BYTES, {"out": ([100], [1])}, 6 * (28 + 4)),
+        (FILL, HALF, {"out": ([12], [1])}, 6 * 21),
+        # 2 rows a worker of 16 floats: 6, and 23 + 8 - 3 each; apart they are 32 rows of one.
+        (FILL_BLOCK, {}, {"out": ([1, 12, 16], [0, 20, 1])}, 6 * (6 + 2 * 28)),
+        (FILL_BLOCK, {}, {"out": ([1, 12, 16], [0, 32, 2])}, 6 * (6 + 32 * 21)),
+        (FILL_BLOCK, HALF, {"out": ([1, 12, 16], [0, 20, 1])}, 6 * (5 + 2 * (30 - 2))),
         # A matrix of 4 x 2 blocks of 4 x 4 halves for each worker: 29 + 18 + 4 x 12.
         (TRANSPOSE, HALF, turned(6, 8, 16), 7 + 6 * (95 - 7)),
         # One alone is split by its 4 lines of blocks.

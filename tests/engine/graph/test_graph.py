@@ -9,7 +9,7 @@ import pytest
 
 from engine import Graph, Tensor, compile_programs, load_machine
 from engine.codelets.copy import COPY
-from engine.codelets.elementwise import FILL
+from engine.codelets.fill import FILL
 from engine.errors import BadGraph
 from engine.graph import blocks
 from engine.program import Copy, Execute, Repeat, Sequence

@@ -1,0 +1,41 @@
+"""One value into every element of a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.codelets.fill import FILL, FILL_BLOCK
+from engine.errors import BadGraph
+from engine.graph import Tensor
+from engine.library.builder import Builder
+from engine.library.spread import joint_walk
+
+__all__ = ["fill"]
+
+
+def _holds(host: str, value: float) -> bool:
+    low, high = (0, 1) if host == "bool" else (np.iinfo(host).min, np.iinfo(host).max)
+    return float(value).is_integer() and low <= value <= high
+
+
+def fill(builder: Builder, target: Tensor, value: float) -> None:
+    """Write a value into every element of a tensor, which may be part of its variable.
+
+    Raises
+    ------
+    BadGraph
+        When the tensor is broadcast, or its type cannot hold the value.
+    """
+    dtype = target.dtype
+    if not (dtype.is_float or _holds(dtype.host, value)):
+        raise BadGraph(
+            f"{target.variable.name!r} holds {dtype.name}: it cannot be filled with {value}"
+        )
+    detail = {"shape": list(target.shape), "value": float(value)}
+    build = builder.inside("fill", "popops.fill", detail)
+    walk = joint_walk([], target)
+    assert walk is not None, "one tensor by itself can always be walked"
+    compute_set = build.compute_set("fill")
+    for is_block, tiles, (regions,) in walk.batches():
+        codelet = FILL_BLOCK if is_block else FILL
+        build.vertices(compute_set, codelet, tiles, {"out": regions}, {"value": value})
