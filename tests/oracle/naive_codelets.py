@@ -158,6 +158,9 @@ NAIVE: dict[str, Naive] = {
     "poplar::Memcpy": _copy,
     "poplar::StridedCopy": _copy,
     "poplar_rt::Transpose": _copy,
+    # The machine stores what it is given as its type holds it.
+    "popops::Cast1D": _copy,
+    "popops::Cast2D": _copy,
     **{f"popops::UnaryOp1D<{n}>": _unary(f) for n, f in UNARY.items()},
     **{f"popops::UnaryOp2D<{n}>": _unary(f) for n, f in UNARY.items()},
     **{f"popops::BinaryOp1D<{n}>": _binary(f) for n, f in BINARY.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import engine.codelets
 from engine import (
     Builder,
     Engine,
@@ -20,13 +23,14 @@ from engine import (
     load_machine,
     resolve_options,
 )
+from engine.codelets.codelet import Codelet
 from engine.codelets.fill import FILL
 from engine.errors import BadGraph
-from engine.graph import blocks
+from engine.graph import blocks, dtype_of
 from engine.graph.tensor import row_major
 from engine.library.concat import concat
 from engine.library.convolution import convolution, matmul
-from engine.library.elementwise import binary, copy_to, rearranged, unary
+from engine.library.elementwise import binary, cast, copy_to, rearranged, unary
 from engine.library.fill import fill
 from engine.library.pool import pool
 from engine.library.reduce import reduce
@@ -34,7 +38,8 @@ from engine.library.window import Window, output_size
 from engine.program import Copy, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
-from tests.oracle.naive_codelets import BINARY, REDUCTIONS, UNARY
+from tests.oracle.memory_rules import check_memory
+from tests.oracle.naive_codelets import BINARY, NAIVE, REDUCTIONS, UNARY
 from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
 
 
@@ -53,6 +58,7 @@ def run_both(
 ) -> tuple[Executable, list[np.ndarray]]:
     """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
     executable = compile_programs(graph, [program], is_checked=True)
+    check_memory(executable)
     naive = NaiveMachine(graph)
     with Engine(executable, resolve_options()) as engine:
         for tensor, values in inputs:
@@ -233,6 +239,30 @@ def _machine(n_tiles: int, n_ipus: int = 1) -> Any:
     from engine import load_machine
 
     return load_machine("gc200", tiles_per_ipu=n_tiles, n_ipus=n_ipus)
+
+
+CASTS = [("float32", "float16"), ("float16", "float32"), ("float32", "int32"), ("int32", "float16")]
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(CASTS), seeds)
+def test_cast(
+    data: st.DataObject, machine: Any, shape: Any, types: tuple[str, str], seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape, types[0]))
+    out = cast(builder, x, dtype_of(types[1]))
+    values = values_for(x, seed).astype(types[0])
+    (result,) = check(builder, [(x, values)], [out])
+    np.testing.assert_array_equal(result, values.astype(types[1]))
+
+
+def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
+    found = set()
+    for info in pkgutil.iter_modules(engine.codelets.__path__):
+        for value in vars(importlib.import_module(f"engine.codelets.{info.name}")).values():
+            members = value.values() if isinstance(value, dict) else [value]
+            found |= {each.name for each in members if isinstance(each, Codelet)}
+    assert found == set(NAIVE)
 
 
 @given(st.data(), machines(), shapes(), st.sampled_from(["float32", "int32"]), seeds)
