@@ -57,6 +57,7 @@ _TILE = (
     _whole("data_path_bytes", _RATE, "Width of a load or store", 1, 1024),
     _whole("weight_load_bytes_per_cycle", _RATE, "Rate at which the AMP loads weights", 1, 1024),
     _whole("half_conv_units", "units", "AMP units for half", 1, 1024),
+    _whole("mixed_conv_units", "units", "AMP units for half with partial sums in float", 1, 1024),
     _whole("float_conv_units", "units", "AMP units for float", 1, 1024),
     _whole("float8_conv_units", "units", "AMP units for float8; 0 where it has none", 0, 1024),
     _whole("half_conv_inputs", "elements", "Input channels of an AMP pass for half", 1, 1024),

@@ -49,6 +49,7 @@ class Machine:
     data_path_bytes: int
     weight_load_bytes_per_cycle: int
     half_conv_units: int
+    mixed_conv_units: int
     float_conv_units: int
     float8_conv_units: int
     half_conv_inputs: int
@@ -95,6 +96,22 @@ class Machine:
         """
         n_hops = 1 + self.n_ipus // 4
         return math.ceil(self.external_sync_fixed_cycles + n_hops * self.external_sync_hop_cycles)
+
+    def conv_unit(self, item_bytes: int, partial_bytes: int) -> tuple[int, int]:
+        """Return the AMP's conv units, and the inputs that each holds weights for.
+
+        Parameters
+        ----------
+        item_bytes, partial_bytes
+            Size of an operand and of a partial sum: 1 for float8, 2 for half, 4 for float.
+        """
+        if item_bytes == 1:
+            return self.float8_conv_units, self.float8_conv_inputs
+        if item_bytes == 4:
+            return self.float_conv_units, self.float_conv_inputs
+        is_mixed = partial_bytes == 4
+        units = self.mixed_conv_units if is_mixed else self.half_conv_units
+        return units, self.half_conv_inputs
 
     def ipu_of(self, tile_id: int) -> int:
         """Return the IPU a tile belongs to."""

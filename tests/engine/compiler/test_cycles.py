@@ -320,6 +320,13 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             {"partials": ([12, 800], [800, 1]), "out": ([800], [1])},
             6 * (32 + 34 * (3 * 12 + 7)),
         ),
+        # Of floats they are four groups of 4 a worker; an output in half takes one cycle less.
+        (
+            REDUCE_PARTIALS,
+            {"out": "float16"},
+            {"partials": ([5, 96], [96, 1]), "out": ([96], [1])},
+            33 + 6 * (20 + 4 * (8 + 7)),
+        ),
     ],
 )
 def test_laws_of_the_vector_unit_by_hand(
