@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.codelets.amp_float8 import amp_float8_1x1_cycles, amp_float8_nx1_cycles
 from engine.codelets.work import Counts, Work, slowest_and_quickest, zeroing_cycles
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ def _unit(work: Work, machine: Machine) -> tuple[Counts, int, Counts]:
 
     A group of outputs narrower than the unit uses half of it where that is wide enough.
     """
-    is_half = work.item_bytes == 2
-    units = machine.half_conv_units if is_half else machine.float_conv_units
-    weights = machine.half_conv_inputs if is_half else machine.float_conv_inputs
+    units, weights = machine.conv_unit(work.item_bytes, work.partial_bytes)
     used = np.where(work.outputs == min(8, units), min(8, units), units)
     load = used * weights * work.item_bytes // machine.weight_load_bytes_per_cycle
     return used, weights, load
@@ -83,6 +82,8 @@ def amp_1x1_cycles(work: Work, machine: Machine) -> Counts:
     -----
     Source: getConvPartial1x1SupervisorCycleEstimate.
     """
+    if work.item_bytes == 1:
+        return amp_float8_1x1_cycles(work, machine)
     units, weights, load = _unit(work, machine)
     workers = machine.n_worker_contexts
     groups = work.in_groups * -(-work.inputs // weights)
@@ -130,6 +131,9 @@ def amp_nx1_cycles(work: Work, machine: Machine) -> Counts:
     -----
     Source: getConvPartialnx1SupervisorCycleEstimate and getZeroSupervisorVertexCycleEstimate.
     """
+    if work.item_bytes == 1:
+        height = kernel_rows_a_load(work.inputs, machine.float8_conv_inputs)
+        return amp_float8_nx1_cycles(work, -(-work.kernel_rows // height), machine)
     units, weights, load = _unit(work, machine)
     workers = machine.n_worker_contexts
     is_half, is_half_out = work.item_bytes == 2, work.partial_bytes == 2

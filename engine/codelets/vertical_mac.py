@@ -37,11 +37,14 @@ def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
     """
     workers = machine.n_worker_contexts
     item = work.item_bytes
+    # Partial sums in float are stored and loaded again in more cycles, and added two at a time.
+    is_mixed = int(item == 2 and work.partial_bytes == 4)
     vectors = -(-work.groups_inside * item // machine.data_path_bytes)
     share = -(-work.field // workers)
-    worker = 18 + share * vectors * (7 + 3 + 3 + 2 * (work.kernel - 1))
+    worker = 18 + is_mixed + share * vectors * (7 + 3 + 2 * is_mixed + 3 + 2 * (work.kernel - 1))
     elements = work.field * work.groups_inside
-    zeroing = 4 + -(-elements * item // machine.data_path_bytes)
-    reduction = 10 + (7 + workers - 1) * -(-elements // workers) * item // machine.data_path_bytes
+    zeroing = 4 + -(-elements * work.partial_bytes // machine.data_path_bytes)
+    adding = 7 + 2 * is_mixed + (1 + is_mixed) * (workers - 1)
+    reduction = 10 - is_mixed + adding * -(-elements // workers) * item // machine.data_path_bytes
     each = zeroing + 32 + 24 + workers * worker + reduction
-    return np.asarray(61 + 14 + 25 + work.groups * each)
+    return np.asarray(61 + 14 + 25 + is_mixed + work.groups * each)

@@ -16,30 +16,27 @@ __all__ = ["AMP"]
 _CHAIN_LENGTH = 4  # Source: poplin ConvVertexType.cpp, chains of four units deep
 
 
-def _unit(shape: ConvolutionShape, machine: Machine) -> tuple[int, int]:
-    """Return conv units and weights of each."""
-    if shape.item_bytes == 2:
-        return machine.half_conv_units, machine.half_conv_inputs
-    return machine.float_conv_units, machine.float_conv_inputs
-
-
 def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     """Return input groups that fill a unit's weights a whole number of times.
 
-    Source: poplin ConvVertexType.cpp, getConvVertexAMPCandidates. Units of 16 also work as 8.
+    Source: poplin ConvVertexType.cpp, getConvVertexAMPCandidates. Units of 16 also work as 8, but
+    not for float8, whose vertices have no loop over passes either.
     """
-    units, weights = _unit(shape, machine)
+    units, weights = machine.conv_unit(shape.item_bytes, shape.partial_bytes)
     inputs = [weights]
     while inputs[-1] > weights // _CHAIN_LENGTH and shape.in_channels <= inputs[-1] // 2:
         inputs.append(inputs[-1] // 2)
     if not shape.is_pointwise:
         inputs = [weights >> i for i in range(3)]
     outputs = {units, weights, 8} if units == 8 else {units, 8}
+    if shape.item_bytes == 1:
+        outputs = {units}
     return [Grouping(1, n_in, n_out) for n_in in inputs for n_out in sorted(outputs, reverse=True)]
 
 
 def _codelet(shape: ConvolutionShape, grouping: Grouping, machine: Machine) -> Codelet:
-    fills_unit = grouping.inputs == _unit(shape, machine)[1]
+    weights = machine.conv_unit(shape.item_bytes, shape.partial_bytes)[1]
+    fills_unit = grouping.inputs == weights
     return CONV_PARTIAL_1X1 if shape.is_pointwise and fills_unit else CONV_PARTIAL_NX1
 
 

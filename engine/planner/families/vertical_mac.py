@@ -15,10 +15,13 @@ __all__ = ["VERTICAL_MAC_FAMILY"]
 
 
 def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
-    if shape.in_channels != 1 or shape.out_channels != 1:
+    if shape.in_channels != 1 or shape.out_channels != 1 or shape.item_bytes == 1:
         return []
     vector = machine.data_path_bytes // shape.item_bytes
-    return [Grouping(size, 1, 1) for size in (vector, 8, 16) if size <= max(shape.groups, vector)]
+    # Source: poplin ConvVertexType.cpp, getConvVertexVMACCandidates: 8 and 16 add up in half.
+    is_mixed = shape.item_bytes < shape.partial_bytes
+    sizes = (vector,) if is_mixed else (vector, 8, 16)
+    return [Grouping(size, 1, 1) for size in sizes if size <= max(shape.groups, vector)]
 
 
 VERTICAL_MAC_FAMILY = Family(

@@ -18,6 +18,7 @@ from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
+from engine.codelets.vertical_mac import vertical_mac_cycles
 from engine.codelets.work import Work
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
@@ -25,12 +26,12 @@ from engine.graph import blocks
 from engine.program import Execute
 
 
-def work(*, item_bytes: int = 4, **sizes: int) -> Work:
+def work(*, item_bytes: int = 4, partial_bytes: int = 0, **sizes: int) -> Work:
     """Return one vertex's shapes; those not given are 1, channel groups 16 wide."""
     names = [field.name for field in fields(Work) if not field.name.endswith("_bytes")]
     given = {**dict.fromkeys(names, 1), "inputs": 16, "outputs": 16, **sizes}
     arrays = {name: ints(size) for name, size in given.items()}
-    return Work(**arrays, item_bytes=item_bytes, partial_bytes=item_bytes)
+    return Work(**arrays, item_bytes=item_bytes, partial_bytes=partial_bytes or item_bytes)
 
 
 def ints(*values: int) -> np.ndarray:
@@ -111,6 +112,53 @@ def test_a_convolution_in_half_by_hand() -> None:
     cycles = amp_nx1_cycles(shape, load_machine("gc200"))
     loops = 3 * (14 + 3 * (12 + 64 + 18)) + 9 * 285
     assert int(cycles[0]) == 90 + 109 + 6 * (9 + 10) + 17 + 1 + 1 + 16 + 14 + 14 + loops
+
+
+def test_a_product_of_halves_with_sums_in_float_by_hand() -> None:
+    """13 rows x 16 x 16 halves, partial sums in float: two passes of the 8 units.
+
+    A worker's 2 rows cost 40 + 1 - 7 = 34, more than 3 of them, 37 - 7: 204 and 180. Weights of a
+    pass: 8 x 16 x 2 / 8 = 32.
+    """
+    shape = work(columns=13, item_bytes=2, partial_bytes=4)
+    cycles = amp_1x1_cycles(shape, load_machine("gc200"))
+    assert int(cycles[0]) == 50 + 6 * 7 + 13 + 11 + 18 + 2 * (7 + 32 + 204)
+
+
+def test_a_product_of_float8_by_hand() -> None:
+    """13 rows x 64 x 16 of float8 on a C600, partial sums in half: two groups of 32 inputs.
+
+    Workers get 3 or 2 rows: 17 + 27 or 17 + 23, times 6; 5 less when a sum begins. Weights of a
+    pass: 16 units x 32 inputs at 8 a cycle = 64.
+    """
+    shape = work(columns=13, in_groups=2, inputs=32, item_bytes=1, partial_bytes=2)
+    cycles = amp_1x1_cycles(shape, load_machine("c600"))
+    assert int(cycles[0]) == 46 + 21 + 46 + (131 + 64 + 234) + (108 + 64 + 264)
+
+
+def test_a_convolution_of_float8_by_hand() -> None:
+    """A 3 x 3 kernel over 2 rows of 7 columns, 32 inputs and 16 outputs of float8.
+
+    Workers have parts of 3 or 2: 18 + 16 + 27 or 23, times 6 = 366 or 342 + 9. Rows of the kernel:
+    33 + 103 for its first column, 86 for the other two, two loads of 64. Zeroing as for half.
+    """
+    sizes = {"rows": 2, "columns": 7, "kernel_rows": 3, "kernel_columns": 3, "inputs": 32}
+    shape = work(**sizes, item_bytes=1, partial_bytes=2)
+    cycles = amp_nx1_cycles(shape, load_machine("c600"))
+    loops = 3 * (33 + 103 + 2 * 86 + 2 * 64 + 3 * 366)
+    assert int(cycles[0]) == 90 + 83 + 37 + 58 + 61 + loops
+
+
+def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
+    """4 groups of halves over 13 elements, 3 x 3: 3 elements a worker, of 12 + 3 + 16 each.
+
+    52 partial sums in float are zeroed as 26 vectors and added up 9 a worker, 19 / 4 each.
+    """
+    sizes = {"columns": 13, "kernel_rows": 3, "kernel_columns": 3, "groups_inside": 4}
+    shape = work(**sizes, inputs=1, outputs=1, item_bytes=2, partial_bytes=4)
+    cycles = vertical_mac_cycles(shape, load_machine("gc200"))
+    each = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (7 + 5 + 3 + 16)) + 9 + 19 * 9 * 2 // 8
+    assert int(cycles[0]) == 61 + 14 + 26 + each
 
 
 def test_an_addition_by_hand() -> None:
