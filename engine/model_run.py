@@ -23,6 +23,7 @@ from engine.lower import CompiledModel, compile_model
 from engine.machine import Machine
 from engine.options import EngineOptions
 from engine.options.available_memory import AvailableMemory
+from engine.options.partials import PartialsTypes
 
 __all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
 
@@ -159,6 +160,7 @@ def run_model(
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.of(options),
         cache_directory=options.cache_directory,
+        partials=PartialsTypes.of(options),
     )
     facts = {
         "model_name": path.stem,

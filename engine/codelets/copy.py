@@ -18,7 +18,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "rows_cycles"]
+__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "cast_cycles", "rows_cycles"]
 
 
 @jit
@@ -84,7 +84,7 @@ _CAST_LOOPS = {
 }
 
 
-def _cast_worker(count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+def _cast_worker(count: NDArray[np.int64], types: tuple[str, str]) -> NDArray[np.int64]:
     """Return a worker's cycles for `count` elements.
 
     Types without an instruction go one by one in compiled code. What is left over of vectors costs
@@ -92,7 +92,6 @@ def _cast_worker(count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
 
     Source: PerformanceEstimation.cpp, castWorkerCycles.
     """
-    types = batch.dtype["x"], batch.dtype["out"]
     if types in _CAST_LOOPS:
         begin, elements, first, further, left_over = _CAST_LOOPS[types]
         passes, left = count // elements, count % elements
@@ -107,9 +106,30 @@ def _cast_worker(count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
     return np.asarray(total)
 
 
+def cast_cycles(
+    count: NDArray[np.int64], types: tuple[str, str], machine: Machine
+) -> NDArray[np.int64]:
+    """Return the cycles of a tile that casts elements which lie together.
+
+    Parameters
+    ----------
+    count : ndarray of int64
+        Elements.
+    types
+        Kinds of number, from and to.
+    machine
+        Gives the worker contexts.
+    """
+    share = worker_share(count, machine)
+    return np.asarray(12 + machine.n_worker_contexts * (18 + _cast_worker(share, types)))
+
+
+def _types(batch: Batch) -> tuple[str, str]:
+    return batch.dtype["x"], batch.dtype["out"]
+
+
 def _cast_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    share = worker_share(batch.n_elements("out"), machine)
-    return np.asarray(12 + machine.n_worker_contexts * (18 + _cast_worker(share, batch)))
+    return cast_cycles(batch.n_elements("out"), _types(batch), machine)
 
 
 def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -119,7 +139,7 @@ def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     is_split_by_row = n_rows >= machine.n_worker_contexts
     rows = np.where(is_split_by_row, worker_share(n_rows, machine), n_rows)
     columns = np.where(is_split_by_row, columns, worker_share(columns, machine))
-    work = 5 + rows * (11 + _cast_worker(columns, batch))
+    work = 5 + rows * (11 + _cast_worker(columns, _types(batch)))
     return np.asarray(machine.n_worker_contexts * work)
 
 

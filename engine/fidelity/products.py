@@ -205,7 +205,7 @@ def large_products() -> Mapping[str, float]:
         graph.map_linearly(a, grain=16)
         graph.map_linearly(b, grain=16)
         program = Sequence("main")
-        matmul(Builder(graph, program), a, b)
+        matmul(Builder(graph, program), a, b, partials_type="half")
         cycles[f"729 x 1152 x {columns}"] = compute_cycles(
             compile_programs(graph, [program]), "convolve"
         )

@@ -10,6 +10,7 @@ from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph
 from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, Tensor
 from engine.options.available_memory import AvailableMemory
+from engine.options.partials import PartialsTypes
 from engine.planner.plan import Plan
 from engine.program import Execute, Sequence
 
@@ -32,6 +33,8 @@ class Builder:
         The plans chosen so far.
     available_memory
         What an operation may take while it runs, unless it is told otherwise.
+    partials
+        In which type products of halves add up, unless they are told otherwise.
     """
 
     graph: Graph
@@ -39,6 +42,7 @@ class Builder:
     debug: DebugContext = ROOT
     plans: list[Plan] = field(default_factory=list)
     available_memory: AvailableMemory = field(default_factory=AvailableMemory)
+    partials: PartialsTypes = field(default_factory=PartialsTypes)
 
     def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
         """Return a builder for a library call inside this one, with a sequence of its own."""

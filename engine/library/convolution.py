@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadGraph
 from engine.graph import Tensor
-from engine.library.builder import Builder, refuse_float8
+from engine.library.builder import Builder
 from engine.library.channels import (
     ChannelLayout,
     arranged_images,
@@ -24,6 +24,7 @@ from engine.library.channels import (
 from engine.library.convolve import convolve
 from engine.library.elementwise import copy_together
 from engine.library.parts import Parts, map_weights
+from engine.library.product_types import ProductTypes, product_types
 from engine.library.window import Window, output_size
 from engine.planner import ConvolutionShape, plan_convolution
 from engine.planner.families import Grouping
@@ -31,7 +32,7 @@ from engine.planner.families import Grouping
 __all__ = ["convolution", "matmul"]
 
 
-def convolution(
+def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as options
     builder: Builder,
     x: Tensor,
     weights: Tensor | NDArray[Any],
@@ -39,7 +40,9 @@ def convolution(
     groups: int = 1,
     name: str = "convolution",
     *,
+    weights_dtype: Any = None,
     available_memory_proportion: float | None = None,
+    partials_type: str | None = None,
 ) -> Tensor:
     """Convolve images with weights.
 
@@ -54,18 +57,25 @@ def convolution(
         Geometry.
     groups
         Convolution groups.
+    weights_dtype
+        Type of constants; that of the other operand if not given.
     available_memory_proportion
         Largest share of a tile for temporary memory; the builder's if not given.
+    partials_type
+        ``float`` or ``half``: in which type halves are added up; the builder's if not given.
 
     Returns
     -------
     Tensor
-        Shape (images, out channels, rows, columns), channels innermost in groups.
+        Shape (images, out channels, rows, columns), channels innermost in groups; of the input's
+        type, or half where that is float8.
 
     Raises
     ------
     BadGraph
-        When the shapes do not agree.
+        When the shapes or types do not go together.
+    BadOption
+        When the share of memory, or the type of partial sums, cannot be.
     """
     n_images, n_channels, height, width = x.shape
     n_out, per_group, *kernel = (int(size) for size in weights.shape)
@@ -82,7 +92,9 @@ def convolution(
         "dilation": list(window.dilation),
         "padding": [list(window.padding_before), list(window.padding_after)],
     }
-    build = builder.inside(name, "poplin.convolution", detail)
+    usual = builder.partials.with_own(partials_type).convolution
+    types = product_types(name, x, weights, weights_dtype, usual, partials_type)
+    build = builder.inside(name, "poplin.convolution", {**detail, **_said(types)})
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     shape = ConvolutionShape(
         groups=groups,
@@ -98,7 +110,7 @@ def convolution(
         in_height=height,
         in_width=width,
         dtype=x.dtype.name,
-        partial_dtype=x.dtype.name,
+        partial_dtype=types.partials.name,
     )
     flat = (n_images, n_channels, 1, height * width)
     if shape.is_flat and x.can_reshape(*flat) and len(x.reshape(*flat).dims[3]) == 1:
@@ -107,7 +119,7 @@ def convolution(
         shape = replace(shape, height=1, width=rows * columns, in_height=1, in_width=flat[3])
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    out = _planned(build, x, weights.reshape(*sizes), shape, share)
+    out = _planned(build, x, weights.reshape(*sizes), shape, types, share)
     return out.reshape(n_images, n_out, rows, columns)
 
 
@@ -117,7 +129,9 @@ def matmul(
     b: Tensor | NDArray[Any],
     name: str = "matmul",
     *,
+    b_dtype: Any = None,
     available_memory_proportion: float | None = None,
+    partials_type: str | None = None,
 ) -> Tensor:
     """Multiply matrices or batches of matrices.
 
@@ -127,24 +141,33 @@ def matmul(
         Shape (batch, rows, inner).
     b
         Shape (batch, inner, columns): a tensor, or an ndarray of constants.
+    b_dtype
+        Type of constants; that of the other operand if not given.
     available_memory_proportion
         Largest share of a tile for temporary memory; the builder's if not given.
+    partials_type
+        ``float`` or ``half``: in which type halves are added up; the builder's if not given.
 
     Returns
     -------
     Tensor
-        Shape (batch, rows, columns).
+        Shape (batch, rows, columns); of the operands' type, or half where that is float8.
 
     Raises
     ------
     BadGraph
-        When the shapes do not agree.
+        When the shapes or types do not go together.
+    BadOption
+        When the share of memory, or the type of partial sums, cannot be.
     """
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise BadGraph(f"{name}: shapes {a.shape} and {tuple(b.shape)} cannot be multiplied")
     batch, rows, inner = a.shape
     columns = int(b.shape[2])
-    build = builder.inside(name, "poplin.matMul", {"a": list(a.shape), "b": list(b.shape)})
+    usual = builder.partials.with_own(partials_type).matmul
+    types = product_types(name, a, b, b_dtype, usual, partials_type)
+    detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
+    build = builder.inside(name, "poplin.matMul", detail)
     shape = ConvolutionShape(
         groups=batch,
         images=1,
@@ -155,15 +178,20 @@ def matmul(
         in_height=1,
         in_width=rows,
         dtype=a.dtype.name,
-        partial_dtype=a.dtype.name,
+        partial_dtype=types.partials.name,
         is_matmul=True,
     )
     x = a.dim_shuffle(0, 2, 1).reshape(1, batch * inner, 1, rows)
     across = b.dim_shuffle(0, 2, 1) if isinstance(b, Tensor) else b.transpose(0, 2, 1)
     weights = across.reshape(batch, columns, inner, 1, 1)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
-    out = _planned(build, x, weights, shape, share)
+    out = _planned(build, x, weights, shape, types, share)
     return out.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
+
+
+def _said(types: ProductTypes) -> dict[str, str]:
+    """Return what a report says of the types."""
+    return {"types": f"{types.x} x {types.weights}", "partialsType": types.partials.name}
 
 
 def _planned(
@@ -171,10 +199,10 @@ def _planned(
     x: Tensor,
     weights: Tensor | NDArray[Any],
     shape: ConvolutionShape,
+    types: ProductTypes,
     available_memory_proportion: float,
 ) -> Tensor:
     """Plan, lay out and convolve; return (images, channels, rows, columns)."""
-    refuse_float8("a product", x)
     graph = build.graph
     plan = plan_convolution(
         build.debug.name, shape, graph.compute_machine, available_memory_proportion
@@ -190,6 +218,6 @@ def _planned(
         copy_together(build, pairs, "preArrangeWeights")
     else:
         values = weight_values(weights, shape, grouping)
-        kernel = graph.add_constant(values, "weights", dtype=x.dtype, debug=build.debug)
+        kernel = graph.add_constant(values, "weights", dtype=types.weights, debug=build.debug)
         map_weights(build, kernel, parts)
     return convolve(build, source, kernel, shape, grouping, parts)

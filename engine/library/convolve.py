@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from engine.codelets.reduce import REDUCE_PARTIALS
 from engine.compiler.kernels.intervals import expand_runs
-from engine.graph import Regions, Tensor, blocks
+from engine.graph import DType, Regions, Tensor, blocks, dtype_of
 from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
+from engine.library.elementwise import cast
 from engine.library.parts import Parts
 from engine.library.spread import cut_rows
 from engine.planner import ConvolutionShape
@@ -76,11 +77,13 @@ def convolve(
     group, image, row, column, out_group, in_group = first
     n_groups, n_images, n_rows, n_columns, n_out_groups, n_in_groups = count
     n_partials = parts.counts[PARTS.index("inputs")]
+    dtype, result = dtype_of(shape.partial_dtype), dtype_of(shape.result_dtype)
     if n_partials == 1:
-        partials = graph.add_variable(x.dtype, out_shape, "out", builder.debug)
+        name = "out" if dtype == result else "partials"
+        partials = graph.add_variable(dtype, out_shape, name, builder.debug)
         seen = layout.as_read(partials)
     else:
-        partials = graph.add_variable(x.dtype, (n_partials, *out_shape), "partials", builder.debug)
+        partials = graph.add_variable(dtype, (n_partials, *out_shape), "partials", builder.debug)
         one = partials.slice(0, 0, 1).reshape(*out_shape)
         seen = layout.as_read(one)
     y0, n_y, shift_y = clipped_range(row, n_rows, shape.in_height, shape.window(0))
@@ -117,7 +120,9 @@ def convolve(
     codelet = family.codelet(shape, grouping, graph.compute_machine)
     builder.vertices(builder.compute_set("convolve"), codelet, tile, fields, scalars)
     if n_partials > 1:
-        partials = _reduce_partials(builder, partials, out_shape, parts)
+        partials = _reduce_partials(builder, partials, out_shape, parts, result)
+    elif dtype != result:
+        partials = cast(builder, partials, result)
     return layout.as_images(partials)
 
 
@@ -131,11 +136,15 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
 
 
 def _reduce_partials(
-    builder: Builder, partials: Tensor, out_shape: tuple[int, ...], parts: Parts
+    builder: Builder,
+    partials: Tensor,
+    out_shape: tuple[int, ...],
+    parts: Parts,
+    result: DType,
 ) -> Tensor:
     """Sum the partial results; the work is spread over all tiles of the operation."""
     graph = builder.graph
-    out = graph.add_variable(partials.dtype, out_shape, "out", builder.debug)
+    out = graph.add_variable(result, out_shape, "out", builder.debug)
     n_elements = out.n_elements
     # Whole groups of channels stay together unless that leaves more than half the tiles idle.
     grain = out_shape[-1]

@@ -26,6 +26,7 @@ from engine.library.reduce import reduce
 from engine.library.window import Window
 from engine.machine import Machine
 from engine.options.available_memory import AvailableMemory
+from engine.options.partials import PartialsTypes
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut
 from engine.transform import prune
 
@@ -114,6 +115,7 @@ def compile_model(
     is_checked: bool = False,
     available_memory: AvailableMemory | None = None,
     cache_directory: Path | None = None,
+    partials: PartialsTypes | None = None,
 ) -> CompiledModel:
     """Compile a model for a machine; it may turn out not to fit.
 
@@ -131,6 +133,8 @@ def compile_model(
         What an operation may take of a tile while it runs; 0.6 of it if not given.
     cache_directory
         Of the executable cache; see `compile_programs`.
+    partials
+        In which type products of halves add up; in float if not given.
 
     Raises
     ------
@@ -140,7 +144,7 @@ def compile_model(
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = prune(model)
     check_model(model)
-    graph, program, builder = lower(model, machine, available_memory)
+    graph, program, builder = lower(model, machine, available_memory, partials)
     executable = compile_programs(
         graph,
         [program],
@@ -155,12 +159,21 @@ def compile_model(
 
 
 def lower(
-    model: Model, machine: Machine, available_memory: AvailableMemory | None = None
+    model: Model,
+    machine: Machine,
+    available_memory: AvailableMemory | None = None,
+    partials: PartialsTypes | None = None,
 ) -> tuple[Graph, Sequence, Builder]:
     """Return the graph, the program of one inference, and the builder with its plans."""
     graph = Graph(machine)
     root = Sequence(model.name)
-    builder = Builder(graph, root, ROOT, available_memory=available_memory or AvailableMemory())
+    builder = Builder(
+        graph,
+        root,
+        ROOT,
+        available_memory=available_memory or AvailableMemory(),
+        partials=partials or PartialsTypes(),
+    )
     tensors: dict[Value, Tensor] = {}
     for value in model.inputs:
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
@@ -241,6 +254,7 @@ def _convolution(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor
         _window(op),
         op.attributes["groups"],
         available_memory_proportion=op.attributes.get("available_memory_proportion"),
+        partials_type=op.attributes.get("partials_type"),
     )
 
 
@@ -263,8 +277,13 @@ def _matmul(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) ->
         else:
             stretched = tensors[b].broadcast_to((*batch, inner, columns))
             right = rearranged(builder, stretched, (prod(batch), inner, columns), "rearrangeRight")
-    share = op.attributes.get("available_memory_proportion")
-    product = matmul(builder, left, right, available_memory_proportion=share)
+    product = matmul(
+        builder,
+        left,
+        right,
+        available_memory_proportion=op.attributes.get("available_memory_proportion"),
+        partials_type=op.attributes.get("partials_type"),
+    )
     return rearranged(builder, product, op.output.shape, "rearrange")
 
 

@@ -12,8 +12,11 @@ from enum import StrEnum
 __all__ = [
     "AVAILABLE_MEMORY_PROPORTION",
     "CONVOLUTION_MEMORY",
+    "CONVOLUTION_PARTIALS",
     "MATMUL_MEMORY",
+    "MATMUL_PARTIALS",
     "OPTIONS",
+    "PARTIALS_TYPES",
     "Kind",
     "OptionSpec",
 ]
@@ -235,7 +238,14 @@ AVAILABLE_MEMORY_PROPORTION = 0.6
 CONVOLUTION_MEMORY = "convolutionOptions.availableMemoryProportion"
 MATMUL_MEMORY = "matmulOptions.availableMemoryProportion"
 
-_LIBRARY = tuple(
+CONVOLUTION_PARTIALS = "convolutionOptions.partialsType"
+MATMUL_PARTIALS = "matmulOptions.partialsType"
+
+#: Number types of partial sums, the default first.
+#: Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvOptions.hpp.
+PARTIALS_TYPES = ("float", "half")
+
+_MEMORY = tuple(
     OptionSpec(
         name,
         Kind.SHARE,
@@ -246,9 +256,29 @@ _LIBRARY = tuple(
     )
     for name, what in ((CONVOLUTION_MEMORY, "a convolution"), (MATMUL_MEMORY, "a product"))
 )
+_PARTIALS = tuple(
+    _text(
+        name,
+        f"Number type in which {what} of halves adds up; a node's own `__partials_type` goes before"
+        " it",
+        default=PARTIALS_TYPES[0],
+        acts=True,
+        choices=PARTIALS_TYPES,
+    )
+    for name, what in ((CONVOLUTION_PARTIALS, "a convolution"), (MATMUL_PARTIALS, "a product"))
+)
 
 OPTIONS: dict[str, OptionSpec] = {
     spec.name: spec
-    for spec in (*_REPORT, *_DEBUG, *_CACHE, *_LIBRARY, *_PROFILER, *_TARGET, *_COMPILER)
+    for spec in (
+        *_REPORT,
+        *_DEBUG,
+        *_CACHE,
+        *_MEMORY,
+        *_PARTIALS,
+        *_PROFILER,
+        *_TARGET,
+        *_COMPILER,
+    )
 }
 """Every known key, in the order of the reference page."""

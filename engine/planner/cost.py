@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.codelets.copy import cast_cycles
 from engine.codelets.reduce import reduce_partials_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
@@ -66,23 +67,25 @@ def cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
     is_reduced = n_partials > 1
     partial_bytes = np.where(is_reduced, own * (n_partials - 1) * shape.partial_bytes, 0)
     reduction = reduce_partials_cycles(
-        n_partials, own, shape.partial_bytes, shape.partial_bytes, machine
+        n_partials, own, shape.partial_bytes, shape.result_bytes, machine
     )
     workspace = family.workspace_bytes(work_of(batch))
     kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
-    return Costs(
-        {
-            "exchange": exchange_cycles(
-                weight_bytes + np.where(is_paired, 0, input_bytes),
-                np.where(is_paired, input_bytes, 0),
-                tiles_used,
-                machine,
-            ),
-            "compute": codelet.law(batch, machine),
-            "reduce_exchange": exchange_cycles(
-                partial_bytes, np.zeros_like(partial_bytes), tiles_used, machine
-            ),
-            "reduce": np.where(is_reduced, reduction, 0),
-        },
-        input_bytes + weight_bytes + workspace + kept,
-    )
+    by_part = {
+        "exchange": exchange_cycles(
+            weight_bytes + np.where(is_paired, 0, input_bytes),
+            np.where(is_paired, input_bytes, 0),
+            tiles_used,
+            machine,
+        ),
+        "compute": codelet.law(batch, machine),
+        "reduce_exchange": exchange_cycles(
+            partial_bytes, np.zeros_like(partial_bytes), tiles_used, machine
+        ),
+        "reduce": np.where(is_reduced, reduction, 0),
+    }
+    if shape.partial_dtype != shape.result_dtype:
+        types = shape.partial_dtype, shape.result_dtype
+        by_part["cast"] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
+        kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
+    return Costs(by_part, input_bytes + weight_bytes + workspace + kept)

@@ -60,6 +60,16 @@ class ConvolutionShape:
         return dtype_of(self.partial_dtype).n_bytes
 
     @property
+    def result_dtype(self) -> str:
+        """Type of the outputs: that of the inputs, and half where those are float8."""
+        return "float16" if self.item_bytes == 1 else self.dtype
+
+    @property
+    def result_bytes(self) -> int:
+        """Size of an output, bytes."""
+        return dtype_of(self.result_dtype).n_bytes
+
+    @property
     def is_pointwise(self) -> bool:
         """Whether the kernel is one element."""
         return self.kernel == (1, 1)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import Batch
+from engine.graph.dtype import dtype_of
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
 
@@ -147,7 +148,8 @@ class Splits:
             "stride_x": np.full(n, shape.stride[1]),
         }
         item_bytes = {"x": shape.item_bytes, "w": shape.item_bytes, "out": shape.partial_bytes}
-        dtype = {"x": shape.dtype, "w": shape.dtype, "out": shape.partial_dtype}
+        kind = dtype_of(shape.dtype).kind
+        dtype = {"x": kind, "w": kind, "out": shape.partial_dtype}
         return Batch(n, size, {}, item_bytes, dtype, scalars, np.zeros(n, np.int64))
 
     def keep(self, chosen: NDArray[np.bool_]) -> Splits:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.compiler.executable import Executable, Node, Step
-from engine.graph import ComputeSet, Graph, Regions, Tensor, Variable
+from engine.graph import ComputeSet, DType, Graph, Regions, Tensor, Variable
 from engine.program import Copy, Execute, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.naive_codelets import NAIVE
@@ -76,6 +77,19 @@ def owners_of(variable: Variable) -> list[int]:
     return owners
 
 
+_FLOAT8 = {"143": ml_dtypes.float8_e4m3fnuz, "152": ml_dtypes.float8_e5m2fnuz}
+
+
+def _held(value: float, dtype: DType) -> Any:
+    """Return a value as the device's type holds it."""
+    if dtype.kind != "float8":
+        return np.dtype("float16" if dtype.name == "float16" else dtype.host).type(value).item()
+    layout, _, scale = dtype.name.removeprefix("float8_").partition("@")
+    kind, factor = _FLOAT8[layout], 2.0 ** int(scale or 0)
+    largest = float(ml_dtypes.finfo(kind).max)
+    return float(kind(min(max(value / factor, -largest), largest))) * factor
+
+
 class NaiveMachine:
     """Runs programs on the graph they were built with.
 
@@ -103,8 +117,7 @@ class NaiveMachine:
     def _store(self, element: Element, value: float) -> None:
         """Keep a value as the device's type holds it, on the tile that owns it."""
         dtype = self.graph.variables[element[0]].dtype
-        kind = np.dtype("float16" if dtype.name == "float16" else dtype.host)
-        self.memory[self.owner(element)][element] = kind.type(value).item()
+        self.memory[self.owner(element)][element] = _held(value, dtype)
 
     def write(self, tensor: Tensor, values: ArrayLike) -> None:
         """Set a tensor's values."""

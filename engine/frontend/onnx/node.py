@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.errors import BadModel
 from engine.ir import IrBuilder, Value
 from engine.options.available_memory import is_proportion
+from engine.options.catalogue import PARTIALS_TYPES
 
 __all__ = ["CONVERTERS", "Node", "converter", "emit_each"]
 
@@ -98,6 +99,28 @@ class Node:
             )
         # The nearest short decimal: the file holds 0.3 as a float of 32 bits.
         return {"available_memory_proportion": float(f"{given:.7g}")}
+
+    @property
+    def partials(self) -> dict[str, str]:
+        """What PopART's attribute says of the type of this node's partial sums, as an attribute.
+
+        Source: graphcore/popart, willow/include/popart/names.hpp, sPartialsTypeAttribute.
+
+        Raises
+        ------
+        BadModel
+            When it is neither float nor half.
+        """
+        given = self.attributes.get("__partials_type")
+        if given is None:
+            return {}
+        name = given.decode(errors="replace") if isinstance(given, bytes) else given
+        if not isinstance(name, str) or name.lower() not in PARTIALS_TYPES:
+            raise BadModel(
+                f"Node {self.name!r} ({self.op_type}): __partials_type is"
+                f" {' or '.join(PARTIALS_TYPES)}, not {name!r}"
+            )
+        return {"partials_type": name.lower()}
 
     def axes(self, rank: int) -> tuple[int, ...] | None:
         """Return axes from the attribute or, in newer sets, the second input; None if not given."""

@@ -14,7 +14,7 @@ def _matmul(node: Node) -> Value:
         a = node.reshape(a, (1, *a.shape))
     if rank_b == 1:
         b = node.reshape(b, (*b.shape, 1))
-    out = node.emit("matmul", a, b, **node.memory)
+    out = node.emit("matmul", a, b, **node.memory, **node.partials)
     shape = out.shape
     if rank_b == 1:
         shape = shape[:-1]
@@ -30,7 +30,7 @@ def _gemm(node: Node) -> Value:
         a = node.emit("transpose", a, order=(1, 0))
     if node.attributes.get("transB", 0):
         b = node.emit("transpose", b, order=(1, 0))
-    out = node.emit("matmul", a, b, **node.memory)
+    out = node.emit("matmul", a, b, **node.memory, **node.partials)
     alpha, beta = node.attributes.get("alpha", 1.0), node.attributes.get("beta", 1.0)
     if alpha != 1:
         out = node.binary("multiply", out, node.scalar(alpha, out))

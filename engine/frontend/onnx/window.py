@@ -120,6 +120,7 @@ def _convolution(node: Node) -> Value:
         weights,
         groups=node.attributes.get("group", 1),
         **node.memory,
+        **node.partials,
         **attributes,
     )
     bias = node.optional(2)

@@ -113,6 +113,8 @@ def test_the_records_say_who_decided() -> None:
         "matmulOptions.availableMemoryProportion": ("0.6", "default"),
         "enableEngineCaching": ("false", "default"),
         "cachePath": ("session_cache", "default"),
+        "convolutionOptions.partialsType": ("float", "default"),
+        "matmulOptions.partialsType": ("float", "default"),
     }
 
 

@@ -1,0 +1,75 @@
+"""The number types of a product: of its operands, its partial sums and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from engine.errors import BadGraph
+from engine.graph import FLOAT16, FLOAT32, DType, Tensor, dtype_of
+
+__all__ = ["ProductTypes", "product_types"]
+
+_BY_NAME = {"float": FLOAT32, "half": FLOAT16}
+
+
+@dataclass(frozen=True)
+class ProductTypes:
+    """Of the input, the weights and the partial sums."""
+
+    x: DType
+    weights: DType
+    partials: DType
+
+
+def product_types(
+    name: str,
+    x: Tensor,
+    weights: Tensor | NDArray[Any],
+    weights_dtype: Any,
+    partials: str,
+    own_partials: str | None,
+) -> ProductTypes:
+    """Return the types of a product, or of a convolution.
+
+    Parameters
+    ----------
+    name
+        Of the operation, for messages.
+    x, weights
+        What is multiplied.
+    weights_dtype
+        Type of constant weights; that of `x` when None.
+    partials
+        ``float`` or ``half`` for operands in half.
+    own_partials
+        What the operation itself was asked for, or None.
+
+    Raises
+    ------
+    BadGraph
+        When the types do not go together, or have no vertices.
+
+    Notes
+    -----
+    Source: poplin ConvVertexType.cpp, canUseConvolutionInstruction: float8 adds up in half only,
+    float in float only.
+    """
+    if isinstance(weights, Tensor):
+        kind = weights.dtype
+        if weights_dtype is not None and dtype_of(weights_dtype) != kind:
+            raise BadGraph(f"{name}: its weights are {kind}, not {dtype_of(weights_dtype)}")
+    else:
+        kind = x.dtype if weights_dtype is None else dtype_of(weights_dtype)
+    if not x.dtype.is_float or kind.kind != x.dtype.kind:
+        raise BadGraph(
+            f"{name}: {x.dtype} and {kind} cannot be multiplied; cast them to float32, float16 or"
+            " float8 both"
+        )
+    if x.dtype.kind == "float8":
+        if own_partials == "float":
+            raise BadGraph(f"{name}: products of {x.dtype} add up in half, not in float")
+        return ProductTypes(x.dtype, kind, FLOAT16)
+    return ProductTypes(x.dtype, kind, FLOAT32 if x.dtype == FLOAT32 else _BY_NAME[partials])

@@ -1,0 +1,50 @@
+"""In which number type convolutions and products add up their partial sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.errors import BadOption
+from engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS, PARTIALS_TYPES
+from engine.options.precedence import EngineOptions
+
+__all__ = ["PartialsTypes"]
+
+
+@dataclass(frozen=True)
+class PartialsTypes:
+    """``float`` or ``half`` by kind of operation, for operands in half.
+
+    Floats are added up in float, and float8 in half, whatever stands here. An operation may have a
+    type of its own, which then holds for it.
+
+    Raises
+    ------
+    BadOption
+        When a type is neither.
+    """
+
+    convolution: str = PARTIALS_TYPES[0]
+    matmul: str = PARTIALS_TYPES[0]
+
+    def __post_init__(self) -> None:
+        for kind, name in (("convolution", self.convolution), ("matmul", self.matmul)):
+            if name not in PARTIALS_TYPES:
+                raise BadOption(
+                    f"The partials type of {kind} is {' or '.join(PARTIALS_TYPES)}, not {name!r}"
+                )
+
+    def with_own(self, name: str | None) -> PartialsTypes:
+        """Return what holds for an operation that has a type of its own, or None.
+
+        Raises
+        ------
+        BadOption
+            When the type is neither ``float`` nor ``half``.
+        """
+        return self if name is None else PartialsTypes(name, name)
+
+    @classmethod
+    def of(cls, options: EngineOptions) -> PartialsTypes:
+        """Return what engine options say."""
+        return cls(options.text(CONVOLUTION_PARTIALS), options.text(MATMUL_PARTIALS))

@@ -1,0 +1,172 @@
+"""In which type products of halves add up: how users say it, what it costs, what it is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+import engine
+from engine import Builder, CompiledModel, Engine, Graph, compile_model, load_machine, load_onnx
+from engine.errors import BadGraph, BadModel, BadOption
+from engine.library.convolution import matmul
+from engine.options import resolve
+from engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
+from engine.options.partials import PartialsTypes
+from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+
+NO_OPTIONS = resolve(environ={})
+HALF = PartialsTypes("half", "half")
+RANDOM_SEED = 5
+
+
+def save(path: Path, **attributes: Any) -> Path:
+    """Save a convolution, a rectifier and a product in half; attributes go to the two products."""
+    random = np.random.default_rng(RANDOM_SEED)
+    weights = {
+        "k": random.standard_normal((16, 16, 3, 3)) / 12,
+        "g": random.standard_normal((16 * 36, 24)) / 24,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["a"], name="conv", **attributes),
+        helper.make_node("Relu", ["a"], ["b"], name="relu"),
+        helper.make_node("Flatten", ["b"], ["c"], name="flat"),
+        helper.make_node("MatMul", ["c", "g"], ["y"], name="product", **attributes),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "half",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [1, 16, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [1, 24])],
+        [numpy_helper.from_array(v.astype(np.float16), name) for name, v in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def partial_types(made: CompiledModel) -> dict[str, str]:
+    """Return by product the type that its vertices write."""
+    return {
+        compute_set.name.split("/")[0]: compute_set.batches[0].fields["out"].variable.dtype.name
+        for compute_set in made.executable.graph.compute_sets
+        if compute_set.name.endswith("convolve")
+    }
+
+
+@pytest.mark.parametrize(
+    ("partials", "expected"),
+    [
+        (None, {"conv": "float32", "product": "float32"}),
+        (HALF, {"conv": "float16", "product": "float16"}),
+        (PartialsTypes(matmul="half"), {"conv": "float32", "product": "float16"}),
+    ],
+)
+def test_vertices_write_the_type_asked_for(
+    tmp_path: Path, partials: PartialsTypes | None, expected: dict[str, str]
+) -> None:
+    model = load_onnx(save(tmp_path / "half.onnx"))
+    made = compile_model(model, load_machine("gc200", tiles_per_ipu=32), partials=partials)
+    assert partial_types(made) == expected
+
+
+@pytest.mark.parametrize("name", ["half", "HALF"])
+def test_a_node_of_its_own_goes_before_what_holds_for_all(tmp_path: Path, name: str) -> None:
+    model = load_onnx(save(tmp_path / "half.onnx", __partials_type=name))
+    made = compile_model(model, load_machine("gc200", tiles_per_ipu=32))
+    assert partial_types(made) == {"conv": "float16", "product": "float16"}
+
+
+def test_another_type_of_a_node_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "half.onnx", __partials_type="double")
+    with pytest.raises(BadModel, match=r"'conv' \(Conv\).*is float or half, not 'double'"):
+        load_onnx(path)
+
+
+def test_options_say_it_for_convolutions_and_products() -> None:
+    options = resolve(code={CONVOLUTION_PARTIALS: "half"}, environ={})
+    assert PartialsTypes.of(options) == PartialsTypes("half", "float")
+    assert PartialsTypes.of(NO_OPTIONS) == PartialsTypes("float", "float")
+    with pytest.raises(BadOption, match=r"matmulOptions.partialsType' takes float or half"):
+        resolve(code={MATMUL_PARTIALS: "float16"}, environ={})
+    with pytest.raises(BadOption, match="float or half, not 'single'"):
+        PartialsTypes().with_own("single")
+
+
+@pytest.mark.parametrize("machine", ["gc2", "gc200", "c600"])
+@pytest.mark.parametrize("partials", [None, HALF])
+def test_a_half_model_agrees_with_onnxruntime(
+    tmp_path: Path, machine: str, partials: PartialsTypes | None
+) -> None:
+    path = save(tmp_path / "half.onnx")
+    x = np.random.default_rng(1).standard_normal((1, 16, 8, 8)).astype(np.float16)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {"x": x})[0]
+    made = compile_model(
+        load_onnx(path), load_machine(machine, tiles_per_ipu=64), partials=partials
+    )
+    with Engine(made.executable, NO_OPTIONS) as device:
+        found = made.run(device, {"x": x})["y"]
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(
+        found.astype(np.float64), expected.astype(np.float64), rtol=4e-3, atol=4e-3
+    )
+
+
+def product(partials_type: str | None, dtype: str = "float16") -> tuple[Graph, NDArray[Any], Any]:
+    """Return the graph, the result and the exact result of a long product over many tiles."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=64))
+    a = graph.add_variable(dtype, (1, 4, 4096), "a")
+    b = graph.add_variable(dtype, (1, 4096, 16), "b")
+    program = Sequence("", [StreamCopyIn("a", a), StreamCopyIn("b", b)])
+    for tensor in (a, b):
+        graph.map_linearly(tensor)
+    out = matmul(Builder(graph, program), a, b, partials_type=partials_type)
+    program.add(StreamCopyOut(out, "out"))
+    random = np.random.default_rng(2)
+    left, right = random.random(a.shape).astype(dtype), random.random(b.shape).astype(dtype)
+    with Engine(engine.compile_programs(graph, [program], is_checked=True), NO_OPTIONS) as device:
+        device.connect_stream("a", left)
+        device.connect_stream("b", right)
+        device.run()
+        found = device.output("out")
+    assert found.dtype == np.dtype(dtype)
+    return graph, found.astype(np.float64), left.astype(np.float64) @ right.astype(np.float64)
+
+
+def test_sums_in_float_are_rounded_once_and_sums_in_half_at_every_part() -> None:
+    errors = {}
+    for name in ("float", "half"):
+        _, found, exact = product(name)
+        errors[name] = np.abs(found - exact).max()
+        nearest = np.abs(exact.astype(np.float16).astype(np.float64) - exact).max()
+        assert errors[name] <= (1.01 if name == "float" else 16) * nearest
+    assert errors["float"] < errors["half"]
+
+
+def test_partial_sums_in_float_take_four_bytes() -> None:
+    for name, expected in (("float", 4), ("half", 2), (None, 4)):
+        graph, _, _ = product(name)
+        (partials,) = (v for v in graph.variables if v.name.endswith("partials"))
+        assert partials.dtype.n_bytes == expected
+
+
+def test_floats_are_added_up_in_float_whatever_is_asked() -> None:
+    graph, found, exact = product("half", "float32")
+    assert {v.dtype.name for v in graph.variables} == {"float32"}
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_float8_is_not_added_up_in_float() -> None:
+    graph = Graph(load_machine("c600", tiles_per_ipu=4))
+    a = graph.add_variable("float8_143", (1, 4, 32), "a")
+    graph.map_linearly(a)
+    builder = Builder(graph, Sequence(""))
+    with pytest.raises(BadGraph, match=r"float8_143.*add up in half"):
+        matmul(builder, a, np.ones((1, 32, 4), np.float32), partials_type="float")

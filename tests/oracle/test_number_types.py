@@ -1,0 +1,144 @@
+"""Products of every number type on random shapes, layouts and mappings, against the naive machine.
+
+Casts between all types, products of float8 in both formats with scales of their own, and products
+of halves that add up in either type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import load_machine
+from engine.graph import Tensor, dtype_of
+from engine.library.convolution import convolution, matmul
+from engine.library.elementwise import cast
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.naive_machine import NaiveMachine
+from tests.oracle.test_library import check, naive_convolution, seeds, windows
+
+HALF_STEP = 2.0**-10
+float8_types = st.builds("float8_{}@{}".format, st.sampled_from(["143", "152"]), st.integers(-4, 4))
+all_types = st.one_of(float8_types, st.sampled_from(["float32", "float16", "uint8"]))
+
+
+@st.composite
+def narrow_machines(draw: st.DrawFn) -> Any:
+    """Return a small machine that has float8."""
+    return load_machine(
+        "c600",
+        n_ipus=draw(st.integers(1, 2)),
+        tiles_per_ipu=draw(st.integers(1, 9)),
+        parameter_set=draw(st.sampled_from(["hardware", "ipu_model"])),
+    )
+
+
+def held(graph: Any, tensor: Tensor, values: np.ndarray) -> np.ndarray:
+    """Return values as a tensor's type holds them, by the naive machine."""
+    naive = NaiveMachine(graph)
+    naive.write(tensor, values)
+    return naive.read(tensor).astype(np.float64)
+
+
+def near(expected: np.ndarray, n_terms: int, result: np.ndarray) -> None:
+    """Check a result in half: each of few roundings is of at most half a step."""
+    np.testing.assert_allclose(
+        result.astype(np.float64), expected, rtol=4 * HALF_STEP, atol=n_terms * HALF_STEP
+    )
+
+
+@given(st.data(), narrow_machines(), shapes(), all_types, all_types, seeds)
+def test_cast(
+    data: st.DataObject, machine: Any, shape: Any, source: str, target: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape, source))
+    out = cast(builder, x, dtype_of(target))
+    values = np.random.default_rng(seed).uniform(0, 200, shape).astype(np.float32)
+    if source == "uint8":
+        values = np.floor(values)
+    (result,) = check(builder, [(x, values)], [out])
+    exact = held(graph, x, values)
+    expected = held(graph, out, np.floor(exact) if target == "uint8" else exact)
+    assert result.astype(np.float64).tolist() == expected.tolist()
+
+
+@given(st.data(), narrow_machines(), float8_types, float8_types, st.booleans(), seeds)
+def test_matmul_of_float8(
+    data: st.DataObject, machine: Any, first: str, second: str, is_constant: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    batch, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 5))
+    inner = data.draw(st.sampled_from([1, 7, 32, 40, 70]))
+    columns = data.draw(st.sampled_from([1, 9, 16, 20]))
+    a = data.draw(tensors(graph, (batch, rows, inner), first, "a"))
+    random = np.random.default_rng(seed)
+    left, right = (
+        random.uniform(-1, 1, shape).astype(np.float32)
+        for shape in (a.shape, (batch, inner, columns))
+    )
+    b = data.draw(tensors(graph, right.shape, second, "b"))
+    inputs = [(a, left)]
+    if is_constant:
+        out = matmul(builder, a, right, b_dtype=second)
+    else:
+        out = matmul(builder, a, b)
+        inputs.append((b, right))
+    (result,) = check(builder, inputs, [out])
+    assert result.dtype == np.float16
+    near(held(graph, a, left) @ held(graph, b, right), inner, result)
+
+
+@given(st.data(), narrow_machines(), float8_types, seeds)
+def test_convolution_of_float8(data: st.DataObject, machine: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    groups = data.draw(st.integers(1, 2))
+    per_group = data.draw(st.sampled_from([1, 9, 33]))
+    outputs = data.draw(st.sampled_from([1, 5, 17]))
+    window = data.draw(windows(height, width))
+    x = data.draw(tensors(graph, (1, groups * per_group, height, width), dtype))
+    random = np.random.default_rng(seed)
+    values = random.uniform(-1, 1, x.shape).astype(np.float32)
+    w = random.uniform(-1, 1, (groups * outputs, per_group, *window.kernel)).astype(np.float32)
+    out = convolution(builder, x, w, window, groups)
+    (result,) = check(builder, [(x, values)], [out])
+    weights = graph.add_variable(dtype, w.shape, "held")
+    graph.map_linearly(weights)
+    expected = naive_convolution(held(graph, x, values), held(graph, weights, w), window, groups)
+    near(expected, per_group * w[0, 0].size, result)
+
+
+@given(st.data(), machines(), st.sampled_from(["float", "half"]), st.booleans(), seeds)
+def test_products_of_halves_in_either_type(
+    data: st.DataObject, machine: Any, partials: str, is_matmul: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    random = np.random.default_rng(seed)
+    shape: tuple[int, ...]
+    other: tuple[int, ...]
+    if is_matmul:
+        shape, other = (1, data.draw(st.integers(1, 5)), 40), (1, 40, 9)
+    else:
+        channels = data.draw(st.sampled_from([4, 8, 16]))
+        shape, other = (1, channels, 5, 4), (channels, 1, 2, 2)
+    x = data.draw(tensors(graph, shape, "float16"))
+    values, w = (random.uniform(-1, 1, s).astype(np.float16) for s in (shape, other))
+    if is_matmul:
+        out = matmul(builder, x, w, partials_type=partials)
+        expected = values.astype(np.float64) @ w.astype(np.float64)
+    else:
+        window = data.draw(windows(2, 2).filter(lambda window: window.kernel == (2, 2)))
+        out = convolution(builder, x, w, window, channels, partials_type=partials)
+        expected = naive_convolution(
+            values.astype(np.float64), w.astype(np.float64), window, channels
+        )
+    (result,) = check(builder, [(x, values)], [out])
+    vertices = [b for c in graph.compute_sets if c.name.endswith("convolve") for b in c.batches]
+    assert {b.fields["out"].variable.dtype.name for b in vertices} == {
+        "float32" if partials == "float" else "float16"
+    }
+    near(expected, 40, result)
