@@ -1,0 +1,117 @@
+"""The walk in the architecture page says what the compiler, the report and the trace say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+import analyser
+from analyser.plans import explain_plan
+from analyser.trace import KINDS, extent, names, window
+from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from reports import Report, schema
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def walk() -> str:
+    page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## One tensor, from the file to the pixel\n")[2].partition("\n## ")[0]
+    return re.sub(r"\s+", " ", section)
+
+
+@pytest.fixture(scope="module")
+def report(
+    catalogue_model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Report]:
+    folder = tmp_path_factory.mktemp("walk")
+    compiled = compile_model(load_onnx(catalogue_model("mnist-8")), load_machine("gc200"))
+    options = resolve_options(code={"autoReport.all": True, "autoReport.directory": str(folder)})
+    with Engine(compiled.executable, options) as engine:
+        compiled.run(engine, compiled.random_inputs(0))
+    with analyser.open(folder) as opened:
+        yield opened
+
+
+def _array(report: Report, name: str) -> np.ndarray:
+    array = report.array(name)
+    return array.read(0, len(array))
+
+
+def test_every_file_of_the_walk_is_there(walk: str) -> None:
+    named = re.findall(r"`([\w/]+\.(?:py|js))`", walk)
+    assert len(named) > 15
+    folder = ROOT
+    for name in named:  # a bare name lies beside the one before it
+        path = ROOT / name if "/" in name else folder / name
+        assert path.is_file(), name
+        folder = path.parent
+
+
+def test_the_model_s_value(walk: str, catalogue_model: Callable[[str], Path]) -> None:
+    model = load_onnx(catalogue_model("mnist-8"))
+    (operation,) = (each for each in model.operations if each.name == "Convolution28")
+    output = operation.output
+    assert output.name in walk
+    assert f"{output.dtype}, {output.shape}" in walk
+    assert (operation.kind, operation.source) == ("convolution", "Conv")
+    assert operation.attributes["padding_before"] == operation.attributes["padding_after"] == (2, 2)
+
+
+def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
+    found = explain_plan(report, "Convolution28")
+    split = [number for number in found.plan.split.values() if number > 1]
+    assert " × ".join(map(str, split)) in walk
+    assert f"{found.plan.n_tiles} tiles" in walk
+    assert found.plan.family == "amp"
+    assert found.plan.grouping["inputs"] == 2, "in pairs"
+    used = next(each for each in found.vertices if each.vertex_type.startswith("poplin"))
+    assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
+    assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
+
+
+def test_the_variables_and_where_they_lie(walk: str, report: Report) -> None:
+    table = schema.variable.c
+    for name in ("preArranged", "out"):
+        full = f"Convolution28/convolution/{name}"
+        ((variable_id, shape),) = report.fetch(
+            select(table.variable_id, table.shape).where(table.name == full)
+        )
+        assert f"`{full}` of shape {tuple(json.loads(shape))}" in walk
+    is_part = _array(report, "lowered.variable_id") == variable_id
+    (size,) = set(_array(report, "lowered.bytes")[is_part].tolist())
+    assert f"{is_part.sum()} parts of {size} bytes" in walk
+    place = int((_array(report, "lifetime.variable_id") == variable_id).argmax())
+    begin, end = (int(_array(report, f"lifetime.{x}_step")[place]) for x in ("start", "end"))
+    step = schema.step.c
+    name_of = dict(report.fetch(select(step.step_id, step.name)))
+    assert name_of[begin] == "Convolution28/convolution/convolve"
+    assert name_of[end - 1].startswith("Plus30/add")
+    assert "`Plus30/add`, which adds the bias" in walk
+
+
+def test_the_bar(walk: str, report: Report) -> None:
+    forest, all_of_it = names(report), extent(report)
+    drawn = window(report, all_of_it.start_cycle, all_of_it.end_cycle, 1000)
+    compute = next(index for index, kind in enumerate(KINDS) if kind.name == "compute")
+    bars = drawn.bars
+    place = next(
+        place
+        for place, (name, kind) in enumerate(zip(bars.name, bars.kind, strict=True))
+        if kind == compute and forest.labels[name] == "convolve"
+    )
+    path, level = [], int(bars.name[place])
+    while level >= 0:
+        path.append(forest.labels[level])
+        level = forest.parents[level]
+    assert path == ["convolve", "convolution", "Convolution28"]
+    assert "split the step's name into `Convolution28`, `convolution` and `convolve`" in walk
+    cycles = int(bars.end_cycle[place] - bars.start_cycle[place])
+    assert f"red for compute, {cycles:,} cycles long" in walk
