@@ -15,6 +15,8 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C4": vectors.triad,
     "C5": products.attention_scores,
     "C6": products.large_products,
+    "C7": products.float8_products,
+    "C8": vectors.float8_cast,
     "C9": vectors.scores_exchange,
     "C10": machines.one_word,
     "C11": vectors.softmax,

@@ -29,6 +29,7 @@ __all__ = [
     "attention_scores",
     "chained_memory",
     "chained_time",
+    "float8_products",
     "large_products",
     "matrix_vector",
     "on_tile",
@@ -195,21 +196,38 @@ def attention_scores() -> Mapping[str, float]:
     return {"convolve": compute_cycles(_one_vertex_a_tile(machine, rows, 80))}
 
 
+def _planned_product(dtype: str, batch: int, sizes: tuple[int, int, int]) -> int:
+    """Return the cycles of the longest tile of a product on a C600, partial sums in half."""
+    rows, inner, columns = sizes
+    graph = Graph(load_machine("c600"))
+    a = graph.add_variable(dtype, (batch, rows, inner), "a")
+    b = graph.add_variable(dtype, (batch, inner, columns), "b")
+    graph.map_linearly(a, grain=16)
+    graph.map_linearly(b, grain=16)
+    program = Sequence("main")
+    matmul(Builder(graph, program), a, b, partials_type="half")
+    return compute_cycles(compile_programs(graph, [program]), "convolve")
+
+
 def large_products() -> Mapping[str, float]:
     """Return the cycles of the product's compute set for two layers of a vision transformer."""
-    cycles = {}
-    for columns in (3456, 4304):
-        graph = Graph(load_machine("c600"))
-        a = graph.add_variable("float16", (1, 729, 1152), "a")
-        b = graph.add_variable("float16", (1, 1152, columns), "b")
-        graph.map_linearly(a, grain=16)
-        graph.map_linearly(b, grain=16)
-        program = Sequence("main")
-        matmul(Builder(graph, program), a, b, partials_type="half")
-        cycles[f"729 x 1152 x {columns}"] = compute_cycles(
-            compile_programs(graph, [program]), "convolve"
-        )
-    return cycles
+    return {
+        f"729 x 1152 x {columns}": _planned_product("float16", 1, (729, 1152, columns))
+        for columns in (3456, 4304)
+    }
+
+
+def float8_products() -> Mapping[str, float]:
+    """Return the cycles of the product's compute set for float8 layers of a vision transformer."""
+    shapes = {
+        "729 x 1152 x 3456": (1, 729, 1152, 3456),
+        "729 x 4304 x 1152": (1, 729, 4304, 1152),
+        "probabilities by values": (16, 729, 729, 72),
+    }
+    return {
+        name: _planned_product("float8_143", batch, (rows, inner, columns))
+        for name, (batch, rows, inner, columns) in shapes.items()
+    }
 
 
 @cache

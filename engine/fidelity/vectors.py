@@ -11,14 +11,14 @@ from engine.codelets.codelet import Batch, Codelet, Field
 from engine.codelets.define import codelet
 from engine.compiler import Executable, compile_programs
 from engine.fidelity.read_off import compute_cycles, kind_cycles
-from engine.graph import Graph, blocks
+from engine.graph import Graph, blocks, float8
 from engine.library.builder import Builder
-from engine.library.elementwise import binary, unary
+from engine.library.elementwise import binary, cast, unary
 from engine.library.reduce import reduce
 from engine.machine import Machine, load_machine
 from engine.program import Copy, Execute, Sequence
 
-__all__ = ["addition", "scores_copy", "scores_exchange", "softmax", "triad"]
+__all__ = ["addition", "float8_cast", "scores_copy", "scores_exchange", "softmax", "triad"]
 
 Law = Callable[[Batch, Machine], NDArray[np.int64]]
 
@@ -33,6 +33,22 @@ def addition() -> Mapping[str, float]:
             graph.map_linearly(operand, grain=1024, tiles=range(n_tiles))
         program = Sequence("main")
         binary(Builder(graph, program), "add", a, b, a.shape)
+        cycles[label] = compute_cycles(compile_programs(graph, [program]))
+    return cycles
+
+
+def float8_cast() -> Mapping[str, float]:
+    """Return the cycles of casts from half to float8, an equal share on each of many tiles."""
+    cycles = {}
+    for label, share, n_tiles in (
+        ("592 bytes a tile", 592, 1440),
+        ("2,144 bytes a tile", 2144, 1464),
+    ):
+        graph = Graph(load_machine("c600"))
+        x = graph.add_variable("float16", (n_tiles * share,), "x")
+        graph.map_linearly(x, grain=share, tiles=range(n_tiles))
+        program = Sequence("main")
+        cast(Builder(graph, program), x, float8())
         cycles[label] = compute_cycles(compile_programs(graph, [program]))
     return cycles
 
