@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 
 from analyser.execution import PHASES, costs, execution, steps
 from analyser.machine import target
+from analyser.measured import is_measured, measured
 from analyser.remember import remembered
 from reports import schema
 
@@ -124,10 +125,14 @@ def _busy_cycles(report: Report) -> tuple[int, int]:
     """Return busy tile cycles of compute, and what they were if all tiles took the maximum."""
     cost, all_steps, machine = costs(report).column, steps(report), target(report)
     is_compute = all_steps.phase[cost["step_id"]] == PHASES.index("compute")
+    is_compute &= ~is_measured(report)[cost["step_id"]]
     weights = _weights(report)[is_compute]
     busy = (weights * cost["total_tile_cycles"][is_compute]).sum()
-    offered = (weights * cost["max_tile_cycles"][is_compute]).sum() * machine.tiles_per_ipu
-    return int(busy), int(offered)
+    largest = (weights * cost["max_tile_cycles"][is_compute]).sum()
+    for each in measured(report).values():
+        busy += (each.count * each.total_tile_cycles).sum()
+        largest += (each.count * each.max_tile_cycles).sum()
+    return int(busy), int(largest) * machine.tiles_per_ipu
 
 
 def _parallel_efficiency(report: Report) -> MetricValue:

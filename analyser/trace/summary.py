@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analyser.measured import is_measured, measured
 from analyser.trace.index import Trace, trace_of
 from analyser.trace.kinds import KINDS
 from analyser.trace.timeline import Piece, Timeline
@@ -305,9 +306,12 @@ def _ipu_summary(
 
     worked = busiest = 0.0
     if costs is not None:
-        is_compute = trace.step_kinds == _COMPUTE
+        is_compute = (trace.step_kinds == _COMPUTE) & ~is_measured(trace.report)
         worked = float((costs["total_tile_cycles"] * fraction)[is_compute].sum())
         busiest = float((costs["max_tile_cycles"] * fraction)[is_compute].sum())
+    if ipu_id in (by_ipu := measured(trace.report)):
+        inside = by_ipu[ipu_id].busy_cycles(low, high)
+        worked, busiest = worked + inside[0], busiest + inside[1]
     row = IpuSummary(
         ipu_id,
         cycles,

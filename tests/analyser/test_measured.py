@@ -1,0 +1,101 @@
+"""Balance and efficiency where data decide how long a step takes, against sums by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import engine
+from analyser.measured import Measured, measured
+from analyser.metrics import values
+from analyser.trace import range_summary
+from engine.graph import blocks
+from engine.program import Execute, Repeat, Sequence, StreamCopyIn
+from reports import Report, check_report, open_report
+
+N_TILES, N_ROUNDS = 4, 3
+
+
+@engine.codelet(
+    engine.Field("x", "inout"),
+    law=lambda batch, _machine: 10 + batch.counts,
+    code_bytes=20,
+    is_data_dependent=True,
+)
+def grow(x):
+    x[0] += x[0]
+    return x[0]
+
+
+@engine.codelet(
+    engine.Field("x", "inout"), law=lambda batch, _: np.full(batch.n_vertices, 7), code_bytes=20
+)
+def touch(x):
+    x[0] += 0
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Report:
+    """Return a report of three rounds in which tile i counts 2 i, then 4 i, then 8 i."""
+    graph = engine.Graph(engine.load_machine("gc200", tiles_per_ipu=N_TILES))
+    x = graph.add_variable("int32", (N_TILES,), "x")
+    graph.map_linearly(x)
+    tiles = np.arange(N_TILES)
+    sets = []
+    for codelet in (grow, touch):
+        sets.append(graph.add_compute_set(codelet.name))
+        fields = {"x": blocks(x.variable, tiles, [1], [1], N_TILES)}
+        graph.add_vertices(sets[-1], codelet, tiles, fields)
+    body = Sequence("body", [Execute(each) for each in sets])
+    program = Sequence("main", [StreamCopyIn("x", x), Repeat(N_ROUNDS, body)])
+    options = engine.resolve_options(
+        code={"autoReport.all": True, "autoReport.directory": str(tmp_path)}
+    )
+    with engine.Engine(engine.compile_programs(graph, [program]), options) as device:
+        device.connect_stream("x", tiles)
+        device.run()
+        device.run()
+    assert check_report(tmp_path) == []
+    return open_report(tmp_path)
+
+
+def test_each_execution_counts_with_what_it_took(ran: Report) -> None:
+    rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
+    steps = [*rounds, *[np.full(N_TILES, 6 * 7)] * N_ROUNDS]
+    busy, largest = sum(s.sum() for s in steps), sum(s.max() for s in steps)
+    with ran as report:
+        metrics, summary = values(report), range_summary(report)
+    assert metrics["tile.balance"] == busy / (largest * N_TILES) == summary.tile_balance
+    total = metrics["cycles.total"]
+    assert total is not None
+    assert metrics["parallel.efficiency"] == pytest.approx(2 * busy / (total * N_TILES))
+    assert summary.parallel_efficiency == pytest.approx(metrics["parallel.efficiency"])
+
+
+def test_figures_of_neighbouring_ranges_add_up(ran: Report) -> None:
+    with ran as report:
+        whole = range_summary(report)
+        cuts = np.linspace(whole.start_cycle, whole.end_cycle, 12).astype(int).tolist()
+        parts = [range_summary(report, a, b) for a, b in pairwise(cuts)]
+        worked = sum((p.parallel_efficiency or 0) * p.cycles for p in parts)
+        assert worked == pytest.approx((whole.parallel_efficiency or 0) * whole.cycles)
+        (found,) = measured(report).values()
+        assert found.start.size == 2 * N_ROUNDS
+
+
+def test_entries_that_repeat_are_cut_like_those_written_out() -> None:
+    def column(*numbers: int) -> np.ndarray:
+        return np.array(numbers, np.int64)
+
+    loop = Measured(column(10), column(14), column(7), column(5), column(100), column(40))
+    apart = Measured(
+        10 + 7 * np.arange(5),
+        14 + 7 * np.arange(5),
+        *np.array([[0], [1], [100], [40]]).repeat(5, 1),
+    )
+    for low in range(50):
+        for high in range(low, 50):
+            assert loop.busy_cycles(low, high) == pytest.approx(apart.busy_cycles(low, high))
