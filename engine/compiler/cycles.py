@@ -14,7 +14,7 @@ from engine.errors import BadGraph
 from engine.graph import ComputeSet, VertexBatch
 from engine.machine import Machine
 
-__all__ = ["compute_cost"]
+__all__ = ["CountedCycles", "compute_cost"]
 
 
 def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
@@ -59,12 +59,8 @@ def _use(
     )
 
 
-def compute_cost(
-    compute_set: ComputeSet,
-    machine: Machine,
-    counts: Sequence[NDArray[np.int64]] | None = None,
-) -> tuple[StepCost, list[VertexUse]]:
-    """Return what a compute set costs and, before it runs, how it uses its codelets.
+def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, list[VertexUse]]:
+    """Return what a compute set costs before it runs, and how it uses its codelets.
 
     Parameters
     ----------
@@ -72,8 +68,6 @@ def compute_cost(
         What runs.
     machine
         Where.
-    counts
-        Per batch, what the kernels counted in an execution; None before one.
 
     Notes
     -----
@@ -90,9 +84,8 @@ def compute_cost(
     worker_cycles: list[NDArray[np.int64]] = []
     uses = []
     flops_by_tile = np.zeros(n_tiles, np.int64)
-    for i, batch in enumerate(compute_set.batches):
-        counted = counts[i] if counts is not None and counts[i].size else None
-        shapes = _shapes(batch, counted)
+    for batch in compute_set.batches:
+        shapes = _shapes(batch, None)
         cycles = _vertex_cycles(batch, shapes, machine)
         if batch.codelet.is_supervisor:
             cost.tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
@@ -101,8 +94,7 @@ def compute_cost(
             worker_cycles.append(cycles)
         flops = batch.codelet.flops(shapes) if batch.codelet.flops else np.zeros_like(cycles)
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
-        if counts is None:
-            uses.append(_use(compute_set, batch, cycles, int(flops.sum())))
+        uses.append(_use(compute_set, batch, cycles, int(flops.sum())))
     if worker_tiles:
         cost.tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
@@ -113,3 +105,61 @@ def compute_cost(
     cost.cycles = cost.tile_cycles.reshape(machine.n_ipus, -1).max(axis=1)
     cost.flops = flops_by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
     return cost, uses
+
+
+class CountedCycles:
+    """What a compute set takes on each tile once its kernels have counted.
+
+    What does not depend on data is worked out once.
+
+    Parameters
+    ----------
+    compute_set
+        What runs.
+    machine
+        Where.
+    counts
+        Per batch the array its kernels count into, empty for codelets that do not count. It is
+        looked at whenever cycles are asked for.
+    """
+
+    def __init__(
+        self, compute_set: ComputeSet, machine: Machine, counts: Sequence[NDArray[np.int64]]
+    ) -> None:
+        self._machine = machine
+        batches = compute_set.batches
+        first = np.cumsum([0, *(batch.n_vertices for batch in batches)])
+        self._tile = np.concatenate([batch.tile for batch in batches])
+        self._cycles = np.zeros(int(first[-1]), np.int64)
+        is_supervisor = np.repeat(
+            [batch.codelet.is_supervisor for batch in batches], np.diff(first)
+        )
+        self._workers = slice(None) if not is_supervisor.any() else np.flatnonzero(~is_supervisor)
+        self._supervisors = np.flatnonzero(is_supervisor)
+        self._counted = []
+        for i, batch in enumerate(batches):
+            place = slice(int(first[i]), int(first[i + 1]))
+            if batch.codelet.is_data_dependent:
+                self._counted.append((batch, _shapes(batch, counts[i]), place))
+            else:
+                self._cycles[place] = _vertex_cycles(batch, _shapes(batch, None), machine)
+
+    def tile_cycles(self) -> NDArray[np.int64]:
+        """Return the busy cycles of every tile in the last execution.
+
+        Raises
+        ------
+        BadGraph
+            When a cycle law gives something that is no count of cycles.
+        """
+        machine, cycles = self._machine, self._cycles
+        for batch, shapes, place in self._counted:
+            cycles[place] = _vertex_cycles(batch, shapes, machine)
+        workers = self._workers
+        busy = list_schedule(
+            self._tile[workers], cycles[workers], machine.n_tiles, machine.n_worker_contexts
+        )
+        if self._supervisors.size:
+            mine = self._supervisors
+            busy += np.bincount(self._tile[mine], cycles[mine], machine.n_tiles).astype(np.int64)
+        return busy

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.compiler.cycles import CountedCycles
 from engine.compiler.executable import Executable, Node, RemoteAccess, Step
 from engine.errors import BadGraph, BadInput, OutOfTileMemory
 from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
@@ -72,6 +73,7 @@ class Engine:
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
         self._launches: dict[int, list[Launch]] = {}
+        self._counted: dict[int, CountedCycles] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._last_program: int | None = None
         self._pool = thread_pool()
@@ -219,7 +221,7 @@ class Engine:
 
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
         """Run a control program and return when its steps ran."""
-        walker = Walker(self._launches, self._host(), self._stream, self._show)
+        walker = Walker(self._launches, self._host(), self._stream, self._show, self._counted)
         if root.is_static:
             walker.run(root)
             if program not in self._timelines:

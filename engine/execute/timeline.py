@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Node, Step, StepCost
+from engine.compiler.executable import Node, Step
 from engine.execute.entries import Entries
 from engine.machine import Machine
 
@@ -82,7 +82,7 @@ class Clock:
     def run(self, node: Node) -> None:
         """Let a node without decisions pass."""
         if node.step is not None:
-            self.step(node.step, node.step.cost)
+            self.step(node.step)
         elif node.kind == "Overlap":
             self.overlap(node, self.run)
         else:
@@ -138,17 +138,27 @@ class Clock:
                     entries.add(join.step_id, start, end)
         self._now = ends
 
-    def step(self, step: Step, cost: StepCost) -> None:
-        """Let one step pass, at a cost that may be the step's own or that of this execution."""
-        now, begins = self._now, self._now
+    def step(self, step: Step, tile_cycles: NDArray[np.int64] | None = None) -> None:
+        """Let one step pass; it takes what its tiles took where that was measured.
+
+        Parameters
+        ----------
+        step
+            What runs.
+        tile_cycles : ndarray of int64, shape (n_tiles,)
+            Busy cycles of every tile in this execution; what the step costs when None.
+        """
+        now, begins, cost = self._now, self._now, step.cost
         if cost.sync_zone == "external":
             self._n_meetings += 1
             now = self._now = [max(begins)] * len(begins)
             if step.kind not in _WAITS:
                 begins = now
-        is_measured = cost is not step.cost
-        by_ipu = cost.tile_cycles.reshape(self.machine.n_ipus, -1) if is_measured else None
-        for ipu, cycles in enumerate(cost.cycles.tolist()):
+        taken, by_ipu = cost.cycles, None
+        if tile_cycles is not None:
+            by_ipu = tile_cycles.reshape(self.machine.n_ipus, -1)
+            taken = by_ipu.max(axis=1)
+        for ipu, cycles in enumerate(taken.tolist()):
             if cycles == 0:
                 continue
             entries = self._tracks[self._track][ipu]

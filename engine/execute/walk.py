@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.cycles import compute_cost
+from engine.compiler.cycles import CountedCycles
 from engine.compiler.executable import Node, Step
 from engine.errors import ProgramError
 from engine.execute.launch import Launch
@@ -32,6 +32,8 @@ class Walker:
         Carries out a step that copies from or to the host.
     show
         Prints a title and values.
+    counted
+        By step id, what steps take where data decide; filled as they come.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Walker:
         memory: HostMemory,
         stream: Callable[[Step], None],
         show: Callable[[str, NDArray[Any]], None],
+        counted: dict[int, CountedCycles],
     ) -> None:
         self._launches = launches
         self._memory = memory
         self._stream = stream
         self._show = show
+        self._counted = counted
 
     def run(self, node: Node, clock: Clock | None = None) -> None:
         """Run a node; with a clock, also let the time pass that it takes.
@@ -118,8 +122,11 @@ class Walker:
         if clock is None:
             return
         if step.is_data_dependent and step.compute_set is not None:
-            counts = [launch.counts for launch in launches]
-            cost, _ = compute_cost(step.compute_set, clock.machine, counts)
-            clock.step(step, cost)
+            found = self._counted.get(step.step_id)
+            if found is None:
+                counts = [launch.counts for launch in launches]
+                found = CountedCycles(step.compute_set, clock.machine, counts)
+                self._counted[step.step_id] = found
+            clock.step(step, found.tile_cycles())
         else:
-            clock.step(step, step.cost)
+            clock.step(step)

@@ -13,13 +13,19 @@ __all__ = ["list_schedule"]
 @cached_jit
 def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def]
     busy = np.zeros((n_tiles, n_contexts), np.int64)
+    n_used = np.zeros(n_tiles, np.int32)
     for v in range(tile.size):
-        row = busy[tile[v]]
-        least = 0
-        for c in range(1, n_contexts):
-            if row[c] < row[least]:
-                least = c
-        row[least] += cycles[v]
+        t = tile[v]
+        least = n_used[t]
+        if least < n_contexts:  # nothing is less busy than a context without work
+            n_used[t] = least + 1
+            busy[t, least] = cycles[v]
+        else:
+            least = 0
+            for c in range(1, n_contexts):
+                if busy[t, c] < busy[t, least]:
+                    least = c
+            busy[t, least] += cycles[v]
     longest = np.zeros(n_tiles, np.int64)
     for t in range(n_tiles):
         for c in range(n_contexts):

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import Graph, compile_programs, load_machine
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
@@ -20,6 +22,7 @@ from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.codelets.vertical_mac import vertical_mac_cycles
 from engine.codelets.work import Work
+from engine.compiler.cycles import CountedCycles
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
 from engine.graph import blocks
@@ -456,3 +459,60 @@ def test_a_law_that_gives_no_cycles_is_refused(law: Any, words: str) -> None:
 def test_each_ipu_takes_as_long_as_its_own_slowest_tile() -> None:
     cost = step_cycles(FILL, 40, [1, 5, 5], n_ipus=2)
     assert cost.cycles.tolist() == [162, 324]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.integers(1, 6))
+def test_scheduling_is_what_plain_lists_give(
+    vertices: list[tuple[int, int]], n_contexts: int
+) -> None:
+    contexts = [[0] * n_contexts for _ in range(4)]
+    for tile, cycles in vertices:
+        mine = contexts[tile]
+        mine[mine.index(min(mine))] += cycles
+    tiles, cycles_of = np.array(vertices, dtype=np.int64).reshape(-1, 2).T
+    found = list_schedule(tiles.astype(np.int32), cycles_of.copy(), 4, n_contexts)
+    assert found.tolist() == [max(each) * n_contexts for each in contexts]
+
+
+def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Codelet:
+    """Return a codelet whose vertices take `factor` cycles for everything they count."""
+    return Codelet(
+        name=f"scaled{factor}",
+        fields=(Field("x", "in"),),
+        kernel=lambda x: x.size,
+        law=lambda batch, _machine: factor * (batch.counts + 1),
+        source="by hand",
+        code_bytes=20,
+        is_data_dependent=is_data_dependent,
+        is_supervisor=is_supervisor,
+    )
+
+
+def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
+    """Two kinds of vertices count, two do not; of each two one kind is a supervisor's."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=3))
+    compute_set = graph.add_compute_set("c")
+    counts, random = [], np.random.default_rng(1)
+    supervised, worked = np.zeros(3, np.int64), [[0] * 6 for _ in range(3)]
+    for factor, (counts_data, is_supervisor) in enumerate(
+        [(True, False), (False, True), (True, True), (False, False)], start=2
+    ):
+        codelet = scaled(factor, is_data_dependent=counts_data, is_supervisor=is_supervisor)
+        tiles = random.integers(0, 3, 11)
+        x = graph.add_variable("int32", (11,), "x")
+        graph.map_linearly(x)
+        graph.add_vertices(
+            compute_set, codelet, tiles, {"x": blocks(x.variable, np.arange(11), [1], [1], 11)}
+        )
+        counts.append(random.integers(0, 50, 11) if counts_data else np.zeros(0, np.int64))
+        cycles = factor * ((counts[-1] if counts_data else np.zeros(11, np.int64)) + 1)
+        for tile, each in zip(tiles.tolist(), cycles.tolist(), strict=True):
+            if is_supervisor:
+                supervised[tile] += each
+            else:
+                worked[tile][worked[tile].index(min(worked[tile]))] += each
+    found = CountedCycles(compute_set, graph.machine, counts)
+    expected = supervised + 6 * np.array([max(each) for each in worked])
+    assert found.tile_cycles().tolist() == expected.tolist()
+    counts[0][:] = 10_000  # the kernels count again, into the same arrays
+    assert found.tile_cycles().max() > 20_000
