@@ -19,13 +19,24 @@ from engine.codelets._jit import jit
 from engine.codelets._lanes import LANES, PIXELS, block_kernels
 from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar
+from engine.codelets.horizontal_mac import horizontal_mac_cycles
+from engine.codelets.outer_product import outer_product_cycles
+from engine.codelets.slic import slic_cycles
 from engine.codelets.vertical_mac import vertical_mac_cycles
 from engine.codelets.work import Counts, Work, work_of
 
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CONV_PARTIAL_1X1", "CONV_PARTIAL_NX1", "VERTICAL_MAC", "partial"]
+__all__ = [
+    "CONV_PARTIAL_1X1",
+    "CONV_PARTIAL_NX1",
+    "HORIZONTAL_MAC",
+    "OUTER_PRODUCT",
+    "SLIC",
+    "VERTICAL_MAC",
+    "partial",
+]
 
 _SCALARS = tuple(
     Scalar(name)
@@ -245,9 +256,27 @@ CONV_PARTIAL_NX1 = partial(
     1100,
     "graphcore/poplibs sdk-release-3.4, getConvPartialnx1SupervisorCycleEstimate",
 )
+SLIC = partial(
+    "poplin::ConvPartial1xNSLIC",
+    slic_cycles,
+    900,
+    "graphcore/poplibs sdk-release-3.4, getConvPartialSlicSupervisorOuterLoopCycleEstimate",
+)
+HORIZONTAL_MAC = partial(
+    "poplin::ConvPartialHorizontalMac",
+    horizontal_mac_cycles,
+    600,
+    "graphcore/poplibs sdk-release-3.4, getConvPartialHorizontalMacSupervisorCycleEstimate",
+)
 VERTICAL_MAC = partial(
     "poplin::ConvPartialVerticalMac",
     vertical_mac_cycles,
     600,
-    "graphcore/poplibs sdk-release-3.4, vertical MAC estimators",
+    "graphcore/poplibs sdk-release-3.4, getConvPartialVerticalMacSupervisorCycleEstimate",
+)
+OUTER_PRODUCT = partial(
+    "poplin::OuterProduct",
+    outer_product_cycles,
+    250,
+    "graphcore/poplibs sdk-release-3.4, getOuterProductCycleEstimate",
 )

@@ -1,8 +1,7 @@
 """Cycle law of the vertical MAC: a channel of each of several convolution groups at a time.
 
 Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp. Each
-worker sums its share of rows and kernel rows into partial sums of its own, which the workers add
-up at the end.
+worker sums its share of rows into partial sums of its own, which the workers add up at the end.
 """
 
 from __future__ import annotations
@@ -11,40 +10,75 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.work import Counts, Work
+from engine.codelets.work import Counts, Work, row_shares
 
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["vertical_mac_cycles"]
+__all__ = ["vertical_mac_cycles", "vertical_mac_workspace"]
 
 
 def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a depthwise convolution on the vector unit.
+    """Return the cycles of a tile for a depthwise convolution of halves on the vector unit.
+
+    Parameters
+    ----------
+    work
+        Shapes; groups of 4, 8 or 16 convolution groups with a channel each.
+    machine
+        Gives the worker contexts.
+
+    Notes
+    -----
+    Source: getConvPartialVerticalMacSupervisorCycleEstimate and
+    estimateConvPartialVerticalMacInnerLoopCycles.
+    """
+    workers = machine.n_worker_contexts
+    is_float = work.partial_bytes == 4
+    whole, parts, cut = row_shares(work.field, work.kernel_columns, workers)
+    inside = work.groups_inside
+
+    def product(size: Counts) -> Counts:
+        """Cycles of one row of the kernel."""
+        per_element = np.where(inside >= 8, 3 * (inside // 8), 2 * (inside // 4))
+        return np.asarray(3 + per_element * (size - 1))
+
+    def eights(size: Counts) -> Counts:
+        return np.asarray(7 + 15 + 3 + 3 * (size - 1))
+
+    def fours(size: Counts) -> Counts:
+        return np.asarray(7 + (5 if is_float else 3) + product(size))
+
+    def worker(of_row: Counts, of_part: Counts) -> Counts:
+        return np.asarray(work.kernel_rows * (whole * of_row + parts * of_part))
+
+    by_eights = worker(eights(work.kernel_columns), eights(cut))
+    by_eights = np.where(inside == 8, 13 + by_eights, 25 + 2 * by_eights)
+    by_fours = (19 if is_float else 18) + worker(fours(work.kernel_columns), fours(cut))
+    inner = workers * np.where((inside >= 8) & (not is_float), by_eights, by_fours)
+
+    elements = work.field * inside
+    zeroing = 4 + -(-elements // (2 if is_float else 4))
+    share = -(-elements // workers)
+    each = 7 + 2 * is_float + (2 if is_float else 1) * (workers - 1)
+    reduction = 10 - is_float + each * share // inside
+    group = zeroing + 32 + work.in_groups * (24 + inner) + reduction
+    return np.asarray(61 + 14 + 25 + is_float + group * work.groups)
+
+
+def vertical_mac_workspace(work: Work, machine: Machine) -> Counts:
+    """Return the bytes of the workers' own partial sums of a block of groups.
 
     Parameters
     ----------
     work
         Shapes.
     machine
-        Gives the width of the data path.
+        Gives the worker contexts.
 
     Notes
     -----
-    Source: getConvPartialVerticalMacSupervisorCycleEstimate, for groups of one data-path vector.
-    Assumption: the library has this vertex for half only; float is taken to work alike on vectors
-    of two.
+    Source: poplin ConvVertices.cpp, the vertex's field of partials.
     """
-    workers = machine.n_worker_contexts
-    item = work.item_bytes
-    # Partial sums in float are stored and loaded again in more cycles, and added two at a time.
-    is_mixed = int(item == 2 and work.partial_bytes == 4)
-    vectors = -(-work.groups_inside * item // machine.data_path_bytes)
-    share = -(-work.field // workers)
-    worker = 18 + is_mixed + share * vectors * (7 + 3 + 2 * is_mixed + 3 + 2 * (work.kernel - 1))
     elements = work.field * work.groups_inside
-    zeroing = 4 + -(-elements * work.partial_bytes // machine.data_path_bytes)
-    adding = 7 + 2 * is_mixed + (1 + is_mixed) * (workers - 1)
-    reduction = 10 - is_mixed + adding * -(-elements // workers) * item // machine.data_path_bytes
-    each = zeroing + 32 + 24 + workers * worker + reduction
-    return np.asarray(61 + 14 + 25 + is_mixed + work.groups * each)
+    return np.asarray(machine.n_worker_contexts * elements * work.partial_bytes)

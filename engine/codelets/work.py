@@ -13,7 +13,7 @@ from engine.codelets._jit import cached_jit
 if TYPE_CHECKING:
     from engine.codelets.codelet import Batch
 
-__all__ = ["Counts", "Work", "slowest_and_quickest", "work_of", "zeroing_cycles"]
+__all__ = ["Counts", "Work", "row_shares", "slowest_and_quickest", "work_of", "zeroing_cycles"]
 
 Counts = NDArray[np.int64]
 
@@ -134,6 +134,31 @@ def slowest_and_quickest(
         np.ascontiguousarray(rows), np.ascontiguousarray(columns), workers, cycles_of_part
     )
     return found
+
+
+def row_shares(rows: Counts, columns: Counts, workers: int) -> tuple[Counts, Counts, Counts]:
+    """Return how rows are shared out where each is cut only as often as is needed for balance.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int64, shape (n,)
+        Rows, and elements of each.
+    workers
+        Contexts that share them.
+
+    Returns
+    -------
+    whole, parts, size : ndarray of int64, shape (n,)
+        Whole rows of the busiest worker, its parts of rows, and elements of such a part.
+
+    Notes
+    -----
+    Source: poplin PerformanceEstimation.hpp, estimateConvPartialHorizontalMacInnerLoopCycles and
+    estimateConvPartialVerticalMacInnerLoopCycles.
+    """
+    cuts = workers // np.gcd(workers, rows)
+    most = -(-rows * cuts // workers)
+    return most // cuts, most % cuts, -(-columns // cuts)
 
 
 def zeroing_cycles(work: Work, workers: int, data_path_bytes: int) -> Counts:

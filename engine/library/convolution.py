@@ -43,6 +43,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     weights_dtype: Any = None,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
+    family: str = "",
 ) -> Tensor:
     """Convolve images with weights.
 
@@ -63,6 +64,8 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         Largest share of a tile for temporary memory; the builder's if not given.
     partials_type
         ``float`` or ``half``: in which type halves are added up; the builder's if not given.
+    family
+        The only family of vertices to take; the best when empty.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together.
+        When the shapes or types do not go together, or the family cannot do them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -119,7 +122,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         shape = replace(shape, height=1, width=rows * columns, in_height=1, in_width=flat[3])
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    out = _planned(build, x, weights.reshape(*sizes), shape, types, share)
+    out = _planned(build, x, weights.reshape(*sizes), shape, types, share, family)
     return out.reshape(n_images, n_out, rows, columns)
 
 
@@ -132,6 +135,7 @@ def matmul(
     b_dtype: Any = None,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
+    family: str = "",
 ) -> Tensor:
     """Multiply matrices or batches of matrices.
 
@@ -147,6 +151,8 @@ def matmul(
         Largest share of a tile for temporary memory; the builder's if not given.
     partials_type
         ``float`` or ``half``: in which type halves are added up; the builder's if not given.
+    family
+        The only family of vertices to take; the best when empty.
 
     Returns
     -------
@@ -156,7 +162,7 @@ def matmul(
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together.
+        When the shapes or types do not go together, or the family cannot do them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -185,7 +191,7 @@ def matmul(
     across = b.dim_shuffle(0, 2, 1) if isinstance(b, Tensor) else b.transpose(0, 2, 1)
     weights = across.reshape(batch, columns, inner, 1, 1)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
-    out = _planned(build, x, weights, shape, types, share)
+    out = _planned(build, x, weights, shape, types, share, family)
     return out.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
 
 
@@ -201,11 +207,12 @@ def _planned(
     shape: ConvolutionShape,
     types: ProductTypes,
     available_memory_proportion: float,
+    family: str,
 ) -> Tensor:
     """Plan, lay out and convolve; return (images, channels, rows, columns)."""
     graph = build.graph
     plan = plan_convolution(
-        build.debug.name, shape, graph.compute_machine, available_memory_proportion
+        build.debug.name, shape, graph.compute_machine, available_memory_proportion, family
     )
     build.plans.append(plan)
     grouping = Grouping(**plan.grouping)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from engine.codelets.work import work_of
+from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from engine.planner.cost import Costs, cost_of
@@ -50,6 +51,7 @@ def plan_convolution(
     shape: ConvolutionShape,
     machine: Machine,
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION,
+    family: str = "",
 ) -> Plan:
     """Return the plan with the fewest predicted cycles within the memory bound.
 
@@ -64,8 +66,15 @@ def plan_convolution(
     available_memory_proportion
         Largest share of a tile that temporary memory may take. When no split keeps to it, those
         that need the least are left, so that a smaller share never takes more memory.
+    family
+        The only family to take; the best when empty.
+
+    Raises
+    ------
+    BadGraph
+        When there is no such family, or it cannot do the shape.
     """
-    choices = _choices(shape, machine)
+    choices = _choices(shape, machine, family)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -114,15 +123,24 @@ def plan_convolution(
     return plan
 
 
-def _choices(shape: ConvolutionShape, machine: Machine) -> list[_Choice]:
+def _choices(shape: ConvolutionShape, machine: Machine, only: str) -> list[_Choice]:
     """Return what each family can do, costed."""
+    families = [family for family in FAMILIES if only in ("", family.name)]
+    if not families:
+        names = ", ".join(family.name for family in FAMILIES)
+        raise BadGraph(f"There is no family of vertices {only!r}: take one of {names}")
     choices = []
-    for family in FAMILIES:
+    for family in families:
         for grouping in family.groupings(shape, machine):
             splits = Splits.over(shape, grouping, machine.n_tiles)
             splits = splits.keep(family.can_do(work_of(splits.batch())))
             if len(splits.parts):
                 choices.append(_Choice(family, splits, cost_of(family, splits, machine)))
+    if not choices:
+        raise BadGraph(
+            f"The vertices {only!r} cannot do this {shape.operation} of {shape.dtype}: leave the"
+            " choice to the planner"
+        )
     return choices
 
 

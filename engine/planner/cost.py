@@ -69,7 +69,7 @@ def cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
     reduction = reduce_partials_cycles(
         n_partials, own, shape.partial_bytes, shape.result_bytes, machine
     )
-    workspace = family.workspace_bytes(work_of(batch))
+    workspace = family.workspace_bytes(work_of(batch), machine)
     kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
     by_part = {
         "exchange": exchange_cycles(

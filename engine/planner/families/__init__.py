@@ -2,9 +2,12 @@
 
 from engine.planner.families.amp import AMP
 from engine.planner.families.family import Family, Grouping
-from engine.planner.families.vertical_mac import VERTICAL_MAC_FAMILY
+from engine.planner.families.horizontal_mac import HORIZONTAL_MAC
+from engine.planner.families.outer_product import OUTER_PRODUCT
+from engine.planner.families.slic import SLIC
+from engine.planner.families.vertical_mac import VERTICAL_MAC
 
 __all__ = ["FAMILIES", "Family", "Grouping"]
 
 #: All families, in the order in which equal costs are decided.
-FAMILIES = (AMP, VERTICAL_MAC_FAMILY)
+FAMILIES = (AMP, SLIC, HORIZONTAL_MAC, VERTICAL_MAC, OUTER_PRODUCT)

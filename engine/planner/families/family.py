@@ -67,4 +67,4 @@ class Family:
     groupings: Callable[[ConvolutionShape, Machine], Sequence[Grouping]]
     codelet: Callable[[ConvolutionShape, Grouping, Machine], Codelet]
     can_do: Callable[[Work], NDArray[np.bool_]] = _anything
-    workspace_bytes: Callable[[Work], Counts] = lambda work: np.zeros_like(work.groups)
+    workspace_bytes: Callable[[Work, Machine], Counts] = lambda work, _: np.zeros_like(work.groups)

@@ -1,0 +1,34 @@
+"""The horizontal MAC: dot products over the inputs, for few outputs and any type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
+from engine.machine import Machine
+from engine.planner.families.family import Family, Grouping
+from engine.planner.shape import ConvolutionShape
+
+__all__ = ["HORIZONTAL_MAC"]
+
+
+def _groupings(shape: ConvolutionShape, _: Machine) -> Sequence[Grouping]:
+    """Return inputs in 1, 2, 4 … groups of a whole number of words.
+
+    Source: poplin ConvVertexType.cpp, getConvVertexHMACCandidates, which tries every number of
+    groups; float8 would have to be cast to half first. Assumption: powers of two are enough.
+    """
+    if shape.item_bytes == 1:
+        return []
+    grain = 1 if shape.item_bytes == 4 else 2
+    n_out = 1 if shape.partial_bytes == 4 else 2
+    sizes = []
+    n_groups = 1
+    while n_groups <= -(-shape.in_channels // grain):
+        per_group = -(-shape.in_channels // n_groups)
+        sizes.append(-(-per_group // grain) * grain)
+        n_groups *= 2
+    return [Grouping(1, size, n_out) for size in sorted(set(sizes))]
+
+
+HORIZONTAL_MAC = Family("horizontal mac", _groupings, lambda *_: VERTEX)

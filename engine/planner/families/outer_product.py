@@ -1,0 +1,33 @@
+"""The outer product: one input channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.codelets.convolution import OUTER_PRODUCT as VERTEX
+from engine.machine import Machine
+from engine.planner.families.family import Family, Grouping
+from engine.planner.shape import ConvolutionShape
+
+__all__ = ["OUTER_PRODUCT"]
+
+
+def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
+    """Return outputs by the data path.
+
+    Source: poplin ConvVertexType.cpp, getConvVertexOuterProductCandidates; ConvModel.cpp,
+    addOuterProductConstraints.
+    """
+    if shape.in_channels != 1 or not shape.is_flat or shape.partial_bytes != shape.item_bytes:
+        return []
+    return [Grouping(1, 1, machine.data_path_bytes // shape.item_bytes)]
+
+
+OUTER_PRODUCT = Family(
+    "outer product",
+    _groupings,
+    lambda *_: VERTEX,
+    can_do=lambda work: np.asarray((work.images == 1) & (work.rows == 1)),
+)

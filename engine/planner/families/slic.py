@@ -1,0 +1,49 @@
+"""SLIC: kernels of four columns over few channels, in half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.codelets.convolution import SLIC as VERTEX
+from engine.codelets.slic import slic_workspace
+from engine.machine import Machine
+from engine.planner.families.family import Family, Grouping
+from engine.planner.shape import ConvolutionShape
+
+__all__ = ["SLIC"]
+
+#: Source: poplin ConvVertexType.cpp, getConvVertexSLICCandidates.
+_GROUPINGS = (Grouping(1, 4, 4), Grouping(2, 2, 2), Grouping(4, 1, 1))
+_FOR_HALF_SUMS = (Grouping(8, 1, 1), Grouping(16, 1, 1))
+_UNITS = 16
+
+
+def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
+    """Return what the unit can hold; it takes no products, dilation or stride above 2.
+
+    Source: poplin ConvModel.cpp, addSLICConstraints; ConvVertexType.cpp, getConvMethodCandidates.
+    Assumption: machines with units of 8 have no such instruction.
+    """
+    is_possible = (
+        shape.item_bytes == 2
+        and not shape.is_matmul
+        and shape.dilation == (1, 1)
+        and shape.stride[1] <= 2
+        and machine.half_conv_units == _UNITS
+    )
+    if not is_possible:
+        return []
+    known = _GROUPINGS + (_FOR_HALF_SUMS if shape.partial_bytes == 2 else ())
+    channels = max(shape.in_channels, shape.out_channels)
+    return [each for each in known if each.groups == 1 or channels <= each.inputs]
+
+
+SLIC = Family(
+    "slic",
+    _groupings,
+    lambda *_: VERTEX,
+    can_do=lambda work: np.asarray((work.in_groups == 1) & (work.out_groups == 1)),
+    workspace_bytes=lambda work, _: slic_workspace(work),
+)

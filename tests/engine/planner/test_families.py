@@ -1,0 +1,157 @@
+"""Families of vertices: which shapes they take, and their laws by hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from engine import load_machine
+from engine.codelets.amp import amp_nx1_cycles
+from engine.codelets.horizontal_mac import horizontal_mac_cycles
+from engine.codelets.outer_product import outer_product_cycles
+from engine.codelets.slic import slic_cycles
+from engine.codelets.vertical_mac import vertical_mac_cycles
+from engine.codelets.work import Work
+from engine.errors import BadGraph
+from engine.planner import ConvolutionShape, plan_convolution
+from engine.planner.families import FAMILIES, Grouping
+
+MACHINE = load_machine("gc200")
+DEPTHWISE = ConvolutionShape(
+    groups=32, images=1, height=56, width=56, in_channels=1, out_channels=1, kernel=(3, 3),
+    padding_before=(1, 1), in_height=56, in_width=56, dtype="float16", partial_dtype="float16",
+)  # fmt: skip
+FIRST = replace(DEPTHWISE, groups=1, in_channels=3, out_channels=64, kernel=(7, 7))
+PRODUCT = ConvolutionShape(1, 1, 1, 64, 1, 256, in_height=1, in_width=64, is_matmul=True)
+
+
+def work(*, item_bytes: int = 2, partial_bytes: int = 2, **sizes: int) -> Work:
+    """Return one vertex's shapes; those not given are 1."""
+    names = [field.name for field in fields(Work) if not field.name.endswith("_bytes")]
+    arrays = {name: np.array([sizes.get(name, 1)], np.int64) for name in names}
+    return Work(**arrays, item_bytes=item_bytes, partial_bytes=partial_bytes)
+
+
+def groupings(family: str, shape: ConvolutionShape) -> list[Grouping]:
+    found = next(each for each in FAMILIES if each.name == family)
+    return list(found.groupings(shape, MACHINE))
+
+
+def test_halves_have_a_vertical_mac_and_slic_floats_have_not() -> None:
+    in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
+    assert groupings("vertical mac", DEPTHWISE) == [Grouping(n, 1, 1) for n in (4, 8, 16)]
+    assert groupings("vertical mac", replace(DEPTHWISE, partial_dtype="float32")) == [
+        Grouping(4, 1, 1)
+    ]
+    assert Grouping(4, 1, 1) in groupings("slic", DEPTHWISE)
+    assert groupings("slic", FIRST) == [Grouping(1, 4, 4)]
+    assert groupings("slic", in_float) == groupings("vertical mac", in_float) == []
+    assert groupings("horizontal mac", in_float) == [Grouping(1, 1, 1)]
+
+
+def test_what_slic_does_not_take() -> None:
+    for other in (
+        replace(DEPTHWISE, dilation=(1, 2)),
+        replace(DEPTHWISE, stride=(1, 3)),
+        replace(PRODUCT, dtype="float16"),
+    ):
+        assert groupings("slic", other) == []
+    slic = next(each for each in FAMILIES if each.name == "slic")
+    assert slic.groupings(DEPTHWISE, load_machine("gc2")) == []
+
+
+def test_outer_products_have_one_input() -> None:
+    assert groupings("outer product", PRODUCT) == [Grouping(1, 1, 2)]
+    assert groupings("outer product", replace(PRODUCT, in_channels=2)) == []
+    assert groupings("outer product", replace(PRODUCT, partial_dtype="float16")) == []
+
+
+def test_amp_takes_few_inputs_in_groups_that_divide_its_weights() -> None:
+    assert {each.inputs for each in groupings("amp", FIRST)} == {16, 8, 4}
+    assert {each.outputs for each in groupings("amp", FIRST)} == {16, 8}
+
+
+def test_four_kernel_rows_are_loaded_at_once_for_four_inputs() -> None:
+    """A 7 x 1 kernel with 4 inputs takes two loads of 64 + 60 + 3, not seven of 64 + 15 + 3.
+
+    A field of one: a worker with it takes 18 + 3 + 29 - 9 = 41, the others 18: 246 a position.
+    Zeroing: 3 of 16 outputs a worker, one vector: 6 x (1 + 15 - 10).
+    """
+    shape = work(kernel_rows=7, inputs=4, outputs=16)
+    loops = 2 * (14 + 12 + 64 + 60 + 3) + 246 * 2
+    expected = 36 + 109 + 6 * (9 + 10) + 17 + 1 + 1 + 16 + 14 + 14 + loops
+    assert int(amp_nx1_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_slic_by_hand() -> None:
+    """A 3 x 3 kernel over 6 rows of 8 columns, 4 groups of a channel, sums in half: 3 windows.
+
+    A worker has a row of 8. First: 17 + 10 + 1 + 15 + 3 = 46; then one less: 45; times 6. Weights:
+    9 + 6 + 10 x 6 + 6 + 16 = 97; each window 97 + 20, three of them and 13 of branches.
+    """
+    shape = work(rows=6, columns=8, kernel_rows=3, kernel_columns=3, groups_inside=4)
+    expected = 28 + 15 + 1 + 3 * (97 + 20) + 13 + 6 * 46 + 2 * 6 * 45
+    assert int(slic_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_slic_with_sums_in_float_goes_over_the_inputs_twice() -> None:
+    """As above: a worker takes 17 + 11 + 3 + 2 x 17 = 65 first, then 64."""
+    shape = work(
+        rows=6, columns=8, kernel_rows=3, kernel_columns=3, groups_inside=4, partial_bytes=4
+    )
+    expected = 28 + 15 + 1 + 3 * (97 + 20) + 13 + 6 * 65 + 2 * 6 * 64
+    assert int(slic_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_a_dot_product_in_float_by_hand() -> None:
+    """6 rows of 5 with 8 inputs: a worker's row is 19 + 5 x (7 + 7 + 8 / 2), each position 16 more.
+
+    Zeroing: 5 floats a worker, 3 vectors: 6 x (3 + 14 - 9).
+    """
+    shape = work(rows=6, columns=5, inputs=8, item_bytes=4, partial_bytes=4)
+    inner = 6 * (16 + 19 + 5 * (7 + 7 + 4) + 16)
+    expected = 48 + 58 + 6 * 9 + 23 + 15 + 10 + inner
+    assert int(horizontal_mac_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_a_vertical_mac_by_hand() -> None:
+    """6 field elements of a 3 x 3 kernel, 4 groups: a worker has 3 rows of the kernel.
+
+    Each is 7 + 3 + 3 + 2 x 2. Zeroing 4 + 24 / 4; the sum over the workers 10 + 12 x 4 / 4.
+    """
+    shape = work(columns=6, kernel_rows=3, kernel_columns=3, groups_inside=4)
+    inner = 6 * (18 + 3 * 17)
+    expected = 61 + 14 + 25 + (4 + 6) + 32 + 24 + inner + (10 + 12)
+    assert int(vertical_mac_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_a_vertical_mac_of_sixteen_groups_by_hand() -> None:
+    """As above by eights, twice: 25 + 2 x 3 x (7 + 15 + 3 + 3 x 2) a worker."""
+    shape = work(columns=6, kernel_rows=3, kernel_columns=3, groups_inside=16)
+    inner = 6 * (25 + 2 * 3 * 31)
+    expected = 61 + 14 + 25 + (4 + 24) + 32 + 24 + inner + (10 + 12)
+    assert int(vertical_mac_cycles(shape, MACHINE)[0]) == expected
+
+
+def test_an_outer_product_by_hand() -> None:
+    """12 columns are 2 a worker; 8 floats in blocks of 2: 6 x (25 + 4 x (11 + 2 x (10 + 4)))."""
+    shape = work(columns=12, out_groups=4, outputs=2, item_bytes=4, partial_bytes=4)
+    assert int(outer_product_cycles(shape, MACHINE)[0]) == 6 * (25 + 4 * (11 + 2 * 14))
+
+
+def test_depthwise_and_first_convolutions_leave_the_largest_groups_of_the_unit() -> None:
+    depthwise = plan_convolution("depthwise", DEPTHWISE, MACHINE)
+    by_amp = plan_convolution("depthwise", DEPTHWISE, MACHINE, family="amp")
+    assert depthwise.family in ("slic", "vertical mac")
+    assert depthwise.predicted_cycles < 0.7 * by_amp.predicted_cycles
+    first = plan_convolution("first", FIRST, MACHINE)
+    assert first.grouping["inputs"] == 4
+
+
+def test_a_family_that_cannot_do_it_is_refused() -> None:
+    with pytest.raises(BadGraph, match="'vertical mac' cannot do this convolution of float32"):
+        plan_convolution("c", replace(DEPTHWISE, dtype="float32"), MACHINE, family="vertical mac")
+    with pytest.raises(BadGraph, match="no family of vertices 'winograd': take one of amp"):
+        plan_convolution("c", DEPTHWISE, MACHINE, family="winograd")

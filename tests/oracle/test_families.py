@@ -1,0 +1,77 @@
+"""Every family of vertices, forced, on random shapes and tilings against the naive machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine import load_machine
+from engine.errors import BadGraph
+from engine.library.convolution import convolution
+from engine.library.window import Window
+from engine.planner.families import FAMILIES
+from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.test_library import check, naive_convolution, values_for, windows
+
+NAMES = [family.name for family in FAMILIES]
+
+
+def _windows(family: str, height: int, width: int) -> st.SearchStrategy[Window]:
+    """Windows that a family takes."""
+    if family == "outer product":
+        return st.just(Window((1, 1)))
+    drawn = windows(height, width)
+    if family == "slic":
+        return drawn.map(lambda w: _with_short_steps(w, height, width))
+    return drawn
+
+
+def _with_short_steps(window: Window, height: int, width: int) -> Window:
+    """Return a window without dilation and of a stride of 2 at most, padded to fit."""
+    after = [
+        max(0, window.kernel[d] - size - window.padding_before[d])
+        for d, size in enumerate((height, width))
+    ]
+    stride = (window.stride[0], min(window.stride[1], 2))
+    return replace(window, dilation=(1, 1), stride=stride, padding_after=(after[0], after[1]))
+
+
+@pytest.mark.parametrize("family", NAMES)
+@settings(max_examples=12)
+@given(st.data(), machines(), st.integers(0, 1000))
+def test_a_convolution_by_each_family(
+    family: str, data: st.DataObject, machine: Any, seed: int
+) -> None:
+    if family in ("slic", "outer product"):
+        machine = load_machine("gc200", tiles_per_ipu=data.draw(st.integers(8, 11)))
+    graph, builder = new_builder(machine)
+    is_vector = family in ("vertical mac", "outer product")
+    dtype = data.draw(st.sampled_from(["float16", "float32"] if family != "slic" else ["float16"]))
+    dtype = "float16" if family == "vertical mac" else dtype
+    groups = data.draw(st.sampled_from([1, 2, 3, 5, 9]))
+    inputs = 1 if is_vector else data.draw(st.sampled_from([1, 2, 3, 6]))
+    outputs = 1 if family == "vertical mac" else data.draw(st.sampled_from([1, 2, 5]))
+    height, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
+    images = 1 if is_vector else data.draw(st.integers(1, 2))
+    window = data.draw(_windows(family, height, width))
+    x = data.draw(tensors(graph, (images, groups * inputs, height, width), dtype))
+    random = np.random.default_rng(seed)
+    w = random.uniform(-1, 1, (groups * outputs, inputs, *window.kernel)).astype(np.float32)
+    try:
+        out = convolution(builder, x, w, window, groups, family=family)
+    except BadGraph as refused:
+        assume(f"{family!r} cannot do" not in str(refused))
+        raise
+    values = values_for(x, seed)
+    (result,) = check(builder, [(x, values)], [out])
+    if dtype == "float16":
+        values, w = (each.astype(np.float16).astype(np.float32) for each in (values, w))
+    expected = naive_convolution(values, w, window, groups)
+    near = 2e-2 if dtype == "float16" else 1e-4
+    np.testing.assert_allclose(result, expected, rtol=near, atol=near)
+    assert builder.plans[0].family == family
