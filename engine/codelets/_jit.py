@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ def _engine_sources() -> tuple[Path, ...]:
     return tuple(sorted(path for folder in folders for path in folder.glob("*.py")))
 
 
-def source_digest(extra: Iterable[Path] = ()) -> str:
-    """Return a digest of the sources of all kernels, and of the `extra` files."""
+def source_digest() -> str:
+    """Return a digest of the sources of all kernels."""
     digest = hashlib.blake2b(digest_size=8)
-    for path in (*_engine_sources(), *extra):
+    for path in _engine_sources():
         digest.update(path.read_bytes())
     digest.update(repr((numba.__version__, _config.BOUNDSCHECK)).encode())
     return digest.hexdigest()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.codelets._jit import cache_folder, cached_jit, jit, source_digest
+from engine.codelets._identity import kernel_digest
+from engine.codelets._jit import cache_folder, cached_jit, jit
 from engine.codelets._rounding import round_float8_block, round_half_block
 from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
@@ -250,12 +250,10 @@ class Codelet:
             they are rounded to the type's grid after each vertex.
         """
         source = _launcher_source(self, rounded)
-        kernel_file = Path(inspect.getsourcefile(_python_of(self.kernel)) or __file__)
-        key = hashlib.blake2b(
-            f"{source}{self.name}{source_digest([kernel_file])}".encode(), digest_size=8
-        ).hexdigest()
+        kernel = kernel_digest(self.kernel)
+        key = hashlib.blake2b(f"{source}{self.name}{kernel}".encode(), digest_size=8).hexdigest()
         path = cache_folder() / "launchers" / f"launch_{key}.py"
-        is_kept = _write_once(path, source)
+        is_kept = kernel is not None and _write_once(path, source)
         namespace: dict[str, Any] = {
             "kernel": self.kernel,
             "round_float8_block": round_float8_block,
@@ -265,10 +263,6 @@ class Codelet:
         }
         exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
         return (cached_jit if is_kept else jit)(namespace["launch"])
-
-
-def _python_of(kernel: Any) -> Any:
-    return getattr(kernel, "py_func", kernel)
 
 
 _PARTS = ("memory", "start", "size", "stride")

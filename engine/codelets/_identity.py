@@ -1,0 +1,93 @@
+"""What makes a kernel the kernel it is: its code and every value from outside that it uses.
+
+Compiled launchers are kept on disk. Two kernels made by one function with different constants have
+one file, one name and one text, so that none of these can tell their launchers apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numba
+import numpy as np
+
+__all__ = ["kernel_digest"]
+
+
+def kernel_digest(kernel: Any) -> str | None:
+    """Return a digest of a kernel, compiled or not; None when it uses something that has none."""
+    try:
+        parts = list(_of_value(kernel, set()))
+    except TypeError:
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
+    """Describe a constant, a function, or something that stands for itself."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, numba.core.extending._Intrinsic):  # what numba calls while it compiles
+        yield f"intrinsic {value._defn.__module__}.{value._defn.__qualname__}".encode()
+        yield from _of_code(value._defn.__code__, seen)
+        return
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes():
+            yield f"{type(value).__name__} {value!r}".encode()
+        case np.ndarray():
+            if value.dtype.hasobject:
+                raise TypeError("objects have no digest")
+            yield f"array {value.dtype.str} {value.shape}".encode()
+            yield np.ascontiguousarray(value).tobytes()
+        case np.generic():
+            yield f"scalar {value.dtype.str}".encode() + value.tobytes()
+        case tuple() | frozenset():
+            items = value if isinstance(value, tuple) else sorted(value, key=repr)
+            yield f"{type(value).__name__} {len(items)}".encode()
+            for item in items:
+                yield from _of_value(item, seen)
+        case CodeType():
+            yield from _of_code(value, seen)
+        case FunctionType():
+            yield from _of_function(value, seen)
+        case ModuleType():
+            yield f"module {value.__name__}".encode()
+        case type() | BuiltinFunctionType() | np.ufunc():
+            yield f"name {getattr(value, '__module__', '')}.{value.__name__}".encode()
+        case _:
+            raise TypeError(f"a {type(value).__name__} has no digest")
+
+
+def _of_code(code: CodeType, seen: set[int]) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)).encode()
+    yield from _of_value(code.co_consts, seen)
+
+
+def _of_function(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
+    """Describe its code, defaults, what it encloses, and the globals that it names."""
+    if id(function) in seen:
+        yield b"again"
+        return
+    seen.add(id(function))
+    yield from _of_code(function.__code__, seen)
+    yield from _of_value(function.__defaults__, seen)
+    for cell in function.__closure__ or ():
+        yield from _of_value(cell.cell_contents, seen)
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield name.encode()
+            yield from _of_value(function.__globals__[name], seen)
+
+
+def _names(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+    return found

@@ -1,0 +1,116 @@
+"""A kernel's compiled launcher is never taken for another kernel's."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine.codelets
+from engine import Engine, Field, Graph, codelet, compile_programs, load_machine, resolve_options
+from engine.codelets._identity import kernel_digest
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet
+from engine.graph import blocks
+from engine.program import Execute
+
+
+def law(batch: Batch, _: Any) -> Any:
+    return batch.size["out"][:, 0]
+
+
+def filling(value: float) -> Codelet:
+    """Return a codelet whose text does not tell what it fills with."""
+
+    @codelet(Field("out", "out"), law=law, code_bytes=10, name="filling")
+    def fill(out: Any) -> None:
+        for i in range(out.size):
+            out[i] = value
+
+    return fill
+
+
+def run(made: Codelet) -> list[float]:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=1))
+    out = graph.add_variable("float32", (3,), "out")
+    graph.map_linearly(out)
+    compute_set = graph.add_compute_set("one")
+    graph.add_vertices(compute_set, made, [0], {"out": blocks(out.variable, 0, [3], [1], 1)})
+    executable = compile_programs(graph, [Execute(compute_set)])
+    with Engine(executable, resolve_options(environ={})) as device:
+        device.run()
+        values: list[float] = device.read_tensor(out).tolist()
+        return values
+
+
+def test_codelets_of_one_name_and_text_do_what_each_was_made_for() -> None:
+    for value in (1.0, 2.0, 1.0):
+        assert run(filling(value)) == [value] * 3
+
+
+def scaled(factor: Any) -> Callable[[Any], Any]:
+    def scale(x: Any) -> Any:
+        return x * factor
+
+    return scale
+
+
+def over(inner: Any) -> Any:
+    @jit
+    def outer(x: Any) -> Any:
+        return inner(x) + 1
+
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (scaled(2), scaled(3)),
+        (scaled(2), scaled(2.0)),
+        (scaled(np.float32(2)), scaled(np.float64(2))),
+        (scaled(np.arange(3)), scaled(np.arange(3) + 1)),
+        (scaled((1, 2)), scaled((2, 1))),
+        (over(jit(scaled(2))), over(jit(scaled(3)))),
+        (lambda x: x + 1, lambda x: x + 2),
+        (lambda x, y=1: x + y, lambda x, y=2: x + y),
+    ],
+    ids=["int", "type", "width", "array", "order", "callee", "constant", "default"],
+)
+def test_what_a_kernel_encloses_is_part_of_it(one: Any, other: Any) -> None:
+    assert kernel_digest(one) not in (None, kernel_digest(other))
+
+
+def test_the_same_kernel_has_one_digest() -> None:
+    assert kernel_digest(scaled(2)) == kernel_digest(jit(scaled(2)))
+    assert kernel_digest(over(jit(scaled(2)))) == kernel_digest(over(jit(scaled(2))))
+
+
+def test_every_codelet_of_the_library_is_kept() -> None:
+    """Or the first run of every process would compile it anew."""
+    for info in pkgutil.iter_modules(engine.codelets.__path__):
+        for value in vars(importlib.import_module(f"engine.codelets.{info.name}")).values():
+            for each in value.values() if isinstance(value, dict) else [value]:
+                if isinstance(each, Codelet):
+                    assert kernel_digest(each.kernel) is not None, each.name
+
+
+def test_what_has_no_digest_is_not_kept() -> None:
+    assert kernel_digest(scaled(object())) is None
+
+
+FACTOR = 2
+
+
+def by_global(x: Any) -> Any:
+    return FACTOR * x
+
+
+def test_a_global_counts_by_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kernel_digest(by_global)
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    assert kernel_digest(by_global) not in (None, before)
