@@ -7,7 +7,7 @@ Each IPU counts its own cycles, so that steps of different IPUs overlap unless d
 to the other. A step that syncs externally begins on all IPUs when the last of them is ready; until
 then an IPU that is early waits in the sync, whose entry is longer by that. The two sides of an
 `Overlap` count from the same cycle on, each on a track of its own, and the one that is done first
-waits in the sync that joins them.
+waits in the sync at its end.
 """
 
 from __future__ import annotations
