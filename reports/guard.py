@@ -44,6 +44,8 @@ _READING = frozenset(
     (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
 )
 
+_OLDER = "If an earlier TileScope wrote it, run the program again to make a new report."
+
 
 class GuardedConnection:
     """Runs reading statements on one report file; every failure is one plain sentence."""
@@ -157,10 +159,13 @@ class GuardedConnection:
                     f"{self._shown} holds the {kind} {name!r}, which no report has; not opened."
                 )
             if key not in found:
-                raise DamagedReport(f"{self._shown} lacks the {kind} {name!r}; not opened.")
+                raise DamagedReport(
+                    f"{self._shown} lacks the {kind} {name!r}; not opened. {_OLDER}"
+                )
             if found[key] != expected[key]:
                 raise DamagedReport(
                     f"{self._shown} declares the {kind} {name!r} in another way; not opened."
+                    f" {_OLDER}"
                 )
 
     def _authorize(

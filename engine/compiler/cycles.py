@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,14 @@ from engine.graph import ComputeSet, VertexBatch
 from engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost"]
+
+
+class _BatchCost(NamedTuple):
+    """A batch with cycles and floating-point operations of each of its vertices."""
+
+    batch: VertexBatch
+    cycles: NDArray[np.int64]
+    flops: NDArray[np.int64]
 
 
 def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
@@ -43,19 +52,19 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
     return cycles.astype(np.int64)
 
 
-def _use(
-    compute_set: ComputeSet, batch: VertexBatch, cycles: NDArray[np.int64], flops: int
-) -> VertexUse:
+def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
+    """Return how a compute set uses one codelet; it may have it in several batches."""
+    batches = [part.batch for part in parts]
     return VertexUse(
         compute_set_id=compute_set.compute_set_id,
-        codelet_name=batch.codelet.name,
-        n_vertices=batch.n_vertices,
-        n_edges=batch.n_vertices * len(batch.fields),
-        n_tiles=int((np.bincount(batch.tile) > 0).sum()),
-        max_cycles=int(cycles.max(initial=0)),
-        total_cycles=int(cycles.sum()),
-        flops=flops,
-        state_bytes=batch.n_vertices * batch.codelet.state_bytes,
+        codelet_name=batches[0].codelet.name,
+        n_vertices=sum(batch.n_vertices for batch in batches),
+        n_edges=sum(batch.n_vertices * len(batch.fields) for batch in batches),
+        n_tiles=int((np.bincount(np.concatenate([batch.tile for batch in batches])) > 0).sum()),
+        max_cycles=max(int(part.cycles.max(initial=0)) for part in parts),
+        total_cycles=sum(int(part.cycles.sum()) for part in parts),
+        flops=sum(int(part.flops.sum()) for part in parts),
+        state_bytes=sum(batch.n_vertices * batch.codelet.state_bytes for batch in batches),
     )
 
 
@@ -82,7 +91,7 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
     cost = StepCost.nothing(machine)
     worker_tiles: list[NDArray[np.int32]] = []
     worker_cycles: list[NDArray[np.int64]] = []
-    uses = []
+    by_codelet: dict[str, list[_BatchCost]] = {}
     flops_by_tile = np.zeros(n_tiles, np.int64)
     for batch in compute_set.batches:
         shapes = _shapes(batch, None)
@@ -94,7 +103,8 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
             worker_cycles.append(cycles)
         flops = batch.codelet.flops(shapes) if batch.codelet.flops else np.zeros_like(cycles)
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
-        uses.append(_use(compute_set, batch, cycles, int(flops.sum())))
+        part = _BatchCost(batch, cycles, np.asarray(flops))
+        by_codelet.setdefault(batch.codelet.name, []).append(part)
     if worker_tiles:
         cost.tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
@@ -104,7 +114,7 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
         )
     cost.cycles = cost.tile_cycles.reshape(machine.n_ipus, -1).max(axis=1)
     cost.flops = flops_by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
-    return cost, uses
+    return cost, [_use(compute_set, parts) for parts in by_codelet.values()]
 
 
 class CountedCycles:

@@ -8,7 +8,7 @@ reduction.
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class _Choice:
         """Return what a runner-up says of itself."""
         return {
             "family": self.family.name,
+            "grouping": " x ".join(str(n) for n in astuple(self.splits.grouping)),
             **dict(zip(PARTS, self.splits.parts[i].tolist(), strict=True)),
             "cycles": int(self.costs.total[i]),
         }

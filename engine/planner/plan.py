@@ -33,7 +33,7 @@ class Plan:
     bound
         What kept a faster split from being taken.
     runner_up
-        The next best: its family, and its split and cycles by name.
+        The next best: its family, grouping (groups x inputs x outputs), split and cycles by name.
     """
 
     name: str

@@ -13,7 +13,7 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 
 if TYPE_CHECKING:
     from analyser.operations import Operation, Operations
-    from analyser.plans import PlanExplanation
+    from analyser.plans import Plan, PlanExplanation
     from reports import Report
 
 __all__ = ["register"]
@@ -230,13 +230,20 @@ def _print_plan(found: PlanExplanation, units: Units) -> None:
         rows.append(
             (
                 "Runner-up",
-                f"{_choice(plan.runner_up.choice)}: {plan.runner_up.cycles:,} cycles predicted,"
+                f"{_choice(_otherwise(plan))}: {plan.runner_up.cycles:,} cycles predicted,"
                 f" {more:+,} ({_change(plan.predicted_cycles, plan.runner_up.cycles)})",
             )
         )
     print_table([Column(""), Column("")], rows)
     print_line()
     _print_parts(found)
+
+
+def _otherwise(plan: Plan) -> dict[str, int | str]:
+    """Return what the runner-up would have done, without family and grouping if they are alike."""
+    assert plan.runner_up is not None
+    alike = {"family": plan.family, "grouping": " x ".join(map(str, plan.grouping.values()))}
+    return {key: each for key, each in plan.runner_up.choice.items() if alike.get(key) != each}
 
 
 def _print_parts(found: PlanExplanation) -> None:

@@ -516,3 +516,24 @@ def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
     assert found.tile_cycles().tolist() == expected.tolist()
     counts[0][:] = 10_000  # the kernels count again, into the same arrays
     assert found.tile_cycles().max() > 20_000
+
+
+def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    compute_set = graph.add_compute_set("c")
+    for i, (tiles, n_elements) in enumerate((([0, 1], 8), ([1, 2, 2], 64))):
+        n = len(tiles)
+        start = np.arange(n, dtype=np.int64) * n_elements
+        fields = {}
+        for field in COPY.fields:
+            x = graph.add_variable("float32", (n, n_elements), f"{field.name}{i}")
+            graph.set_tile_mapping(x, start, tiles)
+            fields[field.name] = blocks(x.variable, start, [n_elements], [1], n)
+        graph.add_vertices(compute_set, COPY, tiles, fields, {})
+    (use,) = compile_programs(graph, [Execute(compute_set)]).vertex_uses
+    assert (use.codelet_name, use.n_vertices, use.n_tiles) == (COPY.name, 5, 3)
+    assert use.n_edges == 5 * len(COPY.fields)
+    small, large = (step_cycles(COPY, n, [0]).tile_cycles[0] for n in (8, 64))
+    shares = 1 if COPY.is_supervisor else 6  # a worker's cycles are those of its context
+    assert use.max_cycles * shares == large
+    assert use.total_cycles * shares == 2 * small + 3 * large
