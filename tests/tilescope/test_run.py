@@ -26,7 +26,7 @@ from analyser.execution import execution
 from analyser.metrics import values
 from analyser.runs import runs
 from reports import ReportError, check_report, find_reports, open_report
-from reports.schema import engine_option, plan
+from reports.schema import engine_option, plan, variable
 from tests.tilescope.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -430,10 +430,15 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     with analyser.open("report") as report:
         total = values(report)["cycles.total"]
         phases = execution(report).phase_cycles
+        sizes = report.fetch(select(variable.c.name, variable.c.bytes))
     assert by_call["total_cycles"] == total
     rest = total - sum(each["cycles"] for each in calls.values())
     assert phases["stream_copy"] <= rest <= phases["stream_copy"] + phases["sync"]
-    assert calls["cut/relu"]["temporary_bytes"] == 4 * 4
+    # The result, and what an exchange brought: all that is named after the call.
+    assert calls["cut/relu"]["temporary_bytes"] == sum(
+        size for name, size in sizes if name.startswith("cut/relu/")
+    )
+    assert ("cut/relu/out", 4 * 4) in sizes
 
     found = tilescope("ops", "report", "--json", "--plan", "product").json()
     # The weights, padded to whole groups of channels.
