@@ -169,13 +169,14 @@ def run_model(
     }
     if model.assumed_ones:
         facts["assumed_batch_of_one"] = json.dumps(list(model.assumed_ones))
-    given = dict(inputs or {})
-    values = {
-        name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()
-    } | given
     outputs: dict[str, NDArray[Any]] = {}
     with Engine(compiled.executable, options, provenance=facts) as engine:
         engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
+        # Only now: of a model that does not fit the inputs may not fit this computer either.
+        given = dict(inputs or {})
+        values = {
+            name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()
+        } | given
         for iteration in range(iterations):
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.executable import StepCost
-from engine.compiler.kernels.intervals import expand_runs, join_runs, split_by_owner
+from engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
 from engine.compiler.kernels.pairs import split_by_pair
 from engine.graph import ComputeSet, Graph
 from engine.machine import Machine, link_loads, partners, tile_rows
@@ -276,17 +276,23 @@ def exchange_of(
         Who owns which element.
     is_input
         Whether to look at what vertices read or at what they write.
+
+    Raises
+    ------
+    RunFailed
+        When there are more pieces than this computer has memory for.
     """
     runs = []
+    names = []
     for compute_set in compute_sets:
+        names.append(repr(compute_set.name))
         for batch in compute_set.batches:
             for field in batch.codelet.fields:
                 if field.is_read if is_input else field.is_written:
-                    regions = batch.fields[field.name]
-                    base = int(addresses.base[regions.variable.variable_id])
-                    runs.append(
-                        expand_runs(regions.start, regions.size, regions.stride, batch.tile, base)
-                    )
+                    r = batch.fields[field.name]
+                    base = int(addresses.base[r.variable.variable_id])
+                    where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
+                    runs.append(union_runs(r.start, r.size, r.stride, batch.tile, base, where))
     empty = np.zeros(0, np.int64)
     tile, start, length = (
         (np.concatenate(columns) for columns in zip(*runs, strict=True))
@@ -294,8 +300,9 @@ def exchange_of(
         else (empty, empty, empty)
     )
     tile, start, length = join_runs(tile, start, length)
+    where = f"Vertices in {', '.join(names)}"
     owner, user, start, length = split_by_owner(
-        tile, start, length, addresses.map_start, addresses.map_tile
+        tile, start, length, addresses.map_start, addresses.map_tile, where
     )
     n_bytes = length * addresses.item_bytes[addresses.variable_of(start)]
     sender, receiver = (owner, user) if is_input else (user, owner)

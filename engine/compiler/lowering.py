@@ -17,6 +17,7 @@ from engine.compiler.executable import (
     StreamAccess,
     VertexUse,
 )
+from engine.compiler.held import elements_by_tile
 from engine.compiler.overlap import check_overlap
 from engine.compiler.transfer import Around, Transfer, around
 from engine.errors import BadGraph
@@ -398,8 +399,7 @@ class Lowering:
     def _host_copy(self, access: StreamAccess | RemoteAccess) -> StepCost:
         """Return the cost of the data: over the host link, or from and to streaming memory."""
         machine = self.machine
-        by_tile = self.graph.tile_mapping(access.tensor).elements_by_tile(machine.n_tiles)
-        by_tile *= access.tensor.dtype.n_bytes
+        by_tile = elements_by_tile(access.tensor, machine.n_tiles) * access.tensor.dtype.n_bytes
         is_remote = isinstance(access, RemoteAccess)
         rate = machine.streaming_bytes_per_cycle if is_remote else machine.host_bytes_per_cycle
         by_ipu = by_tile.reshape(machine.n_ipus, -1).sum(axis=1)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.kernels.intervals import expand_runs, join_runs
+from engine.compiler.kernels.intervals import join_runs, union_runs
 from engine.compiler.kernels.overlap import first_read_of_write, first_shared_write
 from engine.errors import BadGraph
 from engine.graph.graph import ComputeSet, Variable
@@ -96,7 +96,10 @@ def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Run
             regions = batch.fields[field.name]
             uses = field.is_written if is_write else field.is_read
             if uses and regions.variable is variable:
-                found.append(expand_runs(regions.start, regions.size, regions.stride, numbers, 0))
+                where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
+                found.append(
+                    union_runs(regions.start, regions.size, regions.stride, numbers, 0, where)
+                )
     if not found:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty

@@ -24,7 +24,7 @@ __all__ = ["ComputeSet", "Graph", "Variable", "VertexBatch"]
 
 #: A variable of up to this size is compiled even where it cannot fit, so that the report can say
 #: what did not; one beyond it and beyond the machine is refused, bytes.
-_COMPILED_BYTES = 1 << 32  # Assumption: what a computer that simulates can hold.
+_COMPILED_BYTES = 1 << 44  # Assumption: nobody means more; addresses of many such fit 64 bits.
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.reduce import REDUCE_PARTIALS
-from engine.compiler.kernels.intervals import expand_runs
+from engine.compiler.kernels.intervals import union_runs
 from engine.graph import DType, Regions, Tensor, blocks, dtype_of
 from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
@@ -128,8 +128,9 @@ def convolve(
 
 def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
     """Map every output to the tile that computes it."""
-    owner, start, _ = expand_runs(
-        regions.start, regions.size, regions.stride, tile.astype(np.int32), 0
+    where = f"Vertices that write {out.variable.name!r}"
+    owner, start, _ = union_runs(
+        regions.start, regions.size, regions.stride, tile.astype(np.int32), 0, where
     )
     order = np.argsort(start, kind="stable")
     builder.graph.set_tile_mapping(out, start[order], owner[order])

@@ -76,8 +76,8 @@ ARRAYS: dict[str, ArraySpec] = {
             "lowered.tile_start", "<i8", "one", "", "First row of each tile, and one past all"
         ),
         ArraySpec("lowered.variable_id", "<i4", "one", "", "Variable a part belongs to; by tile"),
-        ArraySpec("lowered.offset", "<i4", "one", "bytes", "Address of the part on its tile"),
-        ArraySpec("lowered.bytes", "<i4", "one", "bytes", "Size of the part"),
+        ArraySpec("lowered.offset", "<i8", "one", "bytes", "Address of the part on its tile"),
+        ArraySpec("lowered.bytes", "<i8", "one", "bytes", "Size of the part"),
         ArraySpec("lowered.start_step", "<i4", "one", "step", "First liveness step of the part"),
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step it is no longer live at"),
         ArraySpec("trace.step_id", "<i4", "one", "", "Step that ran; by run, IPU, track, start"),

@@ -212,6 +212,29 @@ def test_a_cached_run_reports_the_same(tilescope: Run, model: Path) -> None:
     refused(tilescope("run", model, "--cache", ""), "--cache", "empty")
 
 
+@pytest.mark.parametrize("size", [10**4, 10**6])
+def test_a_variable_larger_than_the_machine_has_a_report(
+    tilescope: Run, tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "huge.onnx"
+    save_model(path, [helper.make_node("Relu", ["x"], ["y"], name="cut")], (size, size), {})
+    outcome = tilescope("run", path, "--tiles", 4)
+    assert outcome.code == 4
+    lines = outcome.err.splitlines()
+    assert len(lines) < 24
+    need = size * size * 4 // 4  # bytes of x, and of its relu, on each tile
+    assert f"    {need:>12,} bytes  x" in lines
+    assert "4 of 4 tiles need more than their 638,976 bytes" in lines[0]
+    assert "OnTileExecute cut/relu/relu" in lines[1]
+    assert lines[-1].startswith("Profile saved to: ")
+    assert check_report(Path("report/profile.pop")) == []
+    with analyser.open("report") as report:
+        assert (values(report)["memory.max_tile"] or 0) > 2 * need
+    liveness = tilescope("liveness", "report", "--json").json()
+    assert liveness["peak_step"] == 3
+    assert liveness["steps"]["not_always_live_bytes"][3] == 2 * 4 * need
+
+
 def test_bad_inputs_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "in.npz"
 

@@ -89,6 +89,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Run an ONNX model on the simulated machine and profile it."""
+        from engine.host_memory import within_available
         from engine.machine import load_machine
         from engine.model_run import read_inputs, run_model, write_outputs
         from engine.options import resolve
@@ -109,7 +110,7 @@ def register(app: typer.Typer) -> None:
         options = resolve(command_line=asked, code=usual)
         machine = load_machine(target, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters)
         progress = _Progress()
-        with progress:
+        with progress, within_available():
             done = run_model(
                 model,
                 machine,

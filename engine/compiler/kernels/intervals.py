@@ -8,71 +8,107 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import cached_jit
+from engine.errors import RunFailed
+from engine.host_memory import available_bytes
 
-__all__ = ["expand_runs", "group_pieces", "join_runs", "split_by_owner"]
+__all__ = ["check_room", "group_pieces", "join_runs", "split_by_owner", "union_runs"]
+
+#: Runs that are made before those of one tile are joined: some 100 MB.
+_RUNS_AT_ONCE = 1 << 22
+#: What a run takes while it is sorted and joined and its pieces are costed; measured: 130 to 150.
+_BYTES_PER_RUN = 160
+_INT64_MAX = np.iinfo(np.int64).max
 
 
 @cached_jit
-def _count_runs(size, stride):  # type: ignore[no-untyped-def]
-    """Return, per region, the dimension from which it is contiguous, and its number of runs."""
+def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
+    """Return, per region, a run's start and length and the sizes and strides at which it repeats.
+
+    The elements of a region are a set, so that dimensions may be sorted and joined: from the
+    smallest stride on, a dimension that continues the one below it makes that longer.
+    """
     n, n_dims = size.shape
-    first = np.empty(n, np.int64)
-    count = np.empty(n, np.int64)
+    first = start.copy()
+    length = np.ones(n, np.int64)
+    count = np.ones((n, n_dims), np.int64)
+    spacing = np.zeros((n, n_dims), np.int64)
     for v in range(n):
-        length = 1
-        d = n_dims
-        while d > 0 and (size[v, d - 1] == 1 or stride[v, d - 1] == length):
-            length *= size[v, d - 1]
-            d -= 1
-        runs = 1
-        for k in range(d):
-            if stride[v, k] != 0:
-                runs *= size[v, k]
-        first[v] = d
-        count[v] = runs
-    return first, count
+        kept = 0
+        for d in range(n_dims):
+            step, times = stride[v, d], size[v, d]
+            if step == 0 or times == 1:
+                continue
+            if step < 0:  # walked from its other end
+                first[v] += (times - 1) * step
+                step = -step
+            k = kept
+            while k > 0 and spacing[v, k - 1] > step:
+                spacing[v, k] = spacing[v, k - 1]
+                count[v, k] = count[v, k - 1]
+                k -= 1
+            spacing[v, k] = step
+            count[v, k] = times
+            kept += 1
+        out = 0
+        for k in range(kept):
+            step, times = spacing[v, k], count[v, k]
+            if out == 0 and step <= length[v]:
+                length[v] += (times - 1) * step
+                continue
+            if out > 0:
+                below, below_times = spacing[v, out - 1], count[v, out - 1]
+                if step % below == 0 and step // below <= below_times:
+                    count[v, out - 1] = below_times + (times - 1) * (step // below)
+                    continue
+            spacing[v, out] = step
+            count[v, out] = times
+            out += 1
+        for k in range(out, n_dims):
+            spacing[v, k] = 0
+            count[v, k] = 1
+    return first, length, count, spacing
 
 
 @cached_jit
-def _fill_runs(start, size, stride, tile, base, first, place, total):  # type: ignore[no-untyped-def]
-    n, n_dims = size.shape
+def _fill_runs(first, length, count, spacing, tile, base, place):  # type: ignore[no-untyped-def]
+    n, n_dims = count.shape
+    total = place[n] - place[0]
     run_tile = np.empty(total, np.int64)
     run_start = np.empty(total, np.int64)
     run_length = np.empty(total, np.int64)
     index = np.zeros(8, np.int64)
+    r = 0
     for v in range(n):
-        length = 1
-        for d in range(first[v], n_dims):
-            length *= size[v, d]
         index[:] = 0
-        element = start[v] + base
-        for r in range(place[v], place[v + 1]):
+        element = first[v] + base
+        for _ in range(place[v], place[v + 1]):
             run_tile[r] = tile[v]
             run_start[r] = element
-            run_length[r] = length
-            d = first[v] - 1
-            while d >= 0:
-                if stride[v, d] == 0:
-                    d -= 1
-                    continue
-                index[d] += 1
-                element += stride[v, d]
-                if index[d] < size[v, d]:
+            run_length[r] = length[v]
+            r += 1
+            d = 0
+            while d < n_dims:
+                if spacing[v, d] == 0:
                     break
-                element -= index[d] * stride[v, d]
+                index[d] += 1
+                element += spacing[v, d]
+                if index[d] < count[v, d]:
+                    break
+                element -= index[d] * spacing[v, d]
                 index[d] = 0
-                d -= 1
+                d += 1
     return run_tile, run_start, run_length
 
 
-def expand_runs(
+def union_runs(
     start: NDArray[np.int64],
     size: NDArray[np.int64],
     stride: NDArray[np.int64],
     tile: NDArray[np.int32],
     base: int,
+    where: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the contiguous runs of regions.
+    """Return the contiguous runs that regions cover, those of one tile joined.
 
     Parameters
     ----------
@@ -84,19 +120,68 @@ def expand_runs(
         Tile of each region's vertex.
     base
         Number of the variable's element 0 among all variables' elements.
+    where
+        What to call the regions in an error.
 
     Returns
     -------
     tile, start, length : ndarray of int64
-        One entry per run; starts count over all variables.
+        One entry per run, sorted by tile and start; starts count over all variables.
+
+    Raises
+    ------
+    RunFailed
+        When there are more runs than this computer has memory for.
     """
-    first, count = _count_runs(size, stride)
-    place = np.zeros(count.size + 1, np.int64)
-    np.cumsum(count, out=place[1:])
-    runs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _fill_runs(
-        start, size, stride, tile, base, first, place, int(place[-1])
-    )
-    return runs
+    first, length, count, spacing = _normal_form(start, size, stride)
+    place = np.zeros(start.size + 1, np.int64)
+    np.cumsum(np.prod(count, axis=1, dtype=np.int64), out=place[1:])
+    # Vertices of a tile mostly read the same elements: joined at once, they never lie side by side.
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+    at = n_kept = 0
+    while at < start.size:
+        end = max(int(np.searchsorted(place, place[at] + _RUNS_AT_ONCE, side="right")) - 1, at + 1)
+        check_room(int(place[end] - place[at]) + n_kept, where)
+        part = slice(at, end)
+        runs = _fill_runs(
+            first[part],
+            length[part],
+            count[part],
+            spacing[part],
+            tile[part],
+            base,
+            place[at : end + 1],
+        )
+        parts.append(join_runs(*runs))
+        n_kept += parts[-1][0].size
+        at = end
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty
+    tiles, starts, lengths = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return join_runs(tiles, starts, lengths)
+
+
+def check_room(n_runs: int, where: str) -> None:
+    """Refuse to make more runs, or pieces of an exchange, than this computer has memory for.
+
+    Raises
+    ------
+    RunFailed
+        Says how many there are and what they take.
+    """
+    if n_runs < _RUNS_AT_ONCE:
+        return
+    room_bytes = available_bytes()
+    if n_runs * _BYTES_PER_RUN > room_bytes:
+        raise RunFailed(
+            f"{where} touch at least {n_runs:,} separate runs of elements, which take"
+            f" {n_runs * _BYTES_PER_RUN / 1e9:,.1f} GB to work out, and this computer has"
+            f" {room_bytes / 1e9:,.1f} GB free: make the model smaller, or lay its data out so that"
+            " neighbours are used together"
+        )
 
 
 @cached_jit
@@ -124,7 +209,11 @@ def join_runs(
     """Return the union of runs per tile, sorted by tile and start: three ndarrays of int64."""
     if tile.size == 0:
         return tile, start, length
-    order = np.argsort(tile * (int(start.max()) + 1) + start, kind="stable")
+    span = int(start.max()) + 1
+    if (int(tile.max()) + 1) * span < _INT64_MAX:
+        order = np.argsort(tile * span + start, kind="stable")
+    else:
+        order = np.lexsort((start, tile))
     joined: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _join(
         tile[order], start[order], length[order]
     )
@@ -174,6 +263,7 @@ def split_by_owner(
     length: NDArray[np.int64],
     map_start: NDArray[np.int64],
     map_tile: NDArray[np.int64],
+    where: str,
 ) -> tuple[Any, ...]:
     """Split runs where their elements' owner changes, and drop those that are local.
 
@@ -183,15 +273,23 @@ def split_by_owner(
         Runs: the tile that uses them, first element, number of elements.
     map_start, map_tile : ndarray of int64
         Mapped intervals over all variables, ascending.
+    where
+        What to call the runs in an error.
 
     Returns
     -------
     owner, tile, start, length : ndarray of int64
         Pieces whose owner is another tile than the one that uses them.
+
+    Raises
+    ------
+    RunFailed
+        When there are more pieces than this computer has memory for.
     """
     first, count = _count_owners(start, length, map_start)
     place = np.zeros(count.size + 1, np.int64)
     np.cumsum(count, out=place[1:])
+    check_room(int(place[-1]), where)
     pieces = _fill_owners(tile, start, length, map_start, map_tile, first, place, int(place[-1]))
     is_remote = pieces[0] != pieces[1]
     return tuple(column[is_remote] for column in pieces)

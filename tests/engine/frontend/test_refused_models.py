@@ -194,7 +194,7 @@ def test_an_output_that_needs_another_batch_than_the_assumed_one(tmp_path: Path)
     assert load_onnx(path, {"x": (8, 3)}).outputs[0][1].shape == (8, 3)
 
 
-@pytest.mark.parametrize("sizes", [(10**6, 10**6), (2**62, 2**62)])
+@pytest.mark.parametrize("sizes", [(10**7, 10**6), (2**62, 2**62)])
 def test_a_variable_beyond_every_machine_is_refused_at_once(
     tmp_path: Path, sizes: tuple[int, int]
 ) -> None:

@@ -1,0 +1,53 @@
+"""How many of a view's elements each tile holds, without a list of its runs in logical order."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.kernels.intervals import split_by_owner, union_runs
+from engine.graph import Tensor
+from engine.graph.mapping import tile_mapping_of
+
+__all__ = ["elements_by_tile"]
+
+_MOST_DIMS = 8
+
+
+def elements_by_tile(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
+    """Return how many elements of a view lie on each tile: ndarray of int64, shape (n_tiles,).
+
+    An element that a broadcast shows several times counts as often.
+
+    Raises
+    ------
+    RunFailed
+        When it has more separate runs than this computer has memory for.
+    """
+    variable = tensor.variable
+    atoms = [atom for atom in tensor.atoms if atom[1] != 0]
+    if len(atoms) > _MOST_DIMS:
+        return tile_mapping_of(tensor).elements_by_tile(n_tiles)
+    dims = np.array(atoms or [(1, 1)], np.int64)
+    where = f"A copy of {variable.name!r} would"
+    _, start, length = union_runs(
+        np.array([tensor.offset]),
+        dims[None, :, 0].copy(),
+        dims[None, :, 1].copy(),
+        np.zeros(1, np.int32),
+        0,
+        where,
+    )
+    # The host is no tile: nothing is dropped as local.
+    owner, _, _, held = split_by_owner(
+        np.full_like(start, -1),
+        start,
+        length,
+        variable.map_start,
+        variable.map_tile.astype(np.int64),
+        where,
+    )
+    times = tensor.n_elements // prod(size for size, _ in atoms)
+    return np.bincount(owner, held, n_tiles).astype(np.int64) * times

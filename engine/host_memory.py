@@ -1,0 +1,72 @@
+"""How much memory this computer has left, so that a large program ends with a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["available_bytes", "within_available"]
+
+_MEMINFO = Path("/proc/meminfo")
+_STATUS = Path("/proc/self/status")
+_ENOUGH = 1 << 40
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_bytes() -> int:
+    """Return the memory that can be taken without pushing anything out, bytes.
+
+    A container's own limit counts; a system that does not tell is taken to have enough.
+    """
+    return min(_of_system(), _of_container())
+
+
+@contextlib.contextmanager
+def within_available() -> Iterator[None]:
+    """Let this process take no more than what is available now: then allocations fail.
+
+    Without a limit the system would end the process, or another one, without a word.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = _data_bytes() + available_bytes()
+    lower = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft)
+    resource.setrlimit(resource.RLIMIT_DATA, (lower, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_bytes() -> int:
+    """Return what counts against the limit already."""
+    try:
+        lines = _STATUS.read_text(encoding="ascii").splitlines()
+        (found,) = (line for line in lines if line.startswith("VmData:"))
+        return int(found.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        return 0 if _MEMINFO.exists() else _ENOUGH
+
+
+def _of_system() -> int:
+    try:
+        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+        (found,) = (line for line in lines if line.startswith("MemAvailable:"))
+        return int(found.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return _ENOUGH
+
+
+def _of_container() -> int:
+    try:
+        limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
+        used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no container, or "max"
+        return _ENOUGH
+    return max(limit - used, 0)

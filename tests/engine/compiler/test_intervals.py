@@ -1,0 +1,112 @@
+"""Runs of elements against sets of elements, one by one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.compiler.kernels import intervals
+from engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
+from engine.errors import RunFailed
+
+Region = tuple[int, int, list[tuple[int, int]]]
+
+#: Tile, start, and size and stride of three dimensions; strides of all kinds, overlaps included.
+REGIONS = st.lists(
+    st.tuples(
+        st.integers(0, 3),
+        st.integers(0, 20),
+        st.lists(
+            st.tuples(st.integers(1, 5), st.sampled_from([-12, -3, -1, 0, 1, 2, 3, 4, 6, 8, 24])),
+            min_size=3,
+            max_size=3,
+        ),
+    ),
+    max_size=6,
+)
+
+
+def elements(region: Region) -> set[int]:
+    """Return the elements of a region by walking it."""
+    _, start, dims = region
+    counters = product(*(range(size) for size, _ in dims))
+    return {
+        start + sum(i * stride for i, (_, stride) in zip(index, dims, strict=True))
+        for index in counters
+    }
+
+
+def runs_of(regions: list[Region], base: int = 0) -> list[tuple[int, int, int]]:
+    n = len(regions)
+    columns = union_runs(
+        np.array([start for _, start, _ in regions], np.int64),
+        np.array([[size for size, _ in dims] for *_, dims in regions], np.int64).reshape(n, 3),
+        np.array([[stride for _, stride in dims] for *_, dims in regions], np.int64).reshape(n, 3),
+        np.array([tile for tile, _, _ in regions], np.int32),
+        base,
+        "Vertices of the test",
+    )
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def expected_runs(regions: list[Region], base: int) -> list[tuple[int, int, int]]:
+    """Return the runs of every tile's elements, by looking at each element."""
+    runs: list[tuple[int, int, int]] = []
+    for tile in sorted({region[0] for region in regions}):
+        held = set().union(*(elements(region) for region in regions if region[0] == tile))
+        starts = sorted(e for e in held if e - 1 not in held)
+        for start in starts:
+            length = next(k for k in range(1, len(held) + 1) if start + k not in held)
+            runs.append((tile, start + base, length))
+    return runs
+
+
+@given(REGIONS, st.sampled_from([0, 200]))
+def test_runs_are_those_of_the_elements(regions: list[Region], base: int) -> None:
+    regions = [(tile, start + 200, dims) for tile, start, dims in regions]
+    assert runs_of(regions, base) == expected_runs(regions, base)
+
+
+@given(REGIONS)
+def test_runs_made_in_parts_are_the_same(regions: list[Region]) -> None:
+    regions = [(tile, start + 200, dims) for tile, start, dims in regions]
+    whole = runs_of(regions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intervals, "_RUNS_AT_ONCE", 5)
+        assert runs_of(regions) == whole
+
+
+def test_a_square_walked_in_blocks_is_one_run() -> None:
+    # A product reads its rows in blocks of channels: 128 blocks of 8 in each of 256 rows.
+    square = (0, 0, [(128, 8), (256, 1024), (8, 1)])
+    assert runs_of([square] * 50) == [(0, 0, 256 * 1024)]
+
+
+def test_addresses_beyond_what_one_number_sorts() -> None:
+    far = 1 << 61
+    tile, start = np.array([9, 0, 9]), np.array([far, far + 8, 0])
+    joined = join_runs(tile, start, np.array([8, 8, 8]))
+    assert [column.tolist() for column in joined] == [[0, 9, 9], [far + 8, 0, far], [8, 8, 8]]
+
+
+def test_more_runs_than_this_computer_can_hold() -> None:
+    every_second = (0, 0, [(1, 0), (1, 0), (1 << 40, 2)])
+    with pytest.raises(RunFailed) as refused:
+        runs_of([every_second])
+    said = str(refused.value)
+    assert said.startswith(f"Vertices of the test touch at least {1 << 40:,} separate runs")
+    assert "this computer has" in said
+    assert "\n" not in said
+
+
+def test_more_pieces_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervals, "available_bytes", lambda: 10**9)
+    n = 10_000_000
+    owners = np.arange(n, dtype=np.int64)
+    one = np.zeros(1, np.int64)
+    with pytest.raises(RunFailed, match="A phase touch at least 10,000,000 separate runs"):
+        split_by_owner(one, one, one + n, owners, owners % 7, "A phase")
