@@ -48,12 +48,15 @@ class Field:
         How it reaches the kernel: ``vector``, a contiguous 1-D array; ``view``, an array of
         `n_dims` dimensions with any strides; ``block``, the four arguments memory, start, sizes
         and strides, for kernels that do their own indexing.
+    interleaved
+        Whether it must lie in interleaved memory, as wide loads need it.
     """
 
     name: str
     direction: str
     n_dims: int = 1
     kind: str = "vector"
+    interleaved: bool = False
 
     def __post_init__(self) -> None:
         """Check that the description can be.
@@ -117,6 +120,8 @@ class Batch:
         By name: ndarray, shape (n_vertices,).
     counts : ndarray of int64, shape (n_vertices,)
         What the kernels of a data-dependent codelet returned; zeros before they have run.
+    is_fast : ndarray of bool, shape (n_vertices,)
+        Whether what the codelet asks of memory is met; False only where it has a slow path.
     """
 
     n_vertices: int
@@ -126,6 +131,7 @@ class Batch:
     dtype: Mapping[str, str]
     scalars: Mapping[str, NDArray[Any]]
     counts: NDArray[np.int64]
+    is_fast: NDArray[np.bool_]
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
         """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""
@@ -169,6 +175,13 @@ class Codelet:
     is_data_dependent
         Whether its cycles depend on the data: the kernel then returns a count, which the law
         finds in `Batch.counts`.
+    apart
+        Groups of fields that must lie in different memory elements, each from every other of its
+        group, so that a tile can reach them in one cycle.
+    has_slow_path
+        Whether `apart` and interleaved fields are only for speed: where they cannot be met, the
+        vertex runs all the same, and the law finds False in `Batch.is_fast`. Without one, a tile
+        on which they cannot be met is out of memory.
     """
 
     name: str
@@ -181,6 +194,41 @@ class Codelet:
     flops: Callable[[Batch], NDArray[np.int64]] | None = None
     is_supervisor: bool = True
     is_data_dependent: bool = False
+    apart: tuple[tuple[str, ...], ...] = ()
+    has_slow_path: bool = False
+
+    def __post_init__(self) -> None:
+        """Check that what it asks of memory can be.
+
+        Raises
+        ------
+        BadGraph
+            When fields to be kept apart are not its own, or not two at least, or when it has a
+            slow path but asks for nothing.
+        """
+        names = [field.name for field in self.fields]
+        for group in self.apart:
+            unknown = [name for name in group if name not in names]
+            if unknown:
+                raise BadGraph(
+                    f"Codelet {self.name!r} keeps {unknown[0]!r} apart, which is none of its"
+                    f" fields {', '.join(names)}"
+                )
+            if len(set(group)) < 2 or len(set(group)) < len(group):
+                raise BadGraph(
+                    f"Codelet {self.name!r} keeps {', '.join(map(repr, group)) or 'nothing'}"
+                    " apart: name two fields or more, each once"
+                )
+        if self.has_slow_path and not self.asks_of_memory:
+            raise BadGraph(
+                f"Codelet {self.name!r} has a slow path but asks nothing of memory: give it"
+                " interleaved fields or fields to keep apart"
+            )
+
+    @property
+    def asks_of_memory(self) -> bool:
+        """Whether its fields have to lie in certain places."""
+        return bool(self.apart) or any(field.interleaved for field in self.fields)
 
     @property
     def state_bytes(self) -> int:

@@ -25,6 +25,8 @@ def codelet(
     flops: Callable[[Batch], NDArray[np.int64]] | None = None,
     is_supervisor: bool = False,
     is_data_dependent: bool = False,
+    apart: Sequence[Sequence[str]] = (),
+    has_slow_path: bool = False,
 ) -> Callable[[Callable[..., object]], Codelet]:
     """Make a codelet of the function below it.
 
@@ -52,11 +54,17 @@ def codelet(
         Whether one vertex takes all contexts of its tile.
     is_data_dependent
         Whether the function returns a count that the law uses as `Batch.counts`.
+    apart
+        Groups of fields that must lie in different memory elements.
+    has_slow_path
+        Whether `apart` and interleaved fields are only for speed: where a tile has no room for
+        that, the law finds False in `Batch.is_fast`.
 
     Raises
     ------
     BadGraph
-        When the function's arguments are not the fields and scalars.
+        When the function's arguments are not the fields and scalars, or `apart` does not name
+        its fields.
     """
 
     def make(function: Callable[..., object]) -> Codelet:
@@ -78,6 +86,8 @@ def codelet(
             flops=flops,
             is_supervisor=is_supervisor,
             is_data_dependent=is_data_dependent,
+            apart=tuple(tuple(group) for group in apart),
+            has_slow_path=has_slow_path,
         )
 
     return make

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.cache import CachedCompilation
+from engine.compiler.cycles import take_slow_paths
 from engine.compiler.executable import CompileRecord, Executable, Step
 from engine.compiler.liveness import live_ranges
 from engine.compiler.lowering import Lowering
@@ -92,6 +93,7 @@ def compile_programs(
             graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented
         )
         cached.keep(lowering.around, memory)
+    take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, graph.machine)
     _log_memory(memory.including_gaps, graph.machine)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     elapsed_us = (time.perf_counter_ns() - timer) // 1000

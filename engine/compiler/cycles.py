@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import Batch
-from engine.compiler.executable import StepCost, VertexUse
+from engine.compiler.executable import Step, StepCost, VertexUse
 from engine.compiler.kernels.schedule import list_schedule
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, VertexBatch
 from engine.machine import Machine
 
-__all__ = ["CountedCycles", "compute_cost"]
+__all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
 
 
 class _BatchCost(NamedTuple):
@@ -26,7 +26,10 @@ class _BatchCost(NamedTuple):
     flops: NDArray[np.int64]
 
 
-def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
+def _shapes(
+    batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.bool_] | None
+) -> Batch:
+    is_fast = np.ones(batch.n_vertices, np.bool_) if slow is None else ~slow[batch.tile]
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
@@ -35,6 +38,7 @@ def _shapes(batch: VertexBatch, counts: NDArray[np.int64] | None) -> Batch:
         dtype={name: regions.variable.dtype.kind for name, regions in batch.fields.items()},
         scalars=batch.scalars,
         counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
+        is_fast=is_fast,
     )
 
 
@@ -68,7 +72,11 @@ def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
     )
 
 
-def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, list[VertexUse]]:
+def compute_cost(
+    compute_set: ComputeSet,
+    machine: Machine,
+    slow_tiles: Sequence[NDArray[np.bool_]] = (),
+) -> tuple[StepCost, list[VertexUse]]:
     """Return what a compute set costs before it runs, and how it uses its codelets.
 
     Parameters
@@ -77,6 +85,8 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
         What runs.
     machine
         Where.
+    slow_tiles
+        Per batch, the tiles on which vertices take their slow path; empty where none does.
 
     Notes
     -----
@@ -93,8 +103,8 @@ def compute_cost(compute_set: ComputeSet, machine: Machine) -> tuple[StepCost, l
     worker_cycles: list[NDArray[np.int64]] = []
     by_codelet: dict[str, list[_BatchCost]] = {}
     flops_by_tile = np.zeros(n_tiles, np.int64)
-    for batch in compute_set.batches:
-        shapes = _shapes(batch, None)
+    for i, batch in enumerate(compute_set.batches):
+        shapes = _shapes(batch, None, slow_tiles[i] if slow_tiles else None)
         cycles = _vertex_cycles(batch, shapes, machine)
         if batch.codelet.is_supervisor:
             cost.tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
@@ -131,10 +141,16 @@ class CountedCycles:
     counts
         Per batch the array its kernels count into, empty for codelets that do not count. It is
         looked at whenever cycles are asked for.
+    slow_tiles
+        Per batch, the tiles on which vertices take their slow path; empty where none does.
     """
 
     def __init__(
-        self, compute_set: ComputeSet, machine: Machine, counts: Sequence[NDArray[np.int64]]
+        self,
+        compute_set: ComputeSet,
+        machine: Machine,
+        counts: Sequence[NDArray[np.int64]],
+        slow_tiles: Sequence[NDArray[np.bool_]] = (),
     ) -> None:
         self._machine = machine
         batches = compute_set.batches
@@ -149,10 +165,12 @@ class CountedCycles:
         self._counted = []
         for i, batch in enumerate(batches):
             place = slice(int(first[i]), int(first[i + 1]))
+            slow = slow_tiles[i] if slow_tiles else None
             if batch.codelet.is_data_dependent:
-                self._counted.append((batch, _shapes(batch, counts[i]), place))
+                self._counted.append((batch, _shapes(batch, counts[i], slow), place))
             else:
-                self._cycles[place] = _vertex_cycles(batch, _shapes(batch, None), machine)
+                shapes = _shapes(batch, None, slow)
+                self._cycles[place] = _vertex_cycles(batch, shapes, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
         """Return the busy cycles of every tile in the last execution.
@@ -173,3 +191,33 @@ class CountedCycles:
             mine = self._supervisors
             busy += np.bincount(self._tile[mine], cycles[mine], machine.n_tiles).astype(np.int64)
         return busy
+
+
+def take_slow_paths(
+    steps: Sequence[Step],
+    slow_tiles: Mapping[tuple[int, int], NDArray[np.bool_]],
+    uses: dict[int, list[VertexUse]],
+    machine: Machine,
+) -> None:
+    """Cost steps anew whose vertices do not all get the memory that their fast path needs.
+
+    Parameters
+    ----------
+    steps
+        All steps; those concerned get new costs.
+    slow_tiles
+        By step and batch, where the slow path is taken: ndarray of bool, shape (n_tiles,).
+    uses
+        By compute set; what a compute set uses is taken from the last step that runs it.
+    machine
+        Where.
+    """
+    for step_id in sorted({step_id for step_id, _ in slow_tiles}):
+        step = steps[step_id]
+        assert step.compute_set is not None
+        none = np.zeros(machine.n_tiles, np.bool_)
+        step.slow_tiles = tuple(
+            slow_tiles.get((step_id, place), none) for place in range(len(step.compute_set.batches))
+        )
+        step.cost, found = compute_cost(step.compute_set, machine, slow_tiles=step.slow_tiles)
+        uses[step.compute_set.compute_set_id] = found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.compiler.messages import Messages
 from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Tensor
 from engine.machine import Machine
 from engine.planner.plan import Plan
@@ -124,11 +125,18 @@ class Step:
     access: StreamAccess | RemoteAccess | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
-    message_bytes: NDArray[np.int64] | None = None
+    #: Buffers that an exchange fills for the compute phase after it, or that a compute phase fills
+    #: for the exchange after it.
+    messages: Messages | None = None
+    #: For a compute phase, the step that brings what it reads from other tiles.
+    arrival: int | None = None
     code_bytes: NDArray[np.int64] | None = None
     program_id: int = -1
     #: Variables that the step writes in full, so that what they held before is not needed.
     overwrites: tuple[int, ...] = ()
+    #: By batch, the tiles on which its vertices take their slow path: ndarray of bool, shape
+    #: (n_tiles,); empty where none does.
+    slow_tiles: tuple[NDArray[np.bool_], ...] = ()
 
     @property
     def is_data_dependent(self) -> bool:
@@ -213,6 +221,13 @@ class Memory:
         Totals of every tile, bytes.
     live : ndarray of int64, shape (n_steps, n_tiles)
         Not-always-live bytes at every step.
+    code_end : ndarray of int64, shape (n_tiles,)
+        One past the last address of code, which must lie in the non-interleaved region.
+    unconstrained : ndarray of int64, shape (n_tiles,)
+        What `including_gaps` would be if nothing had to be interleaved or kept apart; worked out
+        when a tile overflows, else the same.
+    slow_tiles : dict of (step, batch) to ndarray of bool, shape (n_tiles,)
+        Where what a batch with a slow path asks of memory is not met.
     """
 
     categories: dict[str, NDArray[np.int64]]
@@ -224,6 +239,9 @@ class Memory:
     parts: LiveParts
     lifetimes: dict[int, tuple[int, int]]
     message_names: dict[int, str]
+    code_end: NDArray[np.int64]
+    unconstrained: NDArray[np.int64]
+    slow_tiles: dict[tuple[int, int], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -275,5 +293,7 @@ class Executable:
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:
-        """Tiles whose memory does not fit: ndarray of int64."""
-        return np.flatnonzero(self.memory.including_gaps > self.machine.allocatable_bytes)
+        """Tiles that do not hold all, or cannot execute all their code: ndarray of int64."""
+        memory, machine = self.memory, self.machine
+        is_full = memory.including_gaps > machine.allocatable_bytes
+        return np.flatnonzero(is_full | (memory.code_end > machine.non_interleaved_bytes))

@@ -301,18 +301,21 @@ class Lowering:
         cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
         if key not in self.around:
             self.around[key] = around(compute_set, self.addresses, self.machine)
+        arrival = None
         before, after = self.around[key].before, self.around[key].after
         if before is not None:
             step = self._exchange(before, compute_set, parent)
             step.reads = before.variables
-            step.message_bytes = before.message_bytes
+            step.messages = before.messages
+            arrival = step.step_id
         step = self._step(parent, "OnTileExecute", compute_set.name, compute_set.debug, cost)
+        step.arrival = arrival
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
         step.overwrites = _overwritten(compute_set, writes)
         if after is not None:
             # What goes to other tiles waits on the tile that made it.
-            step.message_bytes = after.message_bytes
+            step.messages = after.messages
             step = self._exchange(after, compute_set, parent)
             step.writes = after.variables
 

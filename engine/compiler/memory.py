@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.compiler.constraints import PartIndex, constraints_of
 from engine.compiler.executable import LiveParts, Memory, Step
-from engine.compiler.kernels.placement import first_fit
+from engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
 from engine.graph import Graph, Variable
 from engine.machine import Machine
 
@@ -18,6 +20,7 @@ __all__ = ["ALIGNMENT_BYTES", "lay_out"]
 #: Parts of variables begin at multiples of this many bytes.
 ALIGNMENT_BYTES = 8
 
+#: By address: what is executed comes first, as only the lower region can be executed from.
 _CODE = (
     "stack",
     "controlCode",
@@ -47,45 +50,70 @@ def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     return -(-n_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
+@dataclass
+class _Parts:
+    """Parts of variables and message buffers as columns, by variable and then by tile.
+
+    Parameters
+    ----------
+    columns
+        Variable, tile, bytes, start and end of every part: ndarrays of int64.
+    lifetimes
+        By variable or message buffer that is not always live.
+    names, message_ids
+        Of message buffers: name by number, number by step and variable.
+    """
+
+    columns: list[NDArray[np.int64]]
+    lifetimes: dict[int, tuple[int, int]]
+    names: dict[int, str]
+    message_ids: dict[tuple[int, int], int]
+
+
 def _parts(
     graph: Graph,
     steps: Sequence[Step],
     lifetimes: Mapping[int, tuple[int, int]],
     n_tiles: int,
-) -> tuple[list[NDArray[np.int64]], dict[int, tuple[int, int]], dict[int, str]]:
-    """Return the columns variable, tile, bytes, start and end of all parts, and message buffers."""
-    ranges = dict(lifetimes)
+) -> _Parts:
+    """Return the parts of all variables that are in use, and of all message buffers."""
+    made = _Parts([], dict(lifetimes), {}, {})
     n_steps = len(steps)
     columns: list[list[NDArray[np.int64]]] = [[], [], [], [], []]
 
-    def add(variable_id: int, by_tile: NDArray[np.int64], start: int, end: int) -> None:
-        tiles = np.flatnonzero(by_tile)
-        for column, values in zip(
-            columns,
-            (variable_id, tiles, by_tile[tiles], start, end),
-            strict=True,
-        ):
+    def add(
+        variable_id: int,
+        tiles: NDArray[np.int64],
+        n_bytes: NDArray[np.int64],
+        lifetime: tuple[int, int],
+    ) -> None:
+        for column, values in zip(columns, (variable_id, tiles, n_bytes, *lifetime), strict=True):
             column.append(np.broadcast_to(np.asarray(values, dtype=np.int64), tiles.shape))
 
     for variable in graph.variables:
-        if variable.is_always_live:
-            add(variable.variable_id, _bytes_by_tile(variable, n_tiles), 0, n_steps)
-        elif variable.variable_id in ranges:
-            start, end = ranges[variable.variable_id]
-            add(variable.variable_id, _bytes_by_tile(variable, n_tiles), start, end)
-    names: dict[int, str] = {}
+        if variable.is_always_live or variable.variable_id in lifetimes:
+            by_tile = _bytes_by_tile(variable, n_tiles)
+            tiles = np.flatnonzero(by_tile)
+            lifetime = lifetimes.get(variable.variable_id, (0, n_steps))
+            add(variable.variable_id, tiles, by_tile[tiles], lifetime)
     for step in steps:
-        if step.message_bytes is None or not step.message_bytes.any():
+        if step.messages is None:
             continue
-        message = len(graph.variables) + len(names)
-        names[message] = f"{step.name}/message"
-        # An exchange fills it for the compute phase after it; a compute phase fills it for the
+        # An exchange fills them for the compute phase after it; a compute phase fills them for the
         # exchange after it, with a sync between the two.
         last = step.step_id + (3 if step.kind == "OnTileExecute" else 2)
-        ranges[message] = (step.step_id, min(last, n_steps))
-        add(message, step.message_bytes, *ranges[message])
+        lifetime = (step.step_id, min(last, n_steps))
+        messages = step.messages
+        for variable_id in np.unique(messages.variable_id).tolist():
+            number = len(graph.variables) + len(made.names)
+            made.names[number] = f"{step.name}/message/{graph.variables[variable_id].name}"
+            made.message_ids[step.step_id, variable_id] = number
+            made.lifetimes[number] = lifetime
+            mine = messages.variable_id == variable_id
+            add(number, messages.tile[mine], messages.n_bytes[mine], lifetime)
     empty = [np.zeros(0, np.int64)]
-    return [np.concatenate(column or empty) for column in columns], ranges, names
+    made.columns = [np.concatenate(column or empty) for column in columns]
+    return made
 
 
 def _always_live_code(
@@ -124,6 +152,13 @@ def _always_live_code(
                 active, machine.instrumentation_bytes_per_step, 0
             )
     return code
+
+
+def _code_end(code: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return one past the last address of what is executed: ndarray of int64, shape (n_tiles,)."""
+    executed = _CODE[: _CODE.index("globalExchangeCode") + 1]
+    end: NDArray[np.int64] = np.sum([code[name] for name in executed], axis=0, dtype=np.int64)
+    return end
 
 
 def _by_region(
@@ -176,24 +211,33 @@ def lay_out(
         Regions and sizes.
     is_instrumented
         Whether cycle counters take memory.
+
+    Raises
+    ------
+    BadGraph
+        When two fields that must lie in different memory elements are on one variable.
     """
     n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
     code = _always_live_code(graph, steps, machine, is_instrumented)
-    columns, ranges, names = _parts(graph, steps, lifetimes, n_tiles)
-    variable, tile, n_bytes, start, end = columns
+    made = _parts(graph, steps, lifetimes, n_tiles)
+    variable, tile, n_bytes, start, end = made.columns
+    key = variable * n_tiles + tile
     always = np.zeros(variable.size, dtype=np.bool_)
     in_graph = variable < len(graph.variables)
     fixed = np.array([v.is_always_live for v in graph.variables], dtype=np.bool_)
     always[in_graph] = fixed[variable[in_graph]]
     # Always-live parts first, so that they stay together below what comes and goes.
     order = np.lexsort((variable, start, ~always, tile))
-    variable, tile, n_bytes, start, end = (
-        column[order] for column in (variable, tile, n_bytes, start, end)
-    )
+    variable, tile, n_bytes, start, end = (column[order] for column in made.columns)
     always = always[order]
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    constraints = constraints_of(steps, PartIndex(key, place, made.message_ids, n_tiles))
     tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
     base = _align(sum(code.values(), np.zeros(n_tiles, np.int64)))
-    offset, highest = first_fit(tile_start, _align(n_bytes), start, end, base)
+    placed = Parts(_align(n_bytes), start, end)
+    asked = constraints.asked(variable.size)
+    offset, highest = first_fit(tile_start, placed, base, asked, machine)
     comes = ~always
     live = _live_bytes(tile[comes], n_bytes[comes], start[comes], end[comes], (n_steps, n_tiles))
     categories = _categories(
@@ -203,6 +247,10 @@ def lay_out(
         tile[always], n_bytes[always], n_tiles
     ).astype(np.int64)
     peak = live.max(axis=0)
+    unconstrained = highest
+    if (highest > machine.allocatable_bytes).any() and constraints.batch:
+        free = nothing_asked(variable.size)
+        unconstrained = first_fit(tile_start, placed, base, free, machine)[1]
     parts = LiveParts(tile_start, variable, n_bytes, offset, start, end)
     return Memory(
         categories=categories,
@@ -212,8 +260,11 @@ def lay_out(
         not_always_live_peak=peak,
         live=live,
         parts=parts,
-        lifetimes=ranges,
-        message_names=names,
+        lifetimes=made.lifetimes,
+        message_names=made.names,
+        code_end=_code_end(code),
+        unconstrained=np.maximum(unconstrained, base),
+        slow_tiles=constraints.unmet(tile, offset, n_bytes, machine),
     )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.compiler.exchange import Addresses, Exchange, exchange_of
 from engine.compiler.executable import StepCost
+from engine.compiler.messages import Messages, messages_of
 from engine.graph import ComputeSet
 from engine.machine import Machine
 
@@ -28,16 +29,15 @@ class Transfer:
         Of the phase.
     variables
         Whose elements move, ascending.
-    message_bytes : ndarray of int64, shape (n_tiles,)
-        In message buffers: of what is received where it comes in, of what is sent where it goes
-        out.
+    messages
+        Buffers: of what is received where it comes in, of what is sent where it goes out.
     code_bytes : ndarray of int64, shape (n_tiles,)
         Exchange code.
     """
 
     cost: StepCost
     variables: tuple[int, ...]
-    message_bytes: NDArray[np.int64]
+    messages: Messages
     code_bytes: NDArray[np.int64]
 
     @classmethod
@@ -45,12 +45,11 @@ class Transfer:
         """Return what an exchange comes to; None when nothing moves."""
         if exchange.is_empty:
             return None
-        count = exchange.received if is_input else exchange.sent
         variables = np.unique(exchange.addresses.variable_of(exchange.start))
         return cls(
             exchange.cost(machine),
             tuple(variables.tolist()),
-            count(machine.n_tiles),
+            messages_of(exchange, exchange.receiver if is_input else exchange.sender),
             exchange.code_bytes(machine),
         )
 

@@ -69,6 +69,7 @@ _MEMORY = (
     _whole("non_interleaved_bytes", "bytes", "Non-interleaved region", 0, _GIB),
     _whole("interleaved_bytes", "bytes", "Interleaved region", 0, _GIB),
     _whole("memory_element_bytes", "bytes", "Memory element", 8, _GIB),
+    _whole("interleave_factor", "elements", "Elements that interleaved memory spreads over", 1, 64),
     _whole("stack_bytes", "bytes", "Stacks of a tile", 0, _GIB),
     _whole("control_code_bytes", "bytes", "Control code of any program", 0, _GIB),
     _whole("control_code_bytes_per_step", "bytes", "Control code of a step", 0, _GIB),
@@ -103,7 +104,6 @@ _BEYOND = (
     _whole("host_wait_cycles", "cycles", "Wait for the host as its copy begins and ends", 0, 10**9),
 )
 _SHOWN = (
-    _shown("interleave_factor", "elements", "Memory elements that an interleaved access covers"),
     _shown("address_bits", "bits", "Address space of a tile"),
     _shown("local_load_cycles", "cycles", "Latency of a load, hidden by six worker contexts"),
     _shown("half_amp_flop_per_cycle", "FLOP/cycle", "AMP of a tile, half"),

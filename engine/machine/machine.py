@@ -26,6 +26,7 @@ class Machine:
     non_interleaved_bytes: int
     interleaved_bytes: int
     memory_element_bytes: int
+    interleave_factor: int
     clock_hz: float
     exchange_bytes_per_cycle: float
     paired_exchange_bytes_per_cycle: float

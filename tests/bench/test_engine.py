@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from engine.compiler.exchange import Addresses, exchange_of
-from engine.compiler.kernels.placement import first_fit
+from engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
 from engine.graph import ROOT, Graph, blocks
 from engine.machine import load_machine
 
@@ -143,9 +143,14 @@ def test_exchange_inference(n: int) -> None:
     assert not moved.is_empty
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
 @pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
-def test_allocation(n: int) -> None:
-    """Parts of variables on 1,472 tiles, living for a tenth of 200 steps at most."""
+def test_allocation(n: int, is_asked: bool) -> None:
+    """Parts of variables on 1,472 tiles, living for a tenth of 200 steps at most.
+
+    Where anything is asked, it is a product's: every fourth part interleaved, and apart from the
+    one before it.
+    """
     random = np.random.default_rng(0)
     tile = np.sort(random.integers(0, 1472, n))
     start = random.integers(0, 200, n)
@@ -155,15 +160,30 @@ def test_allocation(n: int) -> None:
     size = random.integers(1, 64, n) * 8
     first = np.searchsorted(tile, np.arange(1473))
     base = np.full(1472, 4096)
-    taken = seconds(lambda: first_fit(first, size, start, end, base))
-    _, highest = first_fit(first, size, start, end, base)
+    asked = nothing_asked(n)
+    if is_asked:
+        second = np.arange(3, n, 4)
+        second = second[tile[second] == tile[second - 1]]
+        asked.region[second] = 1
+        pairs = np.concatenate([np.stack([second, second - 1]), np.stack([second - 1, second])], 1)
+        pairs = pairs[:, np.argsort(pairs[0], kind="stable")]
+        asked = asked._replace(
+            first=np.searchsorted(pairs[0], np.arange(n + 1)),
+            neighbour=pairs[1],
+            is_soft=np.zeros(pairs[1].size, np.bool_),
+        )
+    machine = load_machine("gc200")
+    parts = Parts(size, start, end)
+    taken = seconds(lambda: first_fit(first, parts, base, asked, machine))
+    _, highest = first_fit(first, parts, base, asked, machine)
     live = np.zeros((220, 1472), np.int64)
     np.add.at(live, (start, tile), size)
     np.add.at(live, (np.minimum(end, 219), tile), -size)
     least = np.cumsum(live, axis=0).max(axis=0)
     used = (highest - base).sum() / least.sum()
     sys.stdout.write(
-        f"\nallocation of {n:,} parts: {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M parts/s,"
+        f"\nallocation of {n:,} parts{', some in certain places' * is_asked}:"
+        f" {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M parts/s,"
         f" {used:.3f} of the lower bound\n"
     )
     assert used >= 1

@@ -364,13 +364,13 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
         for step_id in {step for step, live_here in zip(trace, is_live, strict=True) if live_here}:
             live[step_id] += by_tile
     for step in steps:
-        if step.message_bytes is None:
+        if step.messages is None:
             continue
         # Inputs arrive in the exchange before the compute phase; outputs wait, over a sync, for
         # the exchange after it.
         is_output = step.compute_set is not None
         for at in range(step.step_id, step.step_id + (3 if is_output else 2)):
-            live[at] += step.message_bytes
+            live[at] += step.messages.by_tile(executable.machine.n_tiles)
     return live
 
 
@@ -403,10 +403,10 @@ def check_traffic(machine: NaiveMachine, executable: Executable) -> None:
             continue
         key = step.compute_set.compute_set_id
         before = steps[i - 1] if i and steps[i - 1].kind in EXCHANGES else None
-        if before is not None and before.message_bytes is None:
+        if before is not None and before.messages is None:
             before = None  # the last compute set's outputs
         _check_step(machine.before[key], before)
-        _check_step(machine.after[key], steps[i + 2] if step.message_bytes is not None else None)
+        _check_step(machine.after[key], steps[i + 2] if step.messages is not None else None)
 
 
 EXCHANGES = ("DoExchange", "GlobalExchange")

@@ -34,6 +34,7 @@ from reports import check_report, open_report
 from tests.oracle.drawn_graphs import machines
 from tests.oracle.memory_rules import check_memory
 from tests.properties.drawn_models import models
+from tests.properties.memory_rules import check_memory, check_places
 
 
 def evaluate(model: Model, x: np.ndarray) -> np.ndarray:
@@ -78,7 +79,9 @@ def test_what_is_sent_is_received(model: Model, machine: Machine) -> None:
 
 @given(models(), machines())
 def test_memory_adds_up_and_nothing_overlaps(model: Model, machine: Machine) -> None:
-    check_memory(compile_model(model, machine, is_checked=True).executable)
+    executable = compile_model(model, machine, is_checked=True).executable
+    check_memory(executable)
+    check_places(executable)
 
 
 def renumber(graph: Graph, order: np.ndarray) -> None:

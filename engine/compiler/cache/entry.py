@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from engine.compiler.cache.container import NotAnEntry
 from engine.compiler.executable import LiveParts, Memory, StepCost
+from engine.compiler.messages import Messages
 from engine.compiler.transfer import Around, Transfer
 from engine.graph import Graph
 from engine.machine import Machine
@@ -24,8 +25,15 @@ __all__ = ["Compiled"]
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_PER_TILE = ("message_bytes", "code_bytes")
-_TOTALS = ("including_gaps", "excluding_gaps", "always_live", "not_always_live_peak")
+_MESSAGES = tuple(each.name for each in dataclasses.fields(Messages))
+_TOTALS = (
+    "including_gaps",
+    "excluding_gaps",
+    "always_live",
+    "not_always_live_peak",
+    "code_end",
+    "unconstrained",
+)
 _COST = tuple(each.name for each in dataclasses.fields(StepCost) if each.name != "sync_zone")
 _PARTS = tuple(each.name for each in dataclasses.fields(LiveParts))
 
@@ -73,6 +81,8 @@ class Compiled:
         arrays["is_always_live"] = self.is_always_live
         for name in _PARTS:
             arrays[f"parts.{name}"] = getattr(memory.parts, name)
+        arrays["slow_batches"] = np.array(list(memory.slow_tiles), np.int64).reshape(-1, 2)
+        arrays["slow_tiles"] = _stacked(list(memory.slow_tiles.values())).astype(np.bool_)
         return facts, arrays
 
     @classmethod
@@ -111,12 +121,15 @@ def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str
     }
     for name in _COST:
         arrays[f"cost.{name}"] = _stacked([getattr(t.cost, name) for t in transfers])
-    for name in _PER_TILE:
-        arrays[name] = _stacked([getattr(t, name) for t in transfers])
+    arrays["code_bytes"] = _stacked([t.code_bytes for t in transfers])
+    arrays["n_messages"] = np.array([t.messages.tile.size for t in transfers], np.int64)
+    for name in _MESSAGES:
+        columns = [getattr(t.messages, name) for t in transfers]
+        arrays[f"messages.{name}"] = np.concatenate([np.zeros(0, np.int64), *columns])
     return {"sync_zones": [t.cost.sync_zone for t in transfers]}, arrays
 
 
-def _stacked(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _stacked(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.stack(rows) if rows else np.zeros((0, 0), np.int64)
 
 
@@ -124,15 +137,24 @@ def _to_around(facts: Mapping[str, Any], arrays: Arrays) -> dict[int, Around]:
     sides: dict[int, list[Transfer | None]] = {
         key: [None, None] for key in arrays["compute_sets"].tolist()
     }
-    ends = np.cumsum(arrays["n_variables"])
-    by_transfer = np.split(arrays["variables"], ends[:-1]) if ends.size else []
+    by_transfer = _split(arrays["variables"], arrays["n_variables"])
+    messages = [_split(arrays[f"messages.{name}"], arrays["n_messages"]) for name in _MESSAGES]
     for i, (compute_set_id, side) in enumerate(arrays["transfers"].tolist()):
         cost = StepCost(
             **{name: arrays[f"cost.{name}"][i] for name in _COST}, sync_zone=facts["sync_zones"][i]
         )
-        per_tile = (arrays[name][i] for name in _PER_TILE)
-        sides[compute_set_id][side] = Transfer(cost, tuple(by_transfer[i].tolist()), *per_tile)
+        sides[compute_set_id][side] = Transfer(
+            cost,
+            tuple(by_transfer[i].tolist()),
+            Messages(*(column[i] for column in messages)),
+            arrays["code_bytes"][i],
+        )
     return {key: Around(*both) for key, both in sides.items()}
+
+
+def _split(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
+    """Return values cut into pieces of so many each."""
+    return np.split(values, np.cumsum(counts)[:-1]) if counts.size else []
 
 
 def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
@@ -143,4 +165,10 @@ def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
         parts=LiveParts(**{name: arrays[f"parts.{name}"] for name in _PARTS}),
         lifetimes={key: (start, end) for key, start, end in arrays["lifetimes"].tolist()},
         message_names=dict(facts["message_names"]),
+        slow_tiles={
+            (step_id, place): slow
+            for (step_id, place), slow in zip(
+                arrays["slow_batches"].tolist(), arrays["slow_tiles"], strict=True
+            )
+        },
     )

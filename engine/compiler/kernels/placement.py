@@ -2,36 +2,142 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import cached_jit
+from engine.codelets._jit import cached_jit, jit
+from engine.machine import Machine
 
-__all__ = ["first_fit"]
+__all__ = ["Asked", "Parts", "element_of", "first_fit", "nothing_asked"]
+
+
+class Asked(NamedTuple):
+    """What is asked of the places of parts.
+
+    Parameters
+    ----------
+    region : ndarray of int8, shape (n_parts,)
+        0 for a part that may lie anywhere, 1 for one that must be interleaved, 2 for one that is
+        to be interleaved for speed only.
+    first : ndarray of int64, shape (n_parts + 1,)
+        Where each part's neighbours begin.
+    neighbour : ndarray of int64
+        Parts that a part must share no memory element with; each pair stands twice.
+    is_soft : ndarray of bool
+        Whether a pair is kept apart for speed only.
+    """
+
+    region: NDArray[np.int8]
+    first: NDArray[np.int64]
+    neighbour: NDArray[np.int64]
+    is_soft: NDArray[np.bool_]
+
+
+class Parts(NamedTuple):
+    """Parts of variables, sorted by tile and then by the step they begin at.
+
+    Parameters
+    ----------
+    size : ndarray of int64
+        Bytes of each part, as they are to be aligned.
+    start, end : ndarray of int64
+        Steps at which each part lives, half-open.
+    """
+
+    size: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+class _Map(NamedTuple):
+    """Bytes of a tile's memory: the plain region, all of it, an element, interleaved elements."""
+
+    plain: int
+    limit: int
+    element: int
+    wide: int
+
+
+def nothing_asked(n_parts: int) -> Asked:
+    """Return that parts may lie anywhere."""
+    return Asked(
+        np.zeros(n_parts, np.int8),
+        np.zeros(n_parts + 1, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.bool_),
+    )
+
+
+@jit
+def _element(address, plain, element, wide):  # type: ignore[no-untyped-def]
+    """Return the number of the memory element that holds an address.
+
+    Elements are counted so that one begins where the plain region ends.
+    """
+    before = -plain % element
+    if address < plain:
+        return (address + before) // element
+    return (plain + before) // element + (address - plain) // wide
+
+
+@jit
+def _begin(number, plain, element, wide):  # type: ignore[no-untyped-def]
+    """Return the first address of a memory element."""
+    before = -plain % element
+    in_plain = (plain + before) // element
+    if number < in_plain:
+        return number * element - before
+    return plain + (number - in_plain) * wide
 
 
 @cached_jit
-def _first_fit(tile_start, size, start, end, base):  # type: ignore[no-untyped-def]
-    n_tiles = base.size
-    offset = np.zeros(size.size, np.int64)
+def _first_fit(tile_start, parts, base, asked, sizes):  # type: ignore[no-untyped-def]
+    # Taken out of their tuples once: numba counts references each time one is passed on.
+    size, start, end = parts.size, parts.start, parts.end
+    region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
+    plain, limit, element, wide = sizes.plain, sizes.limit, sizes.element, sizes.wide
+    offset = np.full(size.size, -1, np.int64)
     highest = base.copy()
-    for t in range(n_tiles):
-        a, b = tile_start[t], tile_start[t + 1]
-        live = np.empty(b - a, np.int64)  # parts in use, ascending by address
+    live = np.empty(size.size, np.int64)  # parts in use, ascending by address
+    for t in range(base.size):
         n_live = 0
-        for i in range(a, b):
+        for i in range(tile_start[t], tile_start[t + 1]):
             kept = 0
             for k in range(n_live):
                 if end[live[k]] > start[i]:
                     live[kept] = live[k]
                     kept += 1
             n_live = kept
-            at = base[t]
+            at = base[t] if region[i] == 0 else max(base[t], plain)
             slot = 0
-            while slot < n_live and offset[live[slot]] - at < size[i]:
-                after = offset[live[slot]] + size[live[slot]]
-                at = max(at, after)
-                slot += 1
+            is_giving_way = False
+            while True:
+                while slot < n_live and offset[live[slot]] - at < size[i]:
+                    at = max(at, offset[live[slot]] + size[live[slot]])
+                    slot += 1
+                beyond = -1
+                for k in range(first[i], first[i + 1]):
+                    other = neighbour[k]
+                    if offset[other] < 0 or (is_soft[k] and is_giving_way):
+                        continue
+                    low = _element(offset[other], plain, element, wide)
+                    last = _element(offset[other] + size[other] - 1, plain, element, wide)
+                    if (
+                        low <= _element(at + size[i] - 1, plain, element, wide)
+                        and _element(at, plain, element, wide) <= last
+                    ):
+                        beyond = max(beyond, last)
+                if beyond >= 0:
+                    at = _begin(beyond + 1, plain, element, wide)
+                elif at + size[i] > limit and not is_giving_way:
+                    # What is asked for speed only gives way.
+                    is_giving_way = True
+                    at = max(base[t], plain) if region[i] == 1 else base[t]
+                    slot = 0
+                else:
+                    break
             for k in range(n_live, slot, -1):
                 live[k] = live[k - 1]
             live[slot] = i
@@ -41,25 +147,46 @@ def _first_fit(tile_start, size, start, end, base):  # type: ignore[no-untyped-d
     return offset, highest
 
 
+def _sizes(machine: Machine) -> _Map:
+    element = machine.memory_element_bytes
+    return _Map(
+        machine.non_interleaved_bytes,
+        machine.allocatable_bytes,
+        element,
+        element * machine.interleave_factor,
+    )
+
+
+def element_of(address: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
+    """Return the number of the memory element, or group of interleaved ones, of each address."""
+    sizes = _sizes(machine)
+    before = -sizes.plain % sizes.element
+    in_plain = (address + before) // sizes.element
+    beyond = (sizes.plain + before) // sizes.element + (address - sizes.plain) // sizes.wide
+    return np.where(address < sizes.plain, in_plain, beyond)
+
+
 def first_fit(
     tile_start: NDArray[np.int64],
-    size: NDArray[np.int64],
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
+    parts: Parts,
     base: NDArray[np.int64],
+    asked: Asked,
+    machine: Machine,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Place parts so that none that live at one step overlap.
 
     Parameters
     ----------
     tile_start : ndarray of int64, shape (n_tiles + 1,)
-        First part of each tile; parts are sorted by tile, then by `start`.
-    size : ndarray of int64
-        Bytes of each part, as they are to be aligned.
-    start, end : ndarray of int64
-        Steps at which each part lives, half-open.
+        First part of each tile.
+    parts
+        Sizes and lifetimes.
     base : ndarray of int64, shape (n_tiles,)
         First free address of each tile.
+    asked
+        What is asked of the places; what is for speed only gives way where it does not fit.
+    machine
+        Regions and memory elements.
 
     Returns
     -------
@@ -69,6 +196,6 @@ def first_fit(
         One past the highest address in use.
     """
     placed: tuple[NDArray[np.int64], NDArray[np.int64]] = _first_fit(
-        tile_start, size, start, end, base
+        tile_start, parts, base, asked, _sizes(machine)
     )
     return placed

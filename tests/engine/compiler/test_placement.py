@@ -1,0 +1,169 @@
+"""Addresses on a tile, against layouts worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import Executable, Field, Graph, Machine, Tensor, codelet, compile_programs
+from engine import load_machine as load
+from engine.codelets.codelet import Batch, Codelet
+from engine.compiler.kernels.placement import element_of
+from engine.errors import BadGraph
+from engine.graph import blocks
+from engine.program import Execute
+
+KIB = 1 << 10
+
+
+def law(batch: Batch, _: Machine) -> np.ndarray:
+    return np.where(batch.is_fast, 100, 700)
+
+
+def make(*fields: Field, **asks: Any) -> Codelet:
+    def double(x, out):
+        out[:] = x + x
+
+    return codelet(*fields, law=law, code_bytes=40, is_supervisor=True, **asks)(double)
+
+
+def program(
+    double: Codelet, n_bytes: int, machine: Machine | None = None, cache: Path | None = None
+) -> tuple[Executable, Tensor, Tensor]:
+    """Return a program of one vertex on one tile, x and out of `n_bytes` each."""
+    graph = Graph(machine or load("gc200", tiles_per_ipu=1))
+    n = n_bytes // 4
+    x, out = (graph.add_variable("float32", (n,), name) for name in ("x", "out"))
+    for tensor in (x, out):
+        graph.map_linearly(tensor, tiles=[0])
+    compute_set = graph.add_compute_set("double")
+    start = np.zeros(1, np.int64)
+    fields = {
+        "x": blocks(x.variable, start, [n], [1], 1),
+        "out": blocks(out.variable, start, [n], [1], 1),
+    }
+    graph.add_vertices(compute_set, double, [0], fields)
+    return compile_programs(graph, [Execute(compute_set)], cache_directory=cache), x, out
+
+
+def offset(executable: Executable, tensor: Tensor) -> int:
+    parts = executable.memory.parts
+    (i,) = np.flatnonzero(parts.variable_id == tensor.variable.variable_id)
+    return int(parts.offset[i])
+
+
+def test_elements_are_counted_from_where_the_regions_meet() -> None:
+    """A GC2 tile: 120 KiB in seven and a half elements, then pairs of them."""
+    addresses = np.array([0, 8 * KIB - 1, 8 * KIB, 120 * KIB - 1, 120 * KIB, 152 * KIB - 1])
+    numbers = element_of(addresses, load("gc2"))
+    assert numbers.tolist() == [0, 0, 1, 7, 8, 8]
+    assert element_of(np.array([152 * KIB]), load("gc2")).tolist() == [9]
+
+
+def test_without_demands_parts_lie_one_behind_the_other() -> None:
+    executable, x, out = program(make(Field("x", "in"), Field("out", "out")), 1_000)
+    assert offset(executable, out) == offset(executable, x) + 1_000
+    assert executable.memory.including_gaps[0] == offset(executable, out) + 1_000
+
+
+def test_fields_apart_begin_at_another_element() -> None:
+    double = make(Field("x", "in"), Field("out", "out"), apart=[("x", "out")])
+    executable, x, out = program(double, 1_000)
+    assert offset(executable, x) < 16 * KIB
+    assert offset(executable, out) == 16 * KIB
+    memory = executable.memory
+    assert memory.including_gaps[0] == 16 * KIB + 1_000
+    assert memory.including_gaps[0] - memory.excluding_gaps[0] > 16 * KIB - 6_000
+
+
+def test_an_interleaved_field_lies_behind_all_that_is_not() -> None:
+    executable, x, out = program(
+        make(Field("x", "in"), Field("out", "out", interleaved=True)), 1_000
+    )
+    assert offset(executable, x) < 16 * KIB
+    assert offset(executable, out) == 212_992
+    memory = executable.memory
+    assert memory.including_gaps.tolist() == [212_992 + 1_000]
+    assert sum(split[1].sum() for split in memory.categories.values()) == 1_000
+
+
+SMALL = replace(load("gc200", tiles_per_ipu=1), interleaved_bytes=32 * KIB)
+
+
+def test_what_is_for_speed_gives_way_and_the_vertex_is_slow() -> None:
+    """40 KiB do not fit into 32 KiB of interleaved memory."""
+    fields = Field("x", "in"), Field("out", "out", interleaved=True)
+    double = make(*fields, apart=[("x", "out")], has_slow_path=True)
+    for machine, is_met in ((load("gc200", tiles_per_ipu=1), True), (SMALL, False)):
+        executable, x, out = program(double, 40 * KIB, machine)
+        assert executable.overfull_tiles.size == 0
+        assert (offset(executable, out) >= 212_992) == is_met
+        if not is_met:
+            assert offset(executable, out) == offset(executable, x) + 40 * KIB
+        slow = [tiles.tolist() for tiles in executable.memory.slow_tiles.values()]
+        assert slow == ([] if is_met else [[True]])
+        assert executable.steps[0].cost.tile_cycles.tolist() == [100 if is_met else 700]
+        assert executable.vertex_uses[0].max_cycles == (100 if is_met else 700)
+
+
+def test_the_cache_knows_the_slow_path(tmp_path: Path) -> None:
+    fields = Field("x", "in"), Field("out", "out", interleaved=True)
+    double = make(*fields, has_slow_path=True)
+    made, found = (program(double, 40 * KIB, SMALL, tmp_path)[0] for _ in range(2))
+    assert (made.record.cache, found.record.cache) == ("miss", "hit")
+    for executable in (made, found):
+        assert executable.steps[0].cost.tile_cycles.tolist() == [700]
+        assert list(executable.memory.slow_tiles) == [(0, 0)]
+    assert found.memory.unconstrained.tolist() == made.memory.unconstrained.tolist()
+    assert found.memory.code_end.tolist() == made.memory.code_end.tolist()
+
+
+def test_what_must_be_does_not_give_way() -> None:
+    double = make(Field("x", "in"), Field("out", "out", interleaved=True))
+    executable, x, out = program(double, 40 * KIB, SMALL)
+    assert offset(executable, out) == 212_992
+    assert executable.overfull_tiles.tolist() == [0]
+    assert executable.memory.unconstrained.tolist() == [offset(executable, x) + 80 * KIB]
+    overflowed = sum(int(split[2].sum()) for split in executable.memory.categories.values())
+    assert overflowed == 8 * KIB
+
+
+def test_code_beyond_the_executable_region_does_not_fit() -> None:
+    for room, fits in ((4_000, True), (3_000, False)):
+        machine = replace(load("gc200", tiles_per_ipu=1), non_interleaved_bytes=room)
+        executable, _, _ = program(make(Field("x", "in"), Field("out", "out")), 8, machine)
+        assert 3_000 < executable.memory.code_end[0] < 4_000
+        assert (executable.overfull_tiles.size == 0) == fits
+
+
+def test_fields_on_one_variable_cannot_be_apart() -> None:
+    double = make(Field("x", "in"), Field("out", "out"), apart=[("x", "out")])
+    graph = Graph(load("gc200", tiles_per_ipu=2))
+    x = graph.add_variable("float32", (20,), "x")
+    graph.map_linearly(x, tiles=[1])
+    compute_set = graph.add_compute_set("double")
+    fields = {
+        "x": blocks(x.variable, np.array([0]), [10], [1], 1),
+        "out": blocks(x.variable, np.array([10]), [10], [1], 1),
+    }
+    graph.add_vertices(compute_set, double, [1], fields)
+    with pytest.raises(BadGraph, match="on tile 1 both are on variable 'x': put them on two"):
+        compile_programs(graph, [Execute(compute_set)])
+
+
+@pytest.mark.parametrize(
+    ("asks", "message"),
+    [
+        ({"apart": [("x", "y")]}, "keeps 'y' apart, which is none of its fields x, out"),
+        ({"apart": [("x",)]}, "keeps 'x' apart: name two fields or more"),
+        ({"apart": [("x", "x")]}, "keeps 'x', 'x' apart: name two fields or more, each once"),
+        ({"has_slow_path": True}, "has a slow path but asks nothing of memory"),
+    ],
+)
+def test_demands_that_cannot_be(asks: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadGraph, match=message):
+        make(Field("x", "in"), Field("out", "out"), **asks)
