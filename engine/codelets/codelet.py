@@ -120,8 +120,8 @@ class Batch:
         By name: ndarray, shape (n_vertices,).
     counts : ndarray of int64, shape (n_vertices,)
         What the kernels of a data-dependent codelet returned; zeros before they have run.
-    is_fast : ndarray of bool, shape (n_vertices,)
-        Whether what the codelet asks of memory is met; False only where it has a slow path.
+    is_slow : ndarray of bool, shape (n_vertices,)
+        Whether what a codelet with a slow path asks of memory is not met; None when all is met.
     """
 
     n_vertices: int
@@ -131,7 +131,12 @@ class Batch:
     dtype: Mapping[str, str]
     scalars: Mapping[str, NDArray[Any]]
     counts: NDArray[np.int64]
-    is_fast: NDArray[np.bool_]
+    is_slow: NDArray[np.bool_] | None = None
+
+    @property
+    def is_fast(self) -> NDArray[np.bool_]:
+        """Whether the codelet has what it asks of memory: ndarray of bool, shape (n_vertices,)."""
+        return np.ones(self.n_vertices, np.bool_) if self.is_slow is None else ~self.is_slow
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
         """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""

@@ -35,6 +35,7 @@ __all__ = [
     "OUTER_PRODUCT",
     "SLIC",
     "VERTICAL_MAC",
+    "VERTICAL_MAC_WIDE",
     "partial",
 ]
 
@@ -213,7 +214,13 @@ def _flops(batch: Batch) -> Counts:
 
 
 def partial(
-    name: str, law: Callable[[Work, Machine], Counts], code_bytes: int, source: str
+    name: str,
+    law: Callable[[Work, Machine], Counts],
+    code_bytes: int,
+    source: str,
+    *,
+    apart: tuple[str, ...],
+    interleaved: tuple[str, ...] = (),
 ) -> Codelet:
     """Return the codelet of a vertex family.
 
@@ -227,13 +234,17 @@ def partial(
         Size of its code.
     source
         Where the law comes from.
+    apart
+        Fields that must lie in different memory elements.
+    interleaved
+        Fields that must lie in interleaved memory.
     """
     return Codelet(
         name,
         (
-            Field("x", "in", 6, kind="block"),
-            Field("w", "in", 7, kind="block"),
-            Field("out", "out", 6, kind="block"),
+            Field("x", "in", 6, kind="block", interleaved="x" in interleaved),
+            Field("w", "in", 7, kind="block", interleaved="w" in interleaved),
+            Field("out", "out", 6, kind="block", interleaved="out" in interleaved),
         ),
         _convolve,
         lambda batch, machine: law(work_of(batch), machine),
@@ -241,42 +252,63 @@ def partial(
         source=source,
         scalars=_SCALARS,
         flops=_flops,
+        apart=(apart,),
     )
 
 
+# Source of the places in memory: the same release, lib/poplin/codelets, the file named as the vertex.
+# Weights of the AMP unit are interleaved under the option for 128-bit loads, which is off.
 CONV_PARTIAL_1X1 = partial(
     "poplin::ConvPartial1x1Out",
     amp_1x1_cycles,
     700,
     "graphcore/poplibs sdk-release-3.4, getConvPartial1x1SupervisorCycleEstimate",
+    apart=("x", "out"),
+    interleaved=("out",),
 )
 CONV_PARTIAL_NX1 = partial(
     "poplin::ConvPartialnx1",
     amp_nx1_cycles,
     1100,
     "graphcore/poplibs sdk-release-3.4, getConvPartialnx1SupervisorCycleEstimate",
+    apart=("x", "out"),
+    interleaved=("out",),
 )
 SLIC = partial(
     "poplin::ConvPartial1xNSLIC",
     slic_cycles,
     900,
     "graphcore/poplibs sdk-release-3.4, getConvPartialSlicSupervisorOuterLoopCycleEstimate",
+    apart=("x", "out"),
+    interleaved=("out",),
 )
 HORIZONTAL_MAC = partial(
     "poplin::ConvPartialHorizontalMac",
     horizontal_mac_cycles,
     600,
     "graphcore/poplibs sdk-release-3.4, getConvPartialHorizontalMacSupervisorCycleEstimate",
+    apart=("x", "w"),
 )
 VERTICAL_MAC = partial(
     "poplin::ConvPartialVerticalMac",
     vertical_mac_cycles,
     600,
     "graphcore/poplibs sdk-release-3.4, getConvPartialVerticalMacSupervisorCycleEstimate",
+    apart=("x", "w"),
+)
+#: For groups of more than four, which it loads 128 bits at a time.
+VERTICAL_MAC_WIDE = partial(
+    "poplin::ConvPartialVerticalMac<wide>",
+    vertical_mac_cycles,
+    600,
+    "graphcore/poplibs sdk-release-3.4, getConvPartialVerticalMacSupervisorCycleEstimate",
+    apart=("x", "w"),
+    interleaved=("x", "w"),
 )
 OUTER_PRODUCT = partial(
     "poplin::OuterProduct",
     outer_product_cycles,
     250,
     "graphcore/poplibs sdk-release-3.4, getOuterProductCycleEstimate",
+    apart=("w", "out"),
 )

@@ -161,7 +161,8 @@ COPY_BLOCK = Codelet(
     source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
 )
 
-# The kernels of a copy serve for a cast: the memories they get differ in type.
+# The kernels of a copy serve for a cast: the memories they get differ in type. Source of what is
+# kept apart: the same release, lib/popops/codelets/elemwiseMiscCodelets.cpp, Cast1D and Cast2D.
 CAST = Codelet(
     "popops::Cast1D",
     (Field("x", "in"), Field("out", "out")),
@@ -169,6 +170,7 @@ CAST = Codelet(
     _cast_law,
     code_bytes=240,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
+    apart=(("x", "out"),),
 )
 
 CAST_BLOCK = Codelet(
@@ -178,4 +180,5 @@ CAST_BLOCK = Codelet(
     _cast_block_law,
     code_bytes=280,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
+    apart=(("x", "out"),),
 )

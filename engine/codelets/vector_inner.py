@@ -159,6 +159,9 @@ def _codelet(name: str) -> Codelet:
         code_bytes=300,
         source="graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp",
         flops=lambda batch: batch.n_elements("out"),
+        # Source: the same release, lib/popops/codelets/BroadcastVectorInner1D.cpp and
+        # BroadcastVectorInner2D.cpp.
+        apart=(("a", "out"),),
     )
 
 

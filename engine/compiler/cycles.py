@@ -29,7 +29,6 @@ class _BatchCost(NamedTuple):
 def _shapes(
     batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.bool_] | None
 ) -> Batch:
-    is_fast = np.ones(batch.n_vertices, np.bool_) if slow is None else ~slow[batch.tile]
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
@@ -38,7 +37,7 @@ def _shapes(
         dtype={name: regions.variable.dtype.kind for name, regions in batch.fields.items()},
         scalars=batch.scalars,
         counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
-        is_fast=is_fast,
+        is_slow=None if slow is None else slow[batch.tile],
     )
 
 

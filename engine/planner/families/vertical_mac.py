@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.codelets.convolution import VERTICAL_MAC as VERTEX
+from engine.codelets.convolution import VERTICAL_MAC_WIDE
 from engine.codelets.vertical_mac import vertical_mac_workspace
 from engine.machine import Machine
 from engine.planner.families.family import Family, Grouping
@@ -31,7 +32,7 @@ def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
 VERTICAL_MAC = Family(
     "vertical mac",
     _groupings,
-    lambda *_: VERTEX,
+    lambda _, grouping, __: VERTICAL_MAC_WIDE if grouping.groups > 4 else VERTEX,
     can_do=lambda work: np.asarray((work.in_groups == 1) & (work.out_groups == 1)),
     workspace_bytes=vertical_mac_workspace,
 )
