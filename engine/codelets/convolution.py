@@ -256,7 +256,7 @@ def partial(
     )
 
 
-# Source of the places in memory: the same release, lib/poplin/codelets, the file named as the vertex.
+# Source of the places: the same release, lib/poplin/codelets, files named as the vertices are.
 # Weights of the AMP unit are interleaved under the option for 128-bit loads, which is off.
 CONV_PARTIAL_1X1 = partial(
     "poplin::ConvPartial1x1Out",

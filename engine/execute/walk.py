@@ -125,9 +125,7 @@ class Walker:
             found = self._counted.get(step.step_id)
             if found is None:
                 counts = [launch.counts for launch in launches]
-                found = CountedCycles(
-                    step.compute_set, clock.machine, counts, step.slow_tiles
-                )
+                found = CountedCycles(step.compute_set, clock.machine, counts, step.slow_tiles)
                 self._counted[step.step_id] = found
             clock.step(step, found.tile_cycles())
         else:

@@ -38,7 +38,7 @@ from engine.library.window import Window, output_size
 from engine.program import Copy, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
-from tests.oracle.memory_rules import check_memory
+from tests.oracle.memory_rules import check_memory, check_places
 from tests.oracle.naive_codelets import BINARY, NAIVE, REDUCTIONS, UNARY
 from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
 
@@ -59,6 +59,7 @@ def run_both(
     """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
     executable = compile_programs(graph, [program], is_checked=True)
     check_memory(executable)
+    check_places(executable)
     naive = NaiveMachine(graph)
     with Engine(executable, resolve_options()) as engine:
         for tensor, values in inputs:

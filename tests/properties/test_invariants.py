@@ -32,9 +32,8 @@ from engine.ir import OPERATORS, Model
 from engine.lower import lower
 from reports import check_report, open_report
 from tests.oracle.drawn_graphs import machines
-from tests.oracle.memory_rules import check_memory
+from tests.oracle.memory_rules import check_memory, check_places
 from tests.properties.drawn_models import models
-from tests.properties.memory_rules import check_memory, check_places
 
 
 def evaluate(model: Model, x: np.ndarray) -> np.ndarray:

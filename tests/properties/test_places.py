@@ -13,7 +13,7 @@ from engine import Executable, Field, Graph, Machine, codelet, compile_programs,
 from engine.codelets.codelet import Batch, Codelet
 from engine.graph import blocks
 from engine.program import Execute, Sequence
-from tests.properties.memory_rules import check_memory, check_places
+from tests.oracle.memory_rules import check_memory, check_places
 
 
 def _law(batch: Batch, _: Machine) -> np.ndarray:

@@ -14,7 +14,7 @@ from engine import Engine, Executable, compile_programs, resolve_options
 from engine.errors import BadGraph
 from engine.execute.timeline import Timeline
 from engine.graph import VertexBatch
-from tests.oracle.memory_rules import check_memory
+from tests.oracle.memory_rules import check_memory, check_places
 from tests.properties.drawn_programs import Drawn, programs
 
 
@@ -61,7 +61,9 @@ def test_the_phases_of_a_track_make_up_its_time(drawn: Drawn) -> None:
 
 @given(programs())
 def test_memory_adds_up_and_no_two_live_variables_meet(drawn: Drawn) -> None:
-    check_memory(compiled(drawn))
+    executable = compiled(drawn)
+    check_memory(executable)
+    check_places(executable)
 
 
 @given(programs(is_fixed=True), st.randoms(use_true_random=False))
