@@ -161,7 +161,7 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
             ),
             plain_table(("Number", "Trust", "Because"), fidelity.trust),
             html.H3("Not modelled"),
-            html.Ul([html.Li(sentence) for sentence in fidelity.not_modelled]),
+            html.Ul([html.Li(_marked_up(sentence)) for sentence in fidelity.not_modelled]),
             html.H3("Published figures and the simulator's own"),
             html.P(fidelity.summary),
             _figures(fidelity, fidelity.counted),
@@ -178,6 +178,12 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
         ],
         className="statement",
     )
+
+
+def _marked_up(text: str) -> list[str | html.Code]:
+    """Return a text whose parts between backticks are code."""
+    parts = text.split("`")
+    return [html.Code(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def _figures(fidelity: Fidelity, rows: Sequence[Sequence[str]]) -> html.Div:

@@ -226,12 +226,12 @@ def _print_plan(found: PlanExplanation, units: Units) -> None:
     if plan.runner_up is None:
         rows.append(("Runner-up", "none was left"))
     else:
-        more = plan.runner_up.cycles - plan.predicted_cycles
+        change = _change(plan.predicted_cycles, plan.runner_up.cycles)
         rows.append(
             (
                 "Runner-up",
                 f"{_choice(_otherwise(plan))}: {plan.runner_up.cycles:,} cycles predicted,"
-                f" {more:+,} ({_change(plan.predicted_cycles, plan.runner_up.cycles)})",
+                f" {change}",
             )
         )
     print_table([Column(""), Column("")], rows)
