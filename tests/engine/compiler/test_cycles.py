@@ -153,14 +153,15 @@ def test_a_convolution_of_float8_by_hand() -> None:
 
 
 def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
-    """4 groups of halves over 13 elements, 3 x 3: 3 elements a worker, of 12 + 3 + 16 each.
+    """4 groups of halves over 13 elements, 3 x 3: workers share 13 rows of 3 kernel columns.
 
-    52 partial sums in float are zeroed as 26 vectors and added up 9 a worker, 19 / 4 each.
+    One has two rows, of 7 + 5 + 3 + 4, and one more column, for each row of the kernel. 52 partial
+    sums in float are zeroed as 26 vectors and added up 9 a worker, 19 / 4 each.
     """
     sizes = {"columns": 13, "kernel_rows": 3, "kernel_columns": 3, "groups_inside": 4}
     shape = work(**sizes, inputs=1, outputs=1, item_bytes=2, partial_bytes=4)
     cycles = vertical_mac_cycles(shape, load_machine("gc200"))
-    each = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (7 + 5 + 3 + 16)) + 9 + 19 * 9 * 2 // 8
+    each = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (2 * 19 + 15)) + 9 + 19 * 9 // 4
     assert int(cycles[0]) == 61 + 14 + 26 + each
 
 
