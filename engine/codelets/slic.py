@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.codelets.slic_float8 import slic_float8_cycles
 from engine.codelets.work import Counts, Work, slowest_and_quickest
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
     Parameters
     ----------
     work
-        Shapes; four channels in 1, 2 or 4 convolution groups, or 8 or 16 groups of one.
+        Shapes; four channels in 1, 2 or 4 convolution groups, or 8 or 16 groups of one; eight
+        channels of float8.
     machine
         Gives the worker contexts.
 
@@ -83,6 +85,8 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
 
     inside = work.groups_inside
     windows = work.kernel_rows * -(-work.kernel_columns // WINDOW)
+    if work.item_bytes == 1:
+        return slic_float8_cycles(work, windows, machine)
     rearranging = np.where(inside == 2, 12, 10) + (inside > 4)
     shuffled = 9 + 6 + rearranging * machine.n_worker_contexts + 6
     load = 16 + np.where(work.inputs == 4, 18, shuffled)

@@ -1,4 +1,4 @@
-"""SLIC: kernels of four columns over few channels, in half."""
+"""SLIC: kernels of four columns over few channels, in half or float8."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ __all__ = ["SLIC"]
 #: Source: poplin ConvVertexType.cpp, getConvVertexSLICCandidates.
 _GROUPINGS = (Grouping(1, 4, 4), Grouping(2, 2, 2), Grouping(4, 1, 1))
 _FOR_HALF_SUMS = (Grouping(8, 1, 1), Grouping(16, 1, 1))
+_FOR_FLOAT8 = (Grouping(1, 8, 8),)
 _UNITS = 16
 
 
@@ -27,7 +28,7 @@ def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     Assumption: machines with units of 8 have no such instruction.
     """
     is_possible = (
-        shape.item_bytes == 2
+        shape.item_bytes < 4
         and not shape.is_matmul
         and shape.dilation == (1, 1)
         and shape.stride[1] <= 2
@@ -35,6 +36,8 @@ def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     )
     if not is_possible:
         return []
+    if shape.item_bytes == 1:
+        return _FOR_FLOAT8
     known = _GROUPINGS + (_FOR_HALF_SUMS if shape.partial_bytes == 2 else ())
     channels = max(shape.in_channels, shape.out_channels)
     return [each for each in known if each.groups == 1 or channels <= each.inputs]

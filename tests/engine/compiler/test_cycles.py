@@ -18,6 +18,7 @@ from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
+from engine.codelets.slic import slic_cycles
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.codelets.vertical_mac import vertical_mac_cycles
@@ -150,6 +151,18 @@ def test_a_convolution_of_float8_by_hand() -> None:
     cycles = amp_nx1_cycles(shape, load_machine("c600"))
     loops = 3 * (33 + 103 + 2 * 86 + 2 * 64 + 3 * 366)
     assert int(cycles[0]) == 90 + 83 + 37 + 58 + 61 + loops
+
+
+def test_a_convolution_of_few_channels_of_float8_by_hand() -> None:
+    """A 3 x 4 kernel over 2 rows of 7 columns, 8 inputs and outputs of float8: three windows.
+
+    The slowest worker has 3 columns: 20 + 24 + 2 x 17 at first, then 20 + 24 + 2 x 33, times 6.
+    """
+    sizes = {"rows": 2, "columns": 7, "kernel_rows": 3, "kernel_columns": 4}
+    shape = work(**sizes, inputs=8, outputs=8, item_bytes=1, partial_bytes=2)
+    cycles = slic_cycles(shape, load_machine("c600"))
+    first = 36 + 38 + 48 + 6 * 78
+    assert int(cycles[0]) == 43 + 93 + first + 2 * (36 + 38 + 38 + 6 * 110)
 
 
 def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
