@@ -15,7 +15,7 @@ from engine.library.elementwise import copy_together
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
 
-__all__ = ["ChannelLayout", "arranged_images", "arranged_weights", "weight_values"]
+__all__ = ["ChannelLayout", "arranged_images", "arranged_weights", "channel_runs", "weight_values"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,41 @@ def _zeros(builder: Builder, like: Tensor, parts: Sequence[Tensor]) -> list[tupl
     return [(zero.reshape(*(1,) * len(p.shape)).broadcast_to(p.shape), p) for p in parts]
 
 
+def _in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor | None:
+    """Return images as they are read, if they lie so."""
+    images, _, rows, columns = x.shape
+    shape = (images, blocks, channels, inner, rows, columns)
+    if not x.can_reshape(*shape):
+        return None
+    view = x.reshape(*shape).dim_shuffle(1, 0, 2, 4, 5, 3)
+    if all(len(dim) == 1 for dim in view.dims) and (inner == 1 or view.dims[5][0][1] == 1):
+        return view
+    return None
+
+
+def channel_runs(x: Tensor, n_groups: int) -> tuple[int, ...]:
+    """Return the sizes of groups of channels in which images can be read as they lie, ascending.
+
+    Parameters
+    ----------
+    x
+        Shape (images, channels, rows, columns).
+    n_groups
+        Convolution groups; groups of channels lie within one, or take in several whole ones.
+    """
+    n_channels = x.shape[1]
+    per_group = n_channels // n_groups
+    found = []
+    for inner in range(1, n_channels + 1):
+        within, over = per_group % inner == 0, inner % per_group == 0 and n_channels % inner == 0
+        if not (within or over):
+            continue
+        blocks = n_groups if within else n_channels // inner
+        if _in_place(x, blocks, n_channels // blocks // inner, inner) is not None:
+            found.append(inner)
+    return tuple(found)
+
+
 def arranged_images(
     builder: Builder, x: Tensor, layout: ChannelLayout, tiles: Sequence[int]
 ) -> Tensor:
@@ -132,15 +167,14 @@ def arranged_images(
     blocks, channels = layout.blocks
     inner = layout.inside * layout.size
     if not layout.pads_groups and not layout.pads_channels:
-        shape = (images, blocks, channels, inner, rows, columns)
-        if x.can_reshape(*shape):
-            view = x.reshape(*shape).dim_shuffle(1, 0, 2, 4, 5, 3)
-            if all(len(dim) == 1 for dim in view.dims) and (inner == 1 or view.dims[5][0][1] == 1):
-                return view
+        view = _in_place(x, blocks, channels, inner)
+        if view is not None:
+            return view
     made = builder.graph.add_variable(
         x.dtype, layout.variable_shape(images, rows, columns), "preArranged", builder.debug
     )
-    builder.graph.map_linearly(made, grain=made.shape[-1], tiles=tiles)
+    grain = made.shape[-1] if layout.inside == 1 else inner
+    builder.graph.map_linearly(made, grain=grain, tiles=tiles)
     pairs = [(x, layout.as_images(made)), *_zeros(builder, x, layout.padding(made))]
     copy_together(builder, pairs, "preArrange")
     return layout.as_read(made)

@@ -19,6 +19,7 @@ from engine.library.channels import (
     ChannelLayout,
     arranged_images,
     arranged_weights,
+    channel_runs,
     weight_values,
 )
 from engine.library.convolve import convolve
@@ -120,6 +121,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         # The field of a kernel of one element is one row, which splits more evenly.
         x = x.reshape(*flat)
         shape = replace(shape, height=1, width=rows * columns, in_height=1, in_width=flat[3])
+    shape = replace(shape, runs=channel_runs(x, groups), weights=_lie_of(weights, 0))
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     out = _planned(build, x, weights.reshape(*sizes), shape, types, share, family)
@@ -188,6 +190,7 @@ def matmul(
         is_matmul=True,
     )
     x = a.dim_shuffle(0, 2, 1).reshape(1, batch * inner, 1, rows)
+    shape = replace(shape, runs=channel_runs(x, batch), weights=_lie_of(b, 2))
     across = b.dim_shuffle(0, 2, 1) if isinstance(b, Tensor) else b.transpose(0, 2, 1)
     weights = across.reshape(batch, columns, inner, 1, 1)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
@@ -198,6 +201,13 @@ def matmul(
 def _said(types: ProductTypes) -> dict[str, str]:
     """Return what a report says of the types."""
     return {"types": f"{types.x} x {types.weights}", "partialsType": types.partials.name}
+
+
+def _lie_of(weights: Tensor | NDArray[Any], d: int) -> str:
+    """Return how weights lie, as the planner takes it; `d` is the dimension of the outputs."""
+    if not isinstance(weights, Tensor):
+        return "constant"
+    return "rows" if weights.dims[d][-1][1] == 1 else "strided"
 
 
 def _planned(

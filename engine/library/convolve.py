@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.codelets.cast_partials import CAST_PARTIALS
 from engine.codelets.reduce import REDUCE_PARTIALS
 from engine.compiler.kernels.intervals import union_runs
 from engine.graph import DType, Regions, Tensor, blocks, dtype_of
 from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
-from engine.library.elementwise import cast
 from engine.library.parts import Parts
 from engine.library.spread import cut_rows
 from engine.planner import ConvolutionShape
@@ -122,7 +123,7 @@ def convolve(
     if n_partials > 1:
         partials = _reduce_partials(builder, partials, out_shape, parts, result)
     elif dtype != result:
-        partials = cast(builder, partials, result)
+        partials = _cast_partials(builder, partials, tile, fields["out"], result)
     return layout.as_images(partials)
 
 
@@ -134,6 +135,19 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
     )
     order = np.argsort(start, kind="stable")
     builder.graph.set_tile_mapping(out, start[order], owner[order])
+
+
+def _cast_partials(
+    builder: Builder, partials: Tensor, tile: NDArray[np.int64], regions: Regions, result: DType
+) -> Tensor:
+    """Return the sums in the type of the result, on the same tiles."""
+    graph = builder.graph
+    held = partials.variable
+    out = graph.add_variable(result, partials.shape, "out", builder.debug)
+    graph.set_tile_mapping(out, held.map_start, held.map_tile)
+    fields = {"x": regions, "out": replace(regions, variable=out.variable)}
+    builder.vertices(builder.compute_set("cast"), CAST_PARTIALS, tile, fields)
+    return out
 
 
 def _reduce_partials(

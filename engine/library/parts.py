@@ -102,6 +102,8 @@ def map_weights(builder: Builder, weights: Tensor, parts: Parts) -> None:
     n_groups, n_out, n_in, *rest = weights.shape
     block = prod(rest)
     grain = max(1, 8 // weights.dtype.n_bytes)
+    if block // rest[-1] >= prod(parts.counts[1:4]):
+        grain = rest[-1]  # whole rows of outputs where there are enough for all
     group_edges, _, _, _, out_edges, in_edges = parts.edges
     _, batch_parts, row_parts, column_parts, _, in_parts = parts.counts
     group, out, in_part = (

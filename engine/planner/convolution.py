@@ -25,6 +25,17 @@ from engine.planner.split import PARTS, Splits
 
 __all__ = ["plan_convolution"]
 
+#: Splits of a family and grouping that are costed tile by tile.
+_PROMISING = 128
+
+#: Below it the library warns that operations may not fit.
+_SMALL_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
+
+_FEW_TILES = (
+    "cycles: more than half of the tiles stay idle, as more of them would take longer to bring"
+    " operands and partial sums to than they save"
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -35,6 +46,21 @@ class _Choice:
     family: Family
     splits: Splits
     costs: Costs
+
+    def promising(self, limit_bytes: float, machine: Machine) -> _Choice:
+        """Return the quickest splits, those that fit, and those that need the least, costed anew.
+
+        Only these are looked at tile by tile.
+        """
+        total, temporary = self.costs.total, self.costs.temporary_bytes
+        fits = np.flatnonzero(temporary <= limit_bytes)
+        kept = [
+            np.argsort(total, kind="stable")[:_PROMISING],
+            fits[np.argsort(total[fits], kind="stable")[:_PROMISING]],
+            np.lexsort((total, temporary))[:_PROMISING],
+        ]
+        splits = self.splits.keep(np.unique(np.concatenate(kept)))
+        return _Choice(self.family, splits, cost_of(self.family, splits, machine, is_exact=True))
 
     def describe(self, i: int) -> dict[str, int | str]:
         """Return what a runner-up says of itself."""
@@ -66,7 +92,8 @@ def plan_convolution(
         The target; all its tiles may be used.
     available_memory_proportion
         Largest share of a tile that temporary memory may take. When no split keeps to it, those
-        that need the least are left, so that a smaller share never takes more memory.
+        that need the least are left, so that a smaller share never takes more memory; 0 asks for
+        that.
     family
         The only family to take; the best when empty.
 
@@ -75,13 +102,22 @@ def plan_convolution(
     BadGraph
         When there is no such family, or it cannot do the shape.
     """
+    if available_memory_proportion < _SMALL_SHARE:
+        _log.warning(
+            "%s may take %g of a tile for temporary memory: so little leaves few plans, or none",
+            name,
+            available_memory_proportion,
+        )
     choices = _choices(shape, machine, family)
+    n_candidates = sum(len(choice.splits.parts) for choice in choices)
+    limit = available_memory_proportion * machine.allocatable_bytes
+    choices = [choice.promising(limit, machine) for choice in choices]
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
     temporary = np.concatenate([c.costs.temporary_bytes for c in choices])
     tiles_used = np.concatenate([c.splits.parts.prod(axis=1) for c in choices])
-    is_allowed = temporary <= available_memory_proportion * machine.allocatable_bytes
+    is_allowed = temporary <= limit
     bound = "cycles"
     if not is_allowed.any():
         is_allowed = temporary == temporary.min()
@@ -91,6 +127,8 @@ def plan_convolution(
     best = int(allowed[0])
     if bound == "cycles" and order[0] != best:
         bound = "memory: a faster split needs more temporary memory than is available"
+    if bound == "cycles" and tiles_used[best] * 2 < machine.n_tiles:
+        bound = _FEW_TILES
     runner_up = {}
     if len(allowed) > 1:
         second = int(allowed[1])
@@ -119,7 +157,7 @@ def plan_convolution(
         plan.n_tiles,
         plan.predicted_cycles,
         plan.bound,
-        total.size,
+        n_candidates,
     )
     return plan
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.codelets.codelet import Codelet
 from engine.codelets.copy import cast_cycles
 from engine.codelets.reduce import reduce_partials_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
+from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Family
 from engine.planner.split import Splits
@@ -39,7 +41,7 @@ class Costs:
         return np.asarray(sum(self.by_part.values()))
 
 
-def cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
+def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool = False) -> Costs:
     """Return what a family's vertices cost for every split.
 
     Parameters
@@ -50,42 +52,135 @@ def cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
         What to cost.
     machine
         The target.
+    is_exact
+        Whether to look for a tile that takes longer than the one with the largest part.
     """
     shape, grouping = splits.shape, splits.grouping
     batch = splits.batch()
     codelet = family.codelet(shape, grouping, machine)
-    _, batch_parts, rows, columns, out_parts, n_partials = splits.parts.T
+    _, batch_parts, rows, columns, _, n_partials = splits.parts.T
     tiles_used = splits.parts.prod(axis=1)
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
     # Weights lie spread over the tiles that share them; inputs come from anywhere.
     weight_bytes = weight_bytes - weight_bytes // (batch_parts * rows * columns)
-    # Parts of the outputs read the same inputs and lie on tiles next to each other.
-    is_paired = out_parts % 2 == 0
+    # What both tiles of a pair read comes at the pair's rate.
+    arranged = arranged_bytes(shape, grouping, tiles_used)
+    input_bytes = input_bytes - _held_bytes(splits, arranged)
+    paired_bytes = _paired_bytes(splits, input_bytes, weight_bytes)
     out_elements = batch.n_elements("out")
-    own = -(-out_elements // n_partials)
-    is_reduced = n_partials > 1
-    partial_bytes = np.where(is_reduced, own * (n_partials - 1) * shape.partial_bytes, 0)
-    reduction = reduce_partials_cycles(
-        n_partials, own, shape.partial_bytes, shape.result_bytes, machine
-    )
-    workspace = family.workspace_bytes(work_of(batch), machine)
-    kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
     by_part = {
+        **arrangement_cycles(shape, grouping, tiles_used, machine),
         "exchange": exchange_cycles(
-            weight_bytes + np.where(is_paired, 0, input_bytes),
-            np.where(is_paired, input_bytes, 0),
+            input_bytes + weight_bytes - paired_bytes,
+            paired_bytes,
             tiles_used,
             machine,
+            _pieces(splits, input_bytes, tiles_used, machine),
         ),
-        "compute": codelet.law(batch, machine),
-        "reduce_exchange": exchange_cycles(
-            partial_bytes, np.zeros_like(partial_bytes), tiles_used, machine
-        ),
-        "reduce": np.where(is_reduced, reduction, 0),
+        "compute": _slowest(codelet, splits, machine) if is_exact else codelet.law(batch, machine),
+        **_reduction(splits, tiles_used, machine),
     }
+    is_reduced = n_partials > 1
+    workspace = family.workspace_bytes(work_of(batch), machine)
+    kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
     if shape.partial_dtype != shape.result_dtype:
         types = shape.partial_dtype, shape.result_dtype
         by_part["cast"] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
         kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
-    return Costs(by_part, input_bytes + weight_bytes + workspace + kept)
+    return Costs(by_part, arranged + input_bytes + weight_bytes + workspace + kept)
+
+
+def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how much of its arranged inputs a tile has itself.
+
+    They lie in the order of groups, rows and columns over the tiles, as the parts do: with the
+    columns split a tile has its own of the rows it holds.
+    """
+    _, _, _, columns, out_parts, in_parts = splits.parts.T
+    is_in_order = (out_parts == 1) & (in_parts == 1)
+    return np.where(is_in_order, arranged // columns, 0)
+
+
+def _paired_bytes(
+    splits: Splits, input_bytes: NDArray[np.int64], weight_bytes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return what a tile reads of the same as the other of its pair: ndarray of int64, bytes.
+
+    Parts of the outputs lie on tiles next to each other and read the same inputs; where outputs
+    and inputs are not split, neighbours in the field read the same weights, and at their border
+    the same inputs.
+    """
+    _, _, rows, columns, out_parts, in_parts = splits.parts.T
+    largest = splits.largest()
+    common = np.zeros(len(splits.parts))
+    is_beside = np.zeros(len(splits.parts), dtype=bool)
+    for d, pairs in ((0, (columns == 1) & (rows % 2 == 0)), (1, columns % 2 == 0)):
+        extent = splits.input_extent(d)
+        step = largest[:, 2 + d] * splits.shape.stride[d]
+        share = np.maximum(extent - step, 0) / extent
+        common = np.where(pairs, share, common)
+        is_beside |= pairs
+    is_beside &= (out_parts == 1) & (in_parts == 1)
+    beside = np.where(is_beside, weight_bytes + common * input_bytes, 0).astype(np.int64)
+    return np.where(out_parts % 2 == 0, input_bytes, beside)
+
+
+def _pieces(
+    splits: Splits,
+    input_bytes: NDArray[np.int64],
+    tiles_used: NDArray[np.int64],
+    machine: Machine,
+) -> NDArray[np.int64]:
+    """Return in how many pieces inputs come that lie evenly spread: as many as tiles hold some."""
+    shape = splits.shape
+    total = shape.images * shape.in_height * shape.in_width * shape.groups * shape.in_channels
+    is_copied = is_arranged(shape, splits.grouping)
+    everywhere = np.full_like(tiles_used, machine.n_tiles)
+    holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
+    held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
+    return np.asarray(-(-input_bytes // held_bytes))
+
+
+def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.int64]:
+    """Return the cycles of the slowest tile of every split: ndarray of int64.
+
+    A smaller part of the field may be shared out to the workers less evenly, and take longer.
+    """
+    cycles = codelet.law(splits.batch(), machine)
+    for smaller in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0)):
+        cycles = np.maximum(cycles, codelet.law(splits.batch((*smaller, 0, 0)), machine))
+    return cycles
+
+
+def _reduction(
+    splits: Splits, tiles_used: NDArray[np.int64], machine: Machine
+) -> dict[str, NDArray[np.int64]]:
+    """Return the cycles to bring the partial sums together and to add them up.
+
+    The results lie evenly over the tiles in whole groups of channels; that a tile has some of
+    the partial sums of its results itself is left out.
+    """
+    shape, grouping = splits.shape, splits.grouping
+    n_partials = splits.parts[:, 5]
+    groups, _, out_groups = grouping.count(shape)
+    inner = grouping.groups * grouping.outputs
+    whole = shape.images * shape.height * shape.width * groups * out_groups
+    small = max(1, machine.data_path_bytes // shape.partial_bytes)
+    is_small = whole * 2 < tiles_used
+    grain = np.where(is_small, small, inner)
+    n_grains = np.where(is_small, -(-whole * inner // small), whole)
+    outputs = -(-n_grains // np.minimum(tiles_used, n_grains)) * grain
+    cycles = np.maximum(
+        *(
+            reduce_partials_cycles(
+                n_partials, each, shape.partial_bytes, shape.result_bytes, machine
+            )
+            for each in (outputs, np.maximum(outputs - grain, grain))
+        )
+    )
+    pieces = n_partials * np.where(is_small & (outputs > grain), 2, 1)
+    is_reduced = n_partials > 1
+    moved = np.where(is_reduced, outputs * n_partials * shape.partial_bytes, 0)
+    exchanged = exchange_cycles(moved, np.zeros_like(moved), tiles_used, machine, pieces)
+    return {"reduce_exchange": exchanged, "reduce": np.where(is_reduced, cycles, 0)}

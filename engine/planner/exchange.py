@@ -15,6 +15,7 @@ def exchange_cycles(
     paired_bytes: NDArray[np.int64],
     tiles_used: NDArray[np.int64],
     machine: Machine,
+    pieces: NDArray[np.int64] | int = 0,
 ) -> NDArray[np.int64]:
     """Return the cycles of an exchange, its sync included: ndarray of int64.
 
@@ -28,6 +29,8 @@ def exchange_cycles(
         Tiles that receive as much; more than an IPU has lie on several.
     machine
         Gives the rates and the fixed costs.
+    pieces : ndarray of int64, or int
+        Pieces that it comes in: each takes a few instructions.
 
     Notes
     -----
@@ -37,6 +40,7 @@ def exchange_cycles(
     n_bytes = own_bytes + paired_bytes
     words = own_bytes / machine.exchange_bytes_per_cycle
     words = np.ceil(words + paired_bytes / machine.paired_exchange_bytes_per_cycle).astype(np.int64)
+    words = np.maximum(words, pieces * machine.exchange_fragment_cycles)
     cycles = machine.sync_cycles + machine.latest_start_cycles + words
     n_ipus = -(-tiles_used // machine.tiles_per_ipu)
     if (n_ipus > 1).any():

@@ -31,6 +31,11 @@ class ConvolutionShape:
         Type of the inputs and weights, and of the partial sums.
     is_matmul
         Whether it is a product.
+    runs
+        Sizes of groups of channels in which the input can be read as it lies, ascending.
+    weights
+        ``constant``, or where they are computed how they lie: ``rows``, the outputs of an input
+        one after the other, or ``strided``.
     """
 
     groups: int
@@ -48,6 +53,8 @@ class ConvolutionShape:
     dtype: str = "float32"
     partial_dtype: str = "float32"
     is_matmul: bool = False
+    runs: tuple[int, ...] = ()
+    weights: str = "constant"
 
     @property
     def item_bytes(self) -> int:

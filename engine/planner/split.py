@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -102,9 +103,17 @@ class Splits:
         grid = grid[grid.prod(axis=1) <= n_tiles]
         return cls(shape, grouping, sizes, grid)
 
-    def largest(self) -> NDArray[np.int64]:
-        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6)."""
-        return np.asarray(-(-np.array(self.sizes) // self.parts))
+    def largest(self, less: Sequence[int] = (0,) * len(PARTS)) -> NDArray[np.int64]:
+        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6).
+
+        Parameters
+        ----------
+        less
+            Which dimensions to take smaller by 1, where parts of both sizes are.
+        """
+        sizes = np.array(self.sizes)
+        is_uneven = sizes % self.parts > 0
+        return np.asarray(-(-sizes // self.parts) - is_uneven * np.array(less))
 
     def input_extent(self, d: int) -> NDArray[np.int64]:
         """Return the most input rows (0) or columns (1) that a part reads: ndarray of int64."""
@@ -118,10 +127,10 @@ class Splits:
             ].max()
         return found[counts]
 
-    def batch(self) -> Batch:
-        """Return the vertices with the largest parts, as a cycle law takes them."""
+    def batch(self, less: Sequence[int] = (0,) * len(PARTS)) -> Batch:
+        """Return the vertices with the largest parts, as a cycle law takes them; see `largest`."""
         shape, grouping = self.shape, self.grouping
-        groups, images, rows, columns, out_groups, in_groups = self.largest().T
+        groups, images, rows, columns, out_groups, in_groups = self.largest(less).T
         n = groups.size
 
         def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
@@ -152,6 +161,6 @@ class Splits:
         dtype = {"x": kind, "w": kind, "out": shape.partial_dtype}
         return Batch(n, size, {}, item_bytes, dtype, scalars, np.zeros(n, np.int64))
 
-    def keep(self, chosen: NDArray[np.bool_]) -> Splits:
-        """Return only the chosen splits."""
+    def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
+        """Return only the chosen splits, by a mask or their places."""
         return Splits(self.shape, self.grouping, self.sizes, self.parts[chosen])

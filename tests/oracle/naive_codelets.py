@@ -153,6 +153,7 @@ NAIVE: dict[str, Naive] = {
     "poplin::ConvPartialHorizontalMac": _convolve,
     "poplin::ConvPartial1xNSLIC": _convolve,
     "poplin::OuterProduct": _convolve,
+    "poplin::CastPartials": _copy,
     "poplin::ReduceAdd": _sum_partials,
     "popnn::MaxPooling": _pool(is_max=True),
     "popnn::SumPooling": _pool(is_max=False),

@@ -1,0 +1,119 @@
+"""What it takes to lay operands out for a grouping: copies before the vertices can begin."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Batch
+from engine.codelets.copy import COPY_BLOCK
+from engine.machine import Machine
+from engine.planner.exchange import exchange_cycles
+from engine.planner.families import Grouping
+from engine.planner.shape import ConvolutionShape
+
+__all__ = ["arranged_bytes", "arrangement_cycles", "is_arranged"]
+
+Counts = NDArray[np.int64]
+
+
+def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
+    """Whether the images have to be copied for a grouping: they lie otherwise, or are padded."""
+    is_padded = shape.groups % grouping.groups or shape.in_channels % grouping.inputs
+    return bool(is_padded) or grouping.groups * grouping.inputs not in shape.runs
+
+
+def _elements(shape: ConvolutionShape, grouping: Grouping) -> tuple[int, int, int]:
+    """Return elements of the arranged images, without padding, and of a pixel's group."""
+    groups, in_groups, _ = grouping.count(shape)
+    pixels = shape.images * shape.in_height * shape.in_width
+    inner = grouping.groups * grouping.inputs
+    return (
+        pixels * groups * in_groups * inner,
+        pixels * shape.groups * shape.in_channels,
+        inner,
+    )
+
+
+def arranged_bytes(shape: ConvolutionShape, grouping: Grouping, tiles: Counts) -> Counts:
+    """Return the arranged images on a tile, bytes; 0 where they are taken as they lie.
+
+    Parameters
+    ----------
+    shape, grouping
+        What is convolved in which groups.
+    tiles : ndarray of int64
+        Tiles that hold them.
+    """
+    if not is_arranged(shape, grouping):
+        return np.zeros_like(tiles)
+    total, _, inner = _elements(shape, grouping)
+    return np.asarray(-(-(total // inner) // tiles) * inner * shape.item_bytes)
+
+
+def arrangement_cycles(
+    shape: ConvolutionShape, grouping: Grouping, tiles: Counts, machine: Machine
+) -> dict[str, Counts]:
+    """Return the cycles of the copies by compute set, and of the exchanges before them.
+
+    Parameters
+    ----------
+    shape, grouping
+        What is convolved in which groups.
+    tiles : ndarray of int64
+        Tiles that hold what is copied.
+    machine
+        The target.
+
+    Notes
+    -----
+    Channels are strided against what lies in row-major order: elements go one by one. Each
+    channel of a tile's pixels is a piece of its own to the exchange, or two at the end of a row.
+    """
+    nothing = np.zeros_like(tiles)
+    parts = {}
+    if is_arranged(shape, grouping):
+        total, real, inner = _elements(shape, grouping)
+        pixels = -(-(total // inner) // tiles)
+        share = real / total
+        moved = np.ceil(pixels * inner * share).astype(np.int64)
+        padding = pixels * inner - moved
+        # A tile with the end of one block of channels and the begin of the next copies twice.
+        groups, in_groups, _ = grouping.count(shape)
+        rest = np.where(tiles % (shape.images * groups * in_groups) > 0, moved // 2, 0)
+        cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
+        pieces = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
+        parts["preArrange_exchange"] = exchange_cycles(
+            moved * shape.item_bytes, nothing, tiles, machine, pieces
+        )
+        parts["preArrange"] = cycles + _copy(padding, shape, machine)
+    if shape.weights != "constant":
+        groups, in_groups, out_groups = grouping.count(shape)
+        block = grouping.groups * grouping.inputs * grouping.outputs
+        kernel = shape.kernel[0] * shape.kernel[1]
+        weights = -(-groups * in_groups * out_groups * block * kernel // tiles)
+        pieces = -(-weights // (grouping.groups * grouping.outputs))
+        parts["preArrangeWeights_exchange"] = exchange_cycles(
+            weights * shape.item_bytes, nothing, tiles, machine, pieces
+        )
+        row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
+        parts["preArrangeWeights"] = _copy(weights, shape, machine, row)
+    return parts
+
+
+def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1) -> Counts:
+    """Return the cycles to copy elements in rows that lie together; none for none."""
+    ones = np.ones_like(elements)
+    names = ("x", "out")
+    size = dict.fromkeys(names, np.stack([ones, -(-elements // row), row * ones], axis=1))
+    stride = dict.fromkeys(names, np.full((elements.size, 3), 1 if row > 1 else 2))
+    batch = Batch(
+        elements.size,
+        size,
+        stride,
+        dict.fromkeys(names, shape.item_bytes),
+        dict.fromkeys(names, shape.dtype),
+        {},
+        np.zeros_like(elements),
+    )
+    return np.where(elements > 0, COPY_BLOCK.law(batch, machine), 0)

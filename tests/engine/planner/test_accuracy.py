@@ -1,0 +1,102 @@
+"""What is planned for layers of published networks is what the compiled programs then cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from engine import Executable, Graph, compile_programs, load_machine
+from engine.library.builder import Builder
+from engine.library.convolution import convolution, matmul
+from engine.library.window import Window
+from engine.planner import Plan
+from engine.program import Sequence
+from tests.engine.planner.layers import LAYERS, Layer
+
+MACHINE = load_machine("gc200")
+
+
+def build(layer: Layer, share: float | None = None) -> tuple[Graph, Sequence, Plan]:
+    """Return the program of a layer whose operands lie spread over all tiles."""
+    graph, program = Graph(MACHINE), Sequence("main")
+    builder = Builder(graph, program)
+    if layer.kernel:
+        x = graph.add_variable(layer.dtype, (1, layer.inputs, layer.size, layer.size), "x")
+        graph.map_linearly(x, grain=4)
+        pad = (layer.kernel // 2,) * 2
+        weights = np.zeros(
+            (layer.outputs, layer.inputs // layer.groups, layer.kernel, layer.kernel), np.float32
+        )
+        window = Window(
+            (layer.kernel,) * 2,
+            stride=(layer.stride,) * 2,
+            padding_before=pad,
+            padding_after=pad,
+        )
+        convolution(
+            builder, x, weights, window, layer.groups, "op", available_memory_proportion=share
+        )
+    else:
+        a = graph.add_variable(layer.dtype, (layer.groups, layer.size, layer.inputs), "a")
+        graph.map_linearly(a, grain=4)
+        if layer.is_computed:
+            b = graph.add_variable(layer.dtype, (layer.groups, layer.inputs, layer.outputs), "b")
+            graph.map_linearly(b, grain=4)
+            matmul(builder, a, b, "op", available_memory_proportion=share)
+        else:
+            values = np.zeros((layer.groups, layer.inputs, layer.outputs), np.float32)
+            matmul(builder, a, values, "op", available_memory_proportion=share)
+    return graph, program, builder.plans[0]
+
+
+def compiled_parts(executable: Executable) -> Mapping[str, int]:
+    """Return the cycles of each compute set, and of the syncs and the exchange before it."""
+    found: dict[str, int] = {}
+    for step in executable.steps:
+        name = step.name.split("op/", 1)[1].replace("convolve", "compute")
+        if step.kind != "OnTileExecute":
+            name = "exchange" if name == "compute" else f"{name}_exchange"
+        found[name] = found.get(name, 0) + int(step.cost.cycles.max())
+    return found
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
+def test_every_part_costs_what_was_planned(layer: Layer) -> None:
+    graph, program, plan = build(layer)
+    compiled = compiled_parts(compile_programs(graph, [program], plans=[plan]))
+    planned = {part: cycles for part, cycles in plan.predicted.items() if cycles}
+    assert set(planned) == set(compiled)
+    wrong = {
+        part: (planned[part], compiled[part])
+        for part in planned
+        if abs(planned[part] / compiled[part] - 1) > 0.1
+    }
+    assert wrong == {}
+    total = sum(compiled.values())
+    assert abs(plan.predicted_cycles / total - 1) < 0.05
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
+def test_where_most_tiles_are_idle_the_plan_says_why(layer: Layer) -> None:
+    plan = build(layer)[2]
+    is_idle = plan.n_tiles * 2 < MACHINE.n_tiles
+    assert plan.bound.startswith("cycles: more than half of the tiles stay idle") == is_idle
+
+
+@pytest.mark.parametrize("name", ["vgg16 conv3", "resnet50 first", "bert intermediate"])
+def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
+    layer = next(each for each in LAYERS if each.name == name)
+    shares = np.geomspace(0.9, 0.001, 24).tolist()
+    plans = [build(layer, share)[2] for share in shares]
+    taken = [plan.temporary_bytes for plan in plans]
+    cycles = [plan.predicted_cycles for plan in plans]
+    assert all(less <= more for more, less in pairwise(taken))
+    assert all(slower >= faster for faster, slower in pairwise(cycles))
+    # A plan stays until it does not fit any more: shares between two steps change nothing.
+    assert 2 <= len(set(taken)) < len(shares) / 2
+    for plan, share in zip(plans, shares, strict=True):
+        fits = plan.temporary_bytes <= share * MACHINE.allocatable_bytes
+        assert fits != plan.bound.startswith("memory: no split keeps")
