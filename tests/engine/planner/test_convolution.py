@@ -31,7 +31,7 @@ def test_the_best_split_beats_the_runner_up_and_a_single_tile() -> None:
     one = plan_convolution("conv", LARGE, load_machine("gc200", tiles_per_ipu=1))
     assert one.n_tiles == 1
     assert one.predicted_cycles > 100 * plan.predicted_cycles
-    assert one.predicted["preArrange_exchange"] > 0, "the planner takes inputs to come from anywhere"
+    assert one.predicted["preArrange_exchange"] > 0, "inputs are taken to come from anywhere"
 
 
 def test_a_tiny_product_stays_on_few_tiles() -> None:
@@ -56,7 +56,7 @@ def test_temporary_memory_keeps_to_its_share(n_tiles: int) -> None:
         assert tight.predicted_cycles >= free.predicted_cycles
     else:
         assert tight.bound.startswith("memory: no split keeps")
-        assert limit <= tight.temporary_bytes < free.temporary_bytes
+        assert limit < tight.temporary_bytes <= free.temporary_bytes
 
 
 def test_a_faster_split_that_needs_too_much_memory_is_named() -> None:
