@@ -70,11 +70,14 @@ def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
     assert memo.find(("c",)) is plan
 
 
-def _three_convolutions() -> Model:
-    """Return a model of two equal convolutions and another one."""
-    builder = IrBuilder("three")
+def _four_convolutions() -> Model:
+    """Return a model of three equal convolutions and another one.
+
+    The first finds its input in another layout than the others.
+    """
+    builder = IrBuilder("four")
     x = builder.input("x", (1, 8, 6, 6), "float32")
-    for i, kernel in enumerate((3, 3, 1)):
+    for i, kernel in enumerate((3, 3, 3, 1)):
         weights = builder.constant(np.ones((8, 8, kernel, kernel), np.float32), f"w{i}")
         pad = (kernel // 2, kernel // 2)
         x = builder.emit(
@@ -88,10 +91,10 @@ def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="engine.planner"):
-        executable = compile_model(_three_convolutions(), MACHINE).executable
-    assert (MEMO.n_made, MEMO.n_reused) == (2, 1)
-    assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(3)]
-    assert executable.plans[0].split == executable.plans[1].split
-    assert "conv1/convolution: as conv0/convolution before it; 1 plans made and 1 reused" in (
+        executable = compile_model(_four_convolutions(), MACHINE).executable
+    assert (MEMO.n_made, MEMO.n_reused) == (3, 1)
+    assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(4)]
+    assert executable.plans[1].split == executable.plans[2].split
+    assert "conv2/convolution: as conv1/convolution before it; 2 plans made and 1 reused" in (
         caplog.text
     )
