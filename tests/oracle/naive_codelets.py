@@ -146,10 +146,17 @@ def _pool(*, is_max: bool) -> Naive:
     return run
 
 
+def _scaled_add(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    (scale,) = fields["scale"].tolist()
+    pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
+    return np.array([a + scale * b for a, b in pairs]).reshape(counts)
+
+
 NAIVE: dict[str, Naive] = {
     "poplin::ConvPartial1x1Out": _convolve,
     "poplin::ConvPartialnx1": _convolve,
     "poplin::ConvPartialVerticalMac": _convolve,
+    "poplin::ConvPartialVerticalMac<wide>": _convolve,
     "poplin::ConvPartialHorizontalMac": _convolve,
     "poplin::ConvPartial1xNSLIC": _convolve,
     "poplin::OuterProduct": _convolve,
@@ -157,6 +164,11 @@ NAIVE: dict[str, Naive] = {
     "poplin::ReduceAdd": _sum_partials,
     "popnn::MaxPooling": _pool(is_max=True),
     "popnn::SumPooling": _pool(is_max=False),
+    **{
+        f"popops::ScaledAdd{shape}{asks}": _scaled_add
+        for shape in ("Supervisor", "2D")
+        for asks in ("", "<constrained>")
+    },
     "popops::Fill": _fill,
     "popops::Fill2d": _fill,
     "poplar::Memcpy": _copy,

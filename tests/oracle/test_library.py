@@ -34,6 +34,7 @@ from engine.library.elementwise import binary, cast, copy_to, rearranged, unary
 from engine.library.fill import fill
 from engine.library.pool import pool
 from engine.library.reduce import reduce
+from engine.library.scaled_add import scaled_add
 from engine.library.window import Window, output_size
 from engine.program import Copy, Program, Repeat
 from engine.program import Sequence as ProgramSequence
@@ -98,6 +99,45 @@ NUMPY_REDUCTIONS: dict[str, Any] = {
     "minimum": np.min,
     "product": np.prod,
 }
+
+
+@given(st.data(), machines(), shapes(), st.booleans(), st.booleans(), seeds)
+def test_scaled_add(
+    data: st.DataObject, machine: Any, shape: Any, is_fast: bool, is_half: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    dtype = "float16" if is_half else "float32"
+    a, b = (data.draw(tensors(graph, shape, dtype, name)) for name in "ab")
+    if data.draw(st.booleans()):
+        scale: Tensor | float = data.draw(tensors(graph, (1,), dtype, "s", may_be_part=False))
+    else:
+        scale = 0.5
+    scaled_add(builder, a, b, scale, optimise_for_speed=is_fast)
+    inputs = [(x, values_for(x, seed + i)) for i, x in enumerate((a, b))]
+    factor: Any = 0.5
+    if isinstance(scale, Tensor):
+        inputs.append((scale, values_for(scale, seed + 2)))
+        factor = inputs[2][1]
+    (result,) = check(builder, inputs, [a])
+    near = 4e-3 if is_half else 1e-5
+    np.testing.assert_allclose(result, inputs[0][1] + factor * inputs[1][1], rtol=near, atol=near)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scale", "message"),
+    [
+        ("int32", "int32", 2.0, "'a' is int32: a scaled addition takes float16 or float32"),
+        ("float32", "float16", 2.0, "'b' is float16, but what it is added to, 'a', is float32"),
+        ("float32", "float32", "float16", "'s' is float16, but what it is added to"),
+        ("float32", "float32", "float32", "'s' scales an addition and has 3 elements"),
+    ],
+)
+def test_a_scaled_addition_that_cannot_be(a: str, b: str, scale: Any, message: str) -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=2))
+    x, y = graph.add_variable(a, (3,), "a"), graph.add_variable(b, (3,), "b")
+    factor = graph.add_variable(scale, (3,), "s") if isinstance(scale, str) else scale
+    with pytest.raises(BadGraph, match=message):
+        scaled_add(builder, x, y, factor)
 
 
 @given(st.data(), machines(), shapes(), st.sampled_from(sorted(UNARY)), seeds)

@@ -19,6 +19,7 @@ from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.codelets.slic import slic_cycles
+from engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.codelets.vertical_mac import vertical_mac_cycles
@@ -176,6 +177,21 @@ def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
     cycles = vertical_mac_cycles(shape, load_machine("gc200"))
     each = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (2 * 19 + 15)) + 9 + 19 * 9 // 4
     assert int(cycles[0]) == 61 + 14 + 26 + each
+
+
+def test_a_scaled_addition_by_hand() -> None:
+    """45,001 floats: 22,500 vectors, 3,750 a worker, and a float left over.
+
+    Plain: 21 + 11 + 13 + 12 + 6 + 6 x (15 + 6 + 3 x 3,749 + 2 + 1 + 8 + 1); with what it asks for
+    met, a cycle a vector. 20 vectors, 3 for all and 4 for two workers: 2 cycles each are met.
+    """
+    frame = 21 + 11 + 13 + 12 + 6
+    plain = step_cycles(SCALED_ADD, 45_001, [1])
+    assert plain.tile_cycles[1] == frame + 6 * (15 + 6 + 3 * 3_749 + 2 + 1 + 8 + 1)
+    fast = step_cycles(SCALED_ADD_FAST, 45_001, [1])
+    assert fast.tile_cycles[1] == frame + 6 * (15 + 6 + 3_749 + 2 + 1 + 8 + 1)
+    few = step_cycles(SCALED_ADD_FAST, 40, [1])
+    assert few.tile_cycles[1] == 21 + 11 + 7 + 12 + 6 + 6 * (15 + 6 + 2 * 3 + 2 + 1)
 
 
 def test_an_addition_by_hand() -> None:

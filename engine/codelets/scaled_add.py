@@ -1,0 +1,139 @@
+"""Scaled addition in place: a = a + s b, of vectors or of blocks with any strides.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp,
+getScaledArithmeticSupervisorCycleEstimate, and lib/popops/popopsCycleEstimators.cpp,
+ScaledArithmetic2DCycleEstimate. A loop takes 3 cycles a vector; where a lies in interleaved memory
+and b in other memory elements it takes 2, and 1 over 16 vectors a worker or more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["SCALED_ADD", "SCALED_ADD_BLOCK", "SCALED_ADD_BLOCK_FAST", "SCALED_ADD_FAST"]
+
+Counts = NDArray[np.int64]
+
+#: Vectors a worker from which on the fast loop takes one cycle each.
+_LONG = 16
+
+
+@jit
+def _vector(a, b, scale):  # type: ignore[no-untyped-def]
+    for i in range(a.size):
+        a[i] += scale[0] * b[i]
+
+
+@jit
+def _block(  # type: ignore[no-untyped-def]
+    a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, scale
+):
+    for p in range(a_size[0]):
+        for r in range(a_size[1]):
+            target = a_start + p * a_stride[0] + r * a_stride[1]
+            source = b_start + p * b_stride[0] + r * b_stride[1]
+            for c in range(a_size[2]):
+                a[target + c * a_stride[2]] += scale[0] * b[source + c * b_stride[2]]
+
+
+def _law(*, asks: bool) -> Any:
+    def law(batch: Batch, machine: Machine) -> Counts:
+        """Return the tile's cycles; the worker after the last one with a vector more has the rest.
+
+        The source gives no worker a vector more, as it compares an unsigned number with zero; here
+        the first ones have the vectors that are left over, as in the vertex itself.
+        """
+        workers = machine.n_worker_contexts
+        is_half = batch.item_bytes["a"] == 2
+        per_vector = machine.data_path_bytes // batch.item_bytes["a"]
+        vectors, rest = np.divmod(batch.n_elements("a"), per_vector)
+        of_all, more = np.divmod(vectors, workers)
+        fast = np.where(of_all >= _LONG, 1, 2)
+        loop = np.where(batch.is_fast, fast, 3) if asks else np.int64(3)
+
+        def worker(count: Counts) -> Counts:
+            return np.asarray(15 + 2 + 1 + np.where(count > 0, 6 + loop * (count - 1), 0))
+
+        costs = np.array([0, 0, 7, 13]) if is_half else np.array([0, 8])
+        left_over = np.where(rest > 0, (5 if is_half else 0) + costs[rest], 0)
+        slowest = np.maximum(
+            worker(of_all) + 1 + left_over, np.where(more > 0, worker(of_all + 1), 0)
+        )
+        begin = 21 + 11 + 12 + 6 + np.where(rest > 0, 13, 7)
+        return np.asarray(begin + workers * slowest)
+
+    return law
+
+
+def _block_law(*, asks: bool) -> Any:
+    def law(batch: Batch, machine: Machine) -> Counts:
+        """Return the tile's cycles; elements that lie apart are rows of one."""
+        workers = machine.n_worker_contexts
+        is_half = batch.item_bytes["a"] == 2
+        per_vector = machine.data_path_bytes // batch.item_bytes["a"]
+        planes, rows_of_plane, columns = batch.size["a"].T
+        n_rows = planes * rows_of_plane
+        is_apart = (batch.stride["a"][:, 2] != 1) | (batch.stride["b"][:, 2] != 1)
+        is_apart &= columns > 1
+        n_rows = np.where(is_apart, n_rows * columns, n_rows)
+        columns = np.where(is_apart, 1, columns)
+        by_row = n_rows >= workers
+        rows = np.where(by_row, worker_share(n_rows, machine), n_rows)
+        columns = np.where(by_row, columns, worker_share(columns, machine))
+        loop = np.where(batch.is_fast, 2, 3) if asks else np.int64(3)
+        vectors, rest = np.divmod(columns, per_vector)
+        costs = np.array([0, 4 + 7, 4 + 6, 4 + 6 + 7]) if is_half else np.array([0, 7])
+        row = 15 + np.where(vectors > 0, 5 + loop * vectors, 0) + costs[rest]
+        return np.asarray(workers * (10 + rows * row))
+
+    return law
+
+
+def _flops(batch: Batch) -> Counts:
+    return 2 * batch.n_elements("a")
+
+
+def _codelets(name: str, *, asks: bool) -> tuple[Codelet, Codelet]:
+    """Return the vertices of vectors and of blocks; `asks` for places that make them fast."""
+    source = "graphcore/poplibs sdk-release-3.4, lib/popops: scaled arithmetic estimators"
+    # Source of the places: the same release, lib/popops/codelets/elemwiseScaledAddCodelets.cpp; of
+    # the second vertex nothing need be interleaved.
+    apart = (("a", "b"),) if asks else ()
+    scale = Field("scale", "in")
+    vector = Codelet(
+        f"popops::ScaledAddSupervisor{name}",
+        (Field("a", "inout", interleaved=asks), Field("b", "in"), scale),
+        _vector,
+        _law(asks=asks),
+        code_bytes=300,
+        source=source,
+        flops=_flops,
+        apart=apart,
+        has_slow_path=asks,
+    )
+    block = Codelet(
+        f"popops::ScaledAdd2D{name}",
+        (Field("a", "inout", 3, kind="block"), Field("b", "in", 3, kind="block"), scale),
+        _block,
+        _block_law(asks=asks),
+        code_bytes=320,
+        source=source,
+        flops=_flops,
+        apart=apart,
+        has_slow_path=asks,
+    )
+    return vector, block
+
+
+SCALED_ADD, SCALED_ADD_BLOCK = _codelets("", asks=False)
+#: The same, which ask to lie where their fast loop can be taken.
+SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST = _codelets("<constrained>", asks=True)
