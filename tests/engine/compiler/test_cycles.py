@@ -18,8 +18,8 @@ from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
-from engine.codelets.slic import slic_cycles
 from engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
+from engine.codelets.slic import slic_cycles
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.codelets.vertical_mac import vertical_mac_cycles
