@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,10 @@ class Field:
         and strides, for kernels that do their own indexing.
     interleaved
         Whether it must lie in interleaved memory, as wide loads need it.
+    dtype
+        The type that its variable must have; any when empty.
+    dtype_of, size_of
+        Fields whose type, or sizes, it must have too.
     """
 
     name: str
@@ -57,6 +62,9 @@ class Field:
     n_dims: int = 1
     kind: str = "vector"
     interleaved: bool = False
+    dtype: str = ""
+    dtype_of: str = ""
+    size_of: str = ""
 
     def __post_init__(self) -> None:
         """Check that the description can be.
@@ -66,8 +74,7 @@ class Field:
         BadGraph
             When a part of it is none of those allowed.
         """
-        if not self.name.isidentifier():
-            raise BadGraph(f"A field cannot be called {self.name!r}: use a Python identifier")
+        _check_name("field", self.name)
         if self.direction not in ("in", "out", "inout"):
             raise BadGraph(f"Field {self.name!r} is in, out or inout, not {self.direction!r}")
         if self.kind not in ("vector", "view", "block") or not 1 <= self.n_dims <= 8:
@@ -94,12 +101,29 @@ class Field:
         return self.direction in ("out", "inout")
 
 
+def _check_name(what: str, name: str) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise BadGraph(f"A {what} cannot be called {name!r}: use a Python identifier")
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A number of the vertex's state: ``int`` or ``float``."""
 
     name: str
     kind: str = "int"
+
+    def __post_init__(self) -> None:
+        """Check that the description can be.
+
+        Raises
+        ------
+        BadGraph
+            When its name or kind cannot be.
+        """
+        _check_name("scalar", self.name)
+        if self.kind not in ("int", "float"):
+            raise BadGraph(f"Scalar {self.name!r} is an int or a float, not {self.kind!r}")
 
 
 @dataclass(frozen=True)
@@ -202,7 +226,7 @@ class Codelet:
     apart: tuple[tuple[str, ...], ...] = ()
     has_slow_path: bool = False
 
-    def __post_init__(self) -> None:
+    def _check_asks(self) -> None:
         """Check that what it asks of memory can be.
 
         Raises
@@ -235,6 +259,32 @@ class Codelet:
         """Whether its fields have to lie in certain places."""
         return bool(self.apart) or any(field.interleaved for field in self.fields)
 
+    def __post_init__(self) -> None:
+        """Check that the description can be.
+
+        Raises
+        ------
+        BadGraph
+            When names repeat, the law is no function, or the code has no size.
+        """
+        names = [field.name for field in self.fields] + [each.name for each in self.scalars]
+        for name in names:
+            if names.count(name) > 1:
+                raise BadGraph(f"Codelet {self.name!r} has two fields or scalars called {name!r}")
+        if not callable(self.law):
+            raise BadGraph(f"The cycle law of {self.name} is {self.law!r}: it must be a function")
+        if not isinstance(self.code_bytes, int) or self.code_bytes < 0:
+            raise BadGraph(
+                f"The code of {self.name} takes {self.code_bytes!r} bytes: give a whole number"
+            )
+        for field in self.fields:
+            for other in {field.dtype_of, field.size_of} - {""}:
+                if other not in names:
+                    raise BadGraph(
+                        f"Field {field.name!r} of {self.name} is like {other!r}, which is no field"
+                    )
+        self._check_asks()
+
     @property
     def state_bytes(self) -> int:
         """Instance state of a vertex: a pointer and a size per dimension and field, scalars."""
@@ -259,6 +309,11 @@ class Codelet:
             )
         for field in self.fields:
             regions = fields[field.name]
+            if not hasattr(regions, "stride"):
+                raise BadGraph(
+                    f"{where}: field {field.name!r} takes regions, not a {type(regions).__name__}:"
+                    " make them with engine.graph.blocks"
+                )
             if regions.size.shape != (n_vertices, field.n_dims):
                 raise BadGraph(
                     f"{where}: field {field.name!r} takes {n_vertices} regions of {field.n_dims}"
@@ -266,6 +321,30 @@ class Codelet:
                 )
             if field.is_vector and (regions.stride[regions.size > 1] != 1).any():
                 raise BadGraph(f"{where}: field {field.name!r} must be contiguous")
+        for field in self.fields:
+            self._check_alike(where, field, fields)
+
+    def _check_alike(self, where: str, field: Field, fields: Mapping[str, Regions]) -> None:
+        """Raise BadGraph unless a field has the type and sizes that it is described with."""
+        regions = fields[field.name]
+        dtype = regions.variable.dtype.name
+        wanted = fields[field.dtype_of].variable.dtype.name if field.dtype_of else field.dtype
+        if wanted and dtype != wanted:
+            raise BadGraph(
+                f"{where}: field {field.name!r} is {wanted}, and {regions.variable.name!r} is"
+                f" {dtype}"
+            )
+        if field.size_of:
+            unlike = (regions.size != fields[field.size_of].size).any(axis=1)
+            if unlike.any():
+                vertex = int(unlike.argmax())
+                own, other = (
+                    each.size[vertex].tolist() for each in (regions, fields[field.size_of])
+                )
+                raise BadGraph(
+                    f"{where}: vertex {vertex} has {own} elements in field {field.name!r} and"
+                    f" {other} in {field.size_of!r}: they must be the same"
+                )
 
     def scalar_columns(
         self, where: str, scalars: Mapping[str, ArrayLike], n_vertices: int
@@ -286,7 +365,13 @@ class Codelet:
         columns = {}
         for scalar in self.scalars:
             kind = np.int64 if scalar.kind == "int" else np.float32
-            values = np.asarray(scalars[scalar.name], dtype=kind)
+            given = np.asarray(scalars[scalar.name])
+            if given.dtype.kind not in "fiub" or (kind is np.int64 and given.dtype.kind == "f"):
+                raise BadGraph(
+                    f"{where}: scalar {scalar.name!r} is a number, {scalar.kind}, not"
+                    f" {scalars[scalar.name]!r}"
+                )
+            values = given.astype(kind)
             if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):
                 raise BadGraph(f"{where}: scalar {scalar.name!r} needs one number a vertex")
             columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))

@@ -145,7 +145,7 @@ def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 
 COPY = Codelet(
     "poplar::Memcpy",
-    (Field("x", "in"), Field("out", "out")),
+    (Field("x", "in", dtype_of="out", size_of="out"), Field("out", "out")),
     _copy,
     _copy_law,
     code_bytes=120,
@@ -154,7 +154,10 @@ COPY = Codelet(
 
 COPY_BLOCK = Codelet(
     "poplar::StridedCopy",
-    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+    (
+        Field("x", "in", 3, kind="block", dtype_of="out", size_of="out"),
+        Field("out", "out", 3, kind="block"),
+    ),
     _copy_block,
     _copy_block_law,
     code_bytes=200,
@@ -165,7 +168,7 @@ COPY_BLOCK = Codelet(
 # kept apart: the same release, lib/popops/codelets/elemwiseMiscCodelets.cpp, Cast1D and Cast2D.
 CAST = Codelet(
     "popops::Cast1D",
-    (Field("x", "in"), Field("out", "out")),
+    (Field("x", "in", size_of="out"), Field("out", "out")),
     _copy,
     _cast_law,
     code_bytes=240,
@@ -175,7 +178,7 @@ CAST = Codelet(
 
 CAST_BLOCK = Codelet(
     "popops::Cast2D",
-    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+    (Field("x", "in", 3, kind="block", size_of="out"), Field("out", "out", 3, kind="block")),
     _copy_block,
     _cast_block_law,
     code_bytes=280,

@@ -309,7 +309,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
     rate = UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",
-        (Field("x", "in"), Field("out", "out")),
+        (Field("x", "in", size_of="out"), Field("out", "out")),
         vector,
         _vector_law(20, (33, 33) if name == "exp" else (17, 17), rate),
         code_bytes=180,
@@ -318,7 +318,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
-        (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+        (Field("x", "in", 3, kind="block", size_of="out"), Field("out", "out", 3, kind="block")),
         block,
         _unary_block_law(rate),
         code_bytes=260,
@@ -332,7 +332,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _binary_kernels(BINARY_FUNCTIONS[name])
     one = Codelet(
         f"popops::BinaryOp1D<{name}>",
-        (Field("a", "in"), Field("b", "in"), Field("out", "out")),
+        (Field("a", "in", size_of="out"), Field("b", "in", size_of="out"), Field("out", "out")),
         vector,
         _vector_law(11, (29, 26), BINARY_RATES[name]),
         code_bytes=220,
@@ -342,8 +342,8 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
         (
-            Field("a", "in", 3, kind="block"),
-            Field("b", "in", 3, kind="block"),
+            Field("a", "in", 3, kind="block", size_of="out"),
+            Field("b", "in", 3, kind="block", size_of="out"),
             Field("out", "out", 3, kind="block"),
         ),
         block,

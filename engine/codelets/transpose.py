@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.codelet import Batch, Codelet, worker_share
 from engine.codelets.copy import COPY_BLOCK, rows_cycles
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _law(batch: Batch, machine: Machine) -> Counts:
 # The kernel of a copy in blocks serves: only the order differs in which a tile walks.
 TRANSPOSE = Codelet(
     "poplar_rt::Transpose",
-    (Field("x", "in", 3, kind="block"), Field("out", "out", 3, kind="block")),
+    COPY_BLOCK.fields,
     COPY_BLOCK.kernel,
     _law,
     code_bytes=340,

@@ -150,8 +150,8 @@ def _codelet(name: str) -> Codelet:
     return Codelet(
         f"popops::BroadcastVectorInner<{name}>",
         (
-            Field("a", "in", 3, kind="block"),
-            Field("b", "in", 2, kind="block"),
+            Field("a", "in", 3, kind="block", dtype_of="out", size_of="out"),
+            Field("b", "in", 2, kind="block", dtype_of="out"),
             Field("out", "out", 3, kind="block"),
         ),
         _kernel(BINARY_FUNCTIONS[name]),

@@ -22,6 +22,7 @@ from engine.log_output import TRACE
 from engine.machine import Machine
 from engine.planner.plan import Plan
 from engine.program import Program
+from engine.program.check import check_programs
 
 __all__ = ["compile_programs"]
 
@@ -67,6 +68,7 @@ def compile_programs(
         When a rule of the machine is broken.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
+    check_programs(graph, programs)
     lowering = Lowering(graph)
     options = {"is_instrumented": is_instrumented, "is_checked": is_checked}
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options, cache_directory)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch
+from engine.codelets.codelet import Batch, Codelet
 from engine.compiler.executable import Step, StepCost, VertexUse
 from engine.compiler.kernels.schedule import list_schedule
-from engine.errors import BadGraph
+from engine.errors import BadGraph, EngineError
 from engine.graph import ComputeSet, VertexBatch
 from engine.machine import Machine
 
@@ -41,17 +41,55 @@ def _shapes(
     )
 
 
+#: A law that gives more for a vertex is mistaken: a month of a machine's time.
+_MOST_CYCLES = 1 << 52
+
+
+def _answer(codelet: Codelet, what: str, function: Any, *arguments: Any) -> Any:
+    """Return what a function of the codelet's author gives; its failure is one of the codelet.
+
+    Raises
+    ------
+    BadGraph
+        When the function fails.
+    """
+    try:
+        with np.errstate(divide="raise"):
+            return function(*arguments)
+    except EngineError:
+        raise
+    except Exception as error:
+        raise BadGraph(
+            f"The {what} of {codelet.name} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _flops(batch: VertexBatch, shapes: Batch, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the useful operations of each vertex, checked; none where the codelet says none."""
+    codelet = batch.codelet
+    if codelet.flops is None:
+        return np.zeros_like(cycles)
+    flops = np.asarray(_answer(codelet, "count of operations", codelet.flops, shapes))
+    if flops.shape != cycles.shape or flops.dtype.kind not in "iu" or (flops < 0).any():
+        raise BadGraph(
+            f"The count of operations of {codelet.name} must give {cycles.size} integers from 0,"
+            f" not {flops.dtype} of shape {flops.shape}"
+        )
+    return flops.astype(np.int64)
+
+
 def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArray[np.int64]:
     """Return the law's answer for each vertex, checked."""
     codelet = batch.codelet
-    cycles = np.asarray(codelet.law(shapes, machine))
+    cycles = np.asarray(_answer(codelet, "cycle law", codelet.law, shapes, machine))
     if cycles.shape != (batch.n_vertices,) or not np.issubdtype(cycles.dtype, np.integer):
         raise BadGraph(
             f"The cycle law of {codelet.name} must give {batch.n_vertices} integers, not"
             f" {cycles.dtype} of shape {cycles.shape}"
         )
-    if (cycles < 0).any():
-        raise BadGraph(f"The cycle law of {codelet.name} gives {int(cycles.min())} cycles")
+    if cycles.size and (cycles.min() < 0 or cycles.max() > _MOST_CYCLES):
+        odd = int(cycles.min() if cycles.min() < 0 else cycles.max())
+        raise BadGraph(f"The cycle law of {codelet.name} gives {odd} cycles: that cannot be")
     return cycles.astype(np.int64)
 
 
@@ -110,7 +148,7 @@ def compute_cost(
         else:
             worker_tiles.append(batch.tile)
             worker_cycles.append(cycles)
-        flops = batch.codelet.flops(shapes) if batch.codelet.flops else np.zeros_like(cycles)
+        flops = _flops(batch, shapes, cycles)
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
         part = _BatchCost(batch, cycles, np.asarray(flops))
         by_codelet.setdefault(batch.codelet.name, []).append(part)

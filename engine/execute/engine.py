@@ -22,6 +22,7 @@ from engine.execute.remote import RemoteMemory
 from engine.execute.timeline import Clock, Timeline, timeline_of
 from engine.execute.walk import Walker
 from engine.graph import RemoteBuffer, Tensor
+from engine.graph.arguments import a_count
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
 from reports import Report, open_report
@@ -65,6 +66,10 @@ class Engine:
         name: str = "",
         provenance: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(executable, Executable):
+            raise BadGraph(
+                f"An engine runs what compile_programs made, not a {type(executable).__name__}"
+            )
         self.executable = executable
         self.options = resolve() if options is None else options
         self._streams: dict[str, Any] = {}
@@ -128,8 +133,9 @@ class Engine:
         stream
             Its name in the program.
         source
-            For input an array, or a function without arguments that returns one; for output a
-            function that takes the array. A function is called at every copy.
+            For input an array, or a function without arguments that returns one; for output an
+            array, which is filled, or a function that takes one. A function is called at every
+            copy.
         """
         self._streams[stream] = source
 
@@ -146,14 +152,37 @@ class Engine:
         return self._outputs[stream]
 
     def read_tensor(self, tensor: Tensor) -> NDArray[Any]:
-        """Return a tensor's values in its logical shape."""
+        """Return a tensor's values in its logical shape.
+
+        Raises
+        ------
+        BadGraph
+            When it is no tensor of this engine's graph as it was compiled.
+        """
+        self._check_own(tensor)
         self.load()
         return self._host().read(tensor)
 
     def write_tensor(self, tensor: Tensor, values: ArrayLike) -> None:
-        """Set a tensor's values."""
+        """Set a tensor's values.
+
+        Raises
+        ------
+        BadGraph
+            When it is no tensor of this engine's graph, or cannot hold a value.
+        BadInput
+            When the shape differs.
+        """
+        self._check_own(tensor)
         self.load()
         self._host().write(tensor, values, tensor.variable.name)
+
+    def _check_own(self, tensor: Tensor) -> None:
+        self.executable.graph.check_own(tensor)
+        if self._memory is not None and not self._memory.holds(tensor):
+            raise BadGraph(
+                f"{tensor.variable.name!r} was added after this engine was loaded: compile again"
+            )
 
     def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
         """Return a row of a remote buffer, or all of them.
@@ -199,7 +228,7 @@ class Engine:
             When the program does not fit.
         """
         roots = self.executable.roots
-        if not 0 <= program < len(roots):
+        if not 0 <= a_count("The number of the program", program) < len(roots):
             raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
         self.load()
         root = roots[program]
@@ -345,6 +374,20 @@ class Engine:
         self._outputs[access.stream] = values
         if callable(source):
             source(values)
+        elif source is not None:
+            _fill(access.stream, source, values)
+
+
+def _fill(stream: str, target: Any, values: NDArray[Any]) -> None:
+    """Put what came out of a stream into the array that is connected to it."""
+    is_array = isinstance(target, np.ndarray)
+    if not is_array or target.shape != values.shape or target.dtype != values.dtype:
+        given = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
+        raise BadInput(
+            f"Stream {stream!r} gives {values.dtype} {values.shape}: connect such an array, or a"
+            f" function that takes it, not {given}"
+        )
+    target[...] = values
 
 
 def _to_standard_output(line: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import launch_arguments
+from engine.errors import BadGraph
 from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
 
@@ -20,6 +21,9 @@ __all__ = ["Launch", "Threads", "bind", "compile_launchers", "thread_pool"]
 
 _typeof: Any = numba.typeof
 _config: Any = numba.config
+_errors: Any = numba.core.errors
+#: What numba raises where it cannot compile.
+_CANNOT_COMPILE = (_errors.NumbaError, _errors.UnsupportedBytecodeError)
 
 #: Elements of work from which a batch is shared between threads: some 200 microseconds.
 _SHARE_ABOVE = 2_000_000
@@ -72,6 +76,7 @@ class Launch:
     work: int
     threads: Threads
     counts: NDArray[np.int64]
+    codelet_name: str
 
     def run(self) -> None:
         """Run all vertices, on several threads where the work is worth it."""
@@ -115,6 +120,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
                 _work(batch),
                 threads,
                 counts,
+                codelet.name,
             )
         )
     return launches
@@ -129,17 +135,32 @@ def compile_launchers(
     ----------
     progress
         Called before each with how many are done, how many there are, and a name.
+
+    Raises
+    ------
+    BadGraph
+        When a kernel cannot be compiled.
     """
-    wanted: dict[tuple[int, Any], tuple[Any, Any]] = {}
+    wanted: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
     for launch in launches:
         if not hasattr(launch.call, "compile"):
             continue  # compilation is switched off: plain Python
         types = (numba.int64, numba.int64, *(_typeof(a) for a in launch.arguments))
-        wanted.setdefault((id(launch.call), types), (launch.call, types))
-    for done, (call, types) in enumerate(wanted.values()):
+        wanted.setdefault((id(launch.call), types), (launch.call, types, launch.codelet_name))
+    for done, (call, types, name) in enumerate(wanted.values()):
         if progress is not None:
             progress(done, len(wanted), call.__name__)
-        call.compile(types)
+        try:
+            call.compile(types)
+        except _CANNOT_COMPILE as error:
+            raise BadGraph(f"The kernel of {name} cannot be compiled: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what numba says is wrong, without how it came to it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))]
+    return (told or lines)[0]
 
 
 def thread_pool() -> Threads:

@@ -37,6 +37,10 @@ class HostMemory:
             if variable.values is not None:
                 self.flat(variable)[:] = variable.values
 
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether a tensor's variable has its place here."""
+        return tensor.variable.variable_id < len(self.base)
+
     def flat(self, variable: Variable) -> NDArray[Any]:
         """Return a variable's elements in order: a view."""
         base = self.base[variable.variable_id]

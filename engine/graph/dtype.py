@@ -116,6 +116,8 @@ def dtype_of(kind: Any) -> DType:
     """
     if isinstance(kind, DType):
         return kind
+    if kind is None:
+        raise BadGraph(f"A type is needed: use one of {', '.join(DTYPES)}")
     name = kind if isinstance(kind, str) else np.dtype(kind).name
     found = DTYPES.get(name) or _FROM_NUMPY.get(name)
     if found is not None:

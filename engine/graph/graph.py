@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph, OutOfTileMemory
+from engine.graph.arguments import a_count, whole_numbers
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
 from engine.graph.mapping import TileMapping, tile_mapping_of
@@ -136,6 +137,11 @@ class Graph:
     """
 
     def __init__(self, machine: Machine, *, n_io_tiles: int = 0) -> None:
+        if not isinstance(machine, Machine):
+            raise BadGraph(
+                f"A graph is made for a machine, not for {machine!r}: write"
+                ' Graph(load_machine("gc200"))'
+            )
         if not 0 <= n_io_tiles < machine.tiles_per_ipu:
             raise BadGraph(
                 f"{n_io_tiles} I/O tiles cannot be: an IPU of {machine.name} has"
@@ -192,7 +198,10 @@ class Graph:
         BadGraph
             When the device has no such type, or an integer does not fit its 32 bits.
         """
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            raise BadGraph(f"The values of {name!r} are of uneven lengths") from None
         kind = dtype_of(array.dtype if dtype is None else dtype)
         tensor = self._add(kind, array.shape, name, debug)
         variable = tensor.variable
@@ -216,6 +225,8 @@ class Graph:
             raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
         kind = dtype_of(dtype)
         self._check_type(kind, name)
+        n_elements = a_count(f"The row of remote buffer {name!r}", n_elements)
+        repeats = a_count(f"The number of rows of remote buffer {name!r}", repeats)
         buffer = RemoteBuffer(len(self.remote_buffers), name, kind, n_elements, repeats)
         self._check_streaming_memory(buffer)
         self.remote_buffers.append(buffer)
@@ -244,7 +255,12 @@ class Graph:
             )
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
-        sizes = tuple(int(s) for s in shape)
+        if not isinstance(name, str):
+            raise BadGraph(f"A variable cannot be called {name!r}: give it a text")
+        whole = whole_numbers(f"The dimensions of {name!r}", shape)
+        if whole.ndim != 1:
+            raise BadGraph(f"The shape of {name!r} is {shape!r}: give a tuple of dimensions")
+        sizes = tuple(whole.tolist())
         if any(s < 1 for s in sizes):
             raise BadGraph(
                 f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
@@ -276,12 +292,18 @@ class Graph:
         Raises
         ------
         BadGraph
-            When elements are left out, the order is wrong, or a tile is not there.
+            When elements are left out, the order is wrong, a tile is not there, or the tensor is
+            another graph's or part of its variable.
         """
-        variable = tensor.variable
-        start = np.atleast_1d(np.asarray(starts, dtype=np.int64))
-        tile = np.atleast_1d(np.asarray(tiles, dtype=np.int32))
-        if start.size != tile.size or start.size == 0 or start[0] != 0:
+        variable = self._whole(tensor)
+        start = np.atleast_1d(whole_numbers(f"The starts of {variable.name!r}", starts))
+        tile = np.atleast_1d(whole_numbers(f"The tiles of {variable.name!r}", tiles, np.int32))
+        if start.shape != tile.shape or start.ndim != 1:
+            raise BadGraph(
+                f"The mapping of {variable.name!r} has starts of shape {start.shape} and tiles of"
+                f" shape {tile.shape}: give a tile for each start"
+            )
+        if start.size == 0 or start[0] != 0:
             raise BadGraph(f"The mapping of {variable.name!r} leaves out element 0")
         if (np.diff(start) <= 0).any() or start[-1] >= variable.n_elements:
             raise BadGraph(
@@ -318,9 +340,21 @@ class Graph:
             The tiles to use, in order; all compute tiles when None.
         first
             Where in that order to begin, so that small variables do not all meet on tile 0.
+
+        Raises
+        ------
+        BadGraph
+            When a number is no whole one, the grain less than 1, or there are no tiles; or as
+            `set_tile_mapping`.
         """
-        variable = tensor.variable
-        pool = self.compute_tiles if tiles is None else np.asarray(tiles, dtype=np.int32)
+        variable = self._whole(tensor)
+        grain = a_count(f"The grain of {variable.name!r}", grain, 1)
+        first = a_count(f"The first tile of {variable.name!r}", first, 0)
+        pool = self.compute_tiles
+        if tiles is not None:
+            pool = np.atleast_1d(whole_numbers(f"The tiles of {variable.name!r}", tiles, np.int32))
+        if not pool.size:
+            raise BadGraph(f"{variable.name!r} is mapped to no tile: give at least one")
         n_grains = -(-variable.n_elements // grain)
         n_parts = min(n_grains, pool.size)
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
@@ -334,11 +368,54 @@ class Graph:
         BadGraph
             When it is a tensor of another graph, or its variable has no mapping yet.
         """
+        self.check_own(tensor)
+        return tile_mapping_of(tensor)
+
+    def check_own(self, tensor: Tensor) -> None:
+        """Raise BadGraph unless a tensor is on a variable of this graph.
+
+        Raises
+        ------
+        BadGraph
+            When it is another graph's, or no tensor.
+        """
+        if not isinstance(tensor, Tensor):
+            raise BadGraph(
+                f"A tensor is needed, not a {type(tensor).__name__}: give what add_variable"
+                " returned, or a view on it"
+            )
         variable = tensor.variable
         i = variable.variable_id
         if i >= len(self.variables) or self.variables[i] is not variable:
             raise BadGraph(f"{variable.name!r} is a variable of another graph")
-        return tile_mapping_of(tensor)
+
+    def check_own_compute_set(self, compute_set: ComputeSet) -> None:
+        """Raise BadGraph unless a compute set is of this graph.
+
+        Raises
+        ------
+        BadGraph
+            When it is another graph's, or no compute set.
+        """
+        if not isinstance(compute_set, ComputeSet):
+            raise BadGraph(
+                f"A compute set is needed, not a {type(compute_set).__name__}: give what"
+                " add_compute_set returned"
+            )
+        i = compute_set.compute_set_id
+        if i >= len(self.compute_sets) or self.compute_sets[i] is not compute_set:
+            raise BadGraph(f"{compute_set.name!r} is a compute set of another graph")
+
+    def _whole(self, tensor: Tensor) -> Variable:
+        """Return the variable of a tensor that covers it."""
+        self.check_own(tensor)
+        if tensor.n_elements != tensor.variable.n_elements:
+            raise BadGraph(
+                f"{tensor.variable.name!r} is mapped as a whole, and this is {tensor.n_elements} of"
+                f" its {tensor.variable.n_elements} elements: give the tensor that add_variable"
+                " returned"
+            )
+        return tensor.variable
 
     def add_compute_set(self, name: str, debug: DebugContext = ROOT) -> ComputeSet:
         """Add an empty compute set."""
@@ -375,8 +452,18 @@ class Graph:
             When a field is missing, unknown, of the wrong type or number of dimensions, reaches
             outside its variable, belongs to another graph, or a tile is not there.
         """
+        self.check_own_compute_set(compute_set)
+        if not isinstance(codelet, Codelet):
+            raise BadGraph(
+                f"Vertices in {compute_set.name!r} run a codelet, not a {type(codelet).__name__}:"
+                " make one with engine.codelet"
+            )
         where = f"{codelet.name} in {compute_set.name!r}"
-        tiles = np.ascontiguousarray(np.atleast_1d(np.asarray(tile, dtype=np.int32)))
+        tiles = np.ascontiguousarray(
+            np.atleast_1d(whole_numbers(f"{where}: the tiles", tile, np.int32))
+        )
+        if tiles.ndim != 1:
+            raise BadGraph(f"{where}: tiles have shape {tiles.shape}: give one for each vertex")
         if tiles.size and (tiles.min() < 0 or tiles.max() >= self.machine.n_tiles):
             raise BadGraph(
                 f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}"
@@ -400,14 +487,19 @@ def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
     Raises
     ------
     BadGraph
-        When an integer does not fit the device's type.
+        When they are no numbers, or the device's type cannot hold one of them.
     """
+    if array.dtype.kind not in "fiub":
+        raise BadGraph(f"{name!r} is given {array.dtype} where numbers are needed")
     if dtype.grid is not None:
         return dtype.grid.rounded(array)
-    if dtype.name == "int32" and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -(2**31) or high >= 2**31:
+    if not dtype.is_float and dtype.host != "bool" and array.size:
+        if array.dtype.kind == "f" and not (array == np.floor(array)).all():
+            raise BadGraph(f"{name!r} holds {dtype}: it is given numbers that are not whole")
+        low, high, limits = int(array.min()), int(array.max()), np.iinfo(dtype.host)
+        if low < limits.min or high > limits.max:
             raise BadGraph(
-                f"{name!r} holds integers from {low} to {high}: the device has 32 bits for them"
+                f"{name!r} holds integers from {low} to {high}: {dtype} has {limits.bits} bits, for"
+                f" {limits.min} to {limits.max}"
             )
     return np.ascontiguousarray(array.astype(dtype.host))

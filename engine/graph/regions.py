@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
+from engine.graph.arguments import a_count, whole_numbers
+from engine.graph.tensor import Tensor
 
 if TYPE_CHECKING:
     from engine.graph.graph import Variable
@@ -88,10 +90,27 @@ def blocks(
         One entry per dimension: a scalar, or an ndarray of int64 of shape (n_vertices,).
     n_vertices
         Number of regions.
+
+    Raises
+    ------
+    BadGraph
+        When there are not as many strides as sizes, or a column has another length.
     """
+    if isinstance(variable, Tensor):
+        raise BadGraph(
+            f"Regions are on a variable: give the tensor's, {variable.variable.name!r}, as"
+            " tensor.variable"
+        )
+    where = f"Regions on {variable.name!r}"
+    if len(sizes) != len(strides):
+        raise BadGraph(f"{where} have {len(sizes)} sizes and {len(strides)} strides")
+    n_vertices = a_count(f"{where}: the number of vertices", n_vertices, 0)
 
     def column(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        return np.broadcast_to(np.asarray(values, dtype=np.int64), (n_vertices,))
+        given: NDArray[np.int64] = whole_numbers(f"{where}: starts, sizes and strides", values)
+        if given.shape not in ((), (n_vertices,)):
+            raise BadGraph(f"{where} are {n_vertices}, and a column has shape {given.shape}")
+        return np.broadcast_to(given, (n_vertices,))
 
     return Regions(
         variable,

@@ -157,6 +157,8 @@ class Tensor:
         BadGraph
             When the range is outside, or cuts a dimension of several atoms unevenly.
         """
+        if not 0 <= dim < len(self.dims):
+            raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to slice")
         size = self.shape[dim]
         if not 0 <= start < stop <= size:
             raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")

@@ -72,6 +72,8 @@ def describe_machine(name: str) -> Description:
     BadMachine
         No such preset or file, or a file with an unknown, missing or absurd figure.
     """
+    if not isinstance(name, str):
+        raise BadMachine(f"A machine has a name, as gc200, or the path of a file; not {name!r}")
     if name.endswith(".toml") or "/" in name:
         return _own_machine(Path(name).expanduser())
     return _preset(name, "There is no target")

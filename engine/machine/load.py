@@ -94,6 +94,9 @@ def load_machine(
 def _check_sizes(
     name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int, options: Mapping[str, str]
 ) -> None:
+    for what, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
+        if number is not None and not isinstance(number, int):
+            raise BadMachine(f"The {what} is {number!r}: give a whole number")
     if not 1 <= n_ipus <= _MOST_IPUS:
         raise BadMachine(f"{n_ipus} IPUs cannot be: a system has 1 to {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:

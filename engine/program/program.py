@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import BadGraph
+from engine.graph.arguments import a_count
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.graph import ComputeSet
 from engine.graph.remote import RemoteBuffer
@@ -101,6 +102,7 @@ class Repeat(Program):
         BadGraph
             When it is less than 1.
         """
+        self.count = a_count(f"The count of Repeat {self.name!r}", self.count)
         if self.count < 1:
             raise BadGraph(f"Repeat {self.name!r} runs {self.count} times: at least 1 is needed")
 
@@ -219,6 +221,8 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
     BadGraph
         When it has several elements or is of floating point.
     """
+    if not isinstance(tensor, Tensor):
+        raise BadGraph(f"{where} is controlled by a tensor, not by {tensor!r}")
     if tensor.n_elements != 1 or tensor.dtype.is_float:
         raise BadGraph(
             f"{where} is controlled by one int32 or bool, not by {tensor.dtype} {tensor.shape}"

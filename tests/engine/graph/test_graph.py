@@ -30,7 +30,7 @@ def x(graph: Graph) -> Tensor:
     [
         ([], [], "leaves out element 0"),
         ([1], [0], "leaves out element 0"),
-        ([0, 5], [0], "leaves out element 0"),
+        ([0, 5], [0], "give a tile for each start"),
         ([0, 5, 5], [0, 1, 2], "must ascend within its 10 elements"),
         ([0, 6, 5], [0, 1, 2], "must ascend within its 10 elements"),
         ([0, 10], [0, 1], "must ascend within its 10 elements"),

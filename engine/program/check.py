@@ -1,0 +1,95 @@
+"""What programs are made of: that every part is there, is of the graph, and none holds itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.errors import BadGraph
+from engine.graph import ComputeSet, Graph, Tensor
+from engine.program.program import Function, Program
+
+__all__ = ["check_programs"]
+
+_KINDS = {"Program": Program, "ComputeSet": ComputeSet, "Tensor": Tensor, "Function": Function}
+
+
+def check_programs(graph: Graph, programs: Any) -> None:
+    """Check control programs before anything is made of them.
+
+    Raises
+    ------
+    BadGraph
+        When a part is missing or of the wrong kind, belongs to another graph, or contains itself.
+    """
+    if isinstance(programs, Program) or not isinstance(programs, Iterable):
+        raise BadGraph(
+            f"Control programs come as a list, not as a {type(programs).__name__}: write [program]"
+        )
+    check = _Check(graph)
+    for index, program in enumerate(programs):
+        check.kind(program, Program, f"Control program {index}")
+        check.part(program, [])
+
+
+class _Check:
+    """Walks programs; functions once, since what they call is seen when they are lowered."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._functions: set[int] = set()
+
+    def kind(self, value: Any, kind: type, where: str) -> None:
+        """Check that something is of the kind that its place asks for.
+
+        Raises
+        ------
+        BadGraph
+            When it is not.
+        """
+        if not isinstance(value, kind):
+            name = "program" if kind is Program else kind.__name__
+            shown = repr(value)[:60]
+            raise BadGraph(f"{where} is {shown}: a {name} is needed")
+
+    def part(self, value: Any, around: list[Program]) -> None:
+        """Check a part of a program, and what is in it."""
+        match value:
+            case Program():
+                self._program(value, around)
+            case Tensor():
+                self.graph.check_own(value)
+            case ComputeSet():
+                self.graph.check_own_compute_set(value)
+            case Function():
+                if id(value) not in self._functions:
+                    self._functions.add(id(value))
+                    self.part(value.body, [])
+
+    def _program(self, program: Program, around: list[Program]) -> None:
+        where = _called(program)
+        if any(program is each for each in around):
+            raise BadGraph(f"{where} contains itself: use Repeat or RepeatWhile for a loop")
+        inside = [*around, program]
+        for field in dataclasses.fields(program):
+            value = getattr(program, field.name)
+            if field.type in _KINDS:
+                self.kind(value, _KINDS[str(field.type)], f"{where}: its {field.name}")
+            if isinstance(value, list | tuple):
+                for index, each in enumerate(value):
+                    self.kind(each, Program, f"{where}: part {index}")
+                    self.part(each, inside)
+            elif isinstance(value, Mapping):
+                for number, case in value.items():
+                    if not isinstance(number, int):
+                        raise BadGraph(f"{where}: case {number!r} is no whole number")
+                    self.kind(case, Program, f"{where}: case {number}")
+                    self.part(case, inside)
+            else:
+                self.part(value, inside)
+
+
+def _called(program: Program) -> str:
+    name = getattr(program, "name", "")
+    return f"{type(program).__name__} {name!r}" if name else type(program).__name__
