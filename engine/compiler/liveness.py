@@ -67,15 +67,14 @@ class _Walk:
         variables can still share memory.
         """
         io, compute = node.children
-        needs = self.before(io, after), self.before(compute, after)
-        self.before(io, after | needs[1])
-        self.before(compute, after | needs[0])
+        before = self.before(io, self.before(compute, after))
+        self.before(io, after)  # compute may be done first: its results live here too
         held = np.zeros_like(after)
         for step in steps_of(io):
             own = [*step.reads, *step.writes]
             held[own] |= self.at[step.step_id, own]
         self.at[[step.step_id for step in steps_of(compute)]] |= held
-        return self.before(io, self.before(compute, after))
+        return before
 
     def _sequence(self, node: Node, after: Set) -> Set:
         live = after

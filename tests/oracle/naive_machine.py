@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from engine.compiler.executable import Executable, Node, Step
 from engine.graph import ComputeSet, DType, Graph, Regions, Tensor, Variable
-from engine.program import Copy, Execute, Program, Repeat
+from engine.program import Copy, Execute, Overlap, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.naive_codelets import NAIVE
 
@@ -139,6 +139,9 @@ class NaiveMachine:
             case Repeat():
                 for _ in range(program.count):
                     self.run(program.body)
+            case Overlap():  # in the other order than the engine: neither may see the other
+                self.run(program.compute)
+                self.run(program.io)
             case Execute():
                 self.execute(program.compute_set)
             case Copy():

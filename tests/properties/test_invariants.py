@@ -35,6 +35,8 @@ from tests.oracle.drawn_graphs import machines
 from tests.oracle.memory_rules import check_memory, check_places
 from tests.properties.drawn_models import models
 
+__all__ = ["check_memory"]
+
 
 def evaluate(model: Model, x: np.ndarray) -> np.ndarray:
     """Return a model's result by the operators' forms in numpy."""
