@@ -6,11 +6,6 @@ __all__ = ["MISSES", "TRUST", "UNKNOWN"]
 
 #: By target: which law or plan is responsible. Shown while the target has a row that misses.
 MISSES = {
-    "C7": (
-        "The two layers are near. For attention our planner splits the inner dimension in six, and"
-        " rows in three: that needs a reduction, which the recording may not have; its partition is"
-        " not published."
-    ),
     "C8": (
         "Both casts take 128 cycles more on the machine than by the library's law: it has none for"
         " the format and scale that every worker sets first. How many they are is told nowhere but"

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadModel
+from engine.graph.dtype import dtype_of
 from engine.ir.graph import Value
 
 __all__ = ["BINARY_FUNCTIONS", "OPERATORS", "UNARY_FUNCTIONS", "OperatorSpec"]
@@ -222,6 +223,16 @@ def _cast_shape(inputs: Sequence[Value], attributes: Attributes) -> tuple[tuple[
     return inputs[0].shape, attributes["dtype"]
 
 
+def _cast(inputs: Sequence[Array], attributes: Attributes) -> Array:
+    """Return the values in another type; what is too large for float8 becomes its largest."""
+    x, dtype = inputs[0], attributes["dtype"]
+    if dtype.startswith("float8"):
+        grid = dtype_of(dtype).grid
+        assert grid is not None
+        x = grid.rounded(x)
+    return x.astype(dtype)
+
+
 OPERATORS: dict[str, OperatorSpec] = {
     "unary": OperatorSpec(
         _same, lambda x, a: np.asarray(UNARY_FUNCTIONS[a["function"]](x[0])).astype(x[0].dtype), 1
@@ -238,5 +249,5 @@ OPERATORS: dict[str, OperatorSpec] = {
     "reduce": OperatorSpec(_reduce_shape, _reduce, 1),
     "reshape": OperatorSpec(_reshape_shape, lambda x, a: x[0].reshape(a["shape"]), 1),
     "transpose": OperatorSpec(_transpose_shape, lambda x, a: x[0].transpose(a["order"]), 1),
-    "cast": OperatorSpec(_cast_shape, lambda x, a: x[0].astype(a["dtype"]), 1),
+    "cast": OperatorSpec(_cast_shape, _cast, 1),
 }

@@ -103,6 +103,11 @@ def _dropout(node: Node) -> Value:
 def _cast(node: Node) -> Value:
     x = node.operand(0)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"])).name
+    if dtype.startswith("float8") and not node.attributes.get("saturate", 1):
+        raise BadModel(
+            f"Node {node.name!r} (Cast) makes {dtype} without saturating: the machine saturates, so"
+            " that saturate must be 1"
+        )
     is_same = x.dtype == dtype or {x.dtype, dtype} <= {"float32", "float64"}
     if x.constant is None and is_same and node.attributes["to"] != TensorProto.BFLOAT16:
         return x

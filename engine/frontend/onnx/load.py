@@ -23,6 +23,8 @@ __all__ = ["load_onnx", "model_digest"]
 
 _FAMILIES = (elementwise, layout, product, reduction, window)
 _DEVICE_TYPES = {"float16", "float32", "int32", "int64", "bool", "float64", "uint8"}
+#: Types between nodes only: a cast makes them.
+_FLOAT8_TYPES = {"float8_e4m3fnuz", "float8_e5m2fnuz"}
 
 
 def model_digest(path: Path) -> str:
@@ -182,8 +184,13 @@ def _check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequenc
     Raises
     ------
     BadModel
-        Names the output and both shapes.
+        Names the output, and both shapes or its type.
     """
+    if value.dtype in _FLOAT8_TYPES:
+        raise BadModel(
+            f"Output {info.name!r} is {value.dtype}: float8 stays on the device; cast it to float16"
+            " in the model"
+        )
     stated = _stated(info)
     if len(stated) == len(value.shape) and all(
         s is None or s == size for s, size in zip(stated, value.shape, strict=True)
@@ -289,6 +296,6 @@ def _convert(
         builder=builder,
     )
     result = CONVERTERS[proto_node.op_type](node)
-    if result.constant is None and result.dtype not in _DEVICE_TYPES:
+    if result.constant is None and result.dtype not in _DEVICE_TYPES | _FLOAT8_TYPES:
         raise BadModel(f"Node {name!r} makes {result.dtype}, which is not there yet")
     values[proto_node.output[0]] = result

@@ -1,0 +1,93 @@
+"""Casts to float8 and back in a model: as onnxruntime's, on machines that have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from engine.errors import BadGraph, BadModel
+
+FORMATS = [TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2FNUZ]
+SHAPE = [4, 9]
+
+
+def save(
+    path: Path, to: int, *, back: bool = True, constant: Any = None, **attributes: Any
+) -> Path:
+    """Save a cast to float8 and one back; with `constant` it is that which is cast, and added."""
+    x = "c" if constant is not None else "x"
+    nodes = [helper.make_node("Cast", [x], ["q"], name="down", to=to, **attributes)]
+    if back:
+        nodes.append(helper.make_node("Cast", ["q"], ["u"], name="up", to=TensorProto.FLOAT))
+    if constant is not None:
+        nodes.append(helper.make_node("Add", ["x", "u"], ["y"], name="sum"))
+    else:
+        nodes[-1].output[0] = "y"
+    graph = helper.make_graph(
+        nodes,
+        "casts",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT if back else to, SHAPE)],
+        [numpy_helper.from_array(constant, "c")] if constant is not None else [],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def both(path: Path, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    made = compile_model(load_onnx(path), load_machine("c600", tiles_per_ipu=8))
+    with Engine(made.executable, resolve_options(environ={})) as device:
+        found = made.run(device, {"x": x})["y"]
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return found, np.asarray(session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_cast_and_back_gives_what_onnxruntime_gives(tmp_path: Path, to: int) -> None:
+    x = np.random.default_rng(0).uniform(-300, 300, SHAPE).astype(np.float32)
+    found, expected = both(save(tmp_path / "m.onnx", to), x)
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_constants_are_folded_as_the_machine_casts(tmp_path: Path, to: int) -> None:
+    constant = np.random.default_rng(1).uniform(-1e5, 1e5, SHAPE).astype(np.float32)
+    found, expected = both(save(tmp_path / "m.onnx", to, constant=constant), np.zeros(SHAPE, "f4"))
+    assert np.array_equal(found, expected)
+    assert np.abs(found).max() in (240, 57344)
+
+
+def test_what_float8_cannot_be_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    with pytest.raises(BadModel, match=r"'down' \(Cast\).*saturate must be 1"):
+        load_onnx(save(path, FORMATS[0], saturate=0))
+    with pytest.raises(BadModel, match=r"Output 'y' is float8_e4m3fnuz.*cast it to float16"):
+        load_onnx(save(path, FORMATS[0], back=False))
+    with pytest.raises(BadModel, match=r"'down' makes float8_e4m3fn, which is not there"):
+        load_onnx(save(path, TensorProto.FLOAT8E4M3FN))
+    with pytest.raises(BadGraph, match="gc200 has no float8"):
+        compile_model(load_onnx(save(path, FORMATS[0])), load_machine("gc200", tiles_per_ipu=2))
+
+
+def test_a_model_s_product_takes_no_float8(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["q"], name="down", to=FORMATS[0]),
+        helper.make_node("MatMul", ["q", "q"], ["p"], name="product"),
+        helper.make_node("Cast", ["p"], ["y"], name="up", to=TensorProto.FLOAT),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in "xy"]
+    graph = helper.make_graph(nodes, "product", ends[:1], ends[1:])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9),
+        tmp_path / "m.onnx",
+    )
+    with pytest.raises(BadModel, match=r"'product'.*is float8_e4m3fnuz, and a model's products"):
+        compile_model(load_onnx(tmp_path / "m.onnx"), load_machine("c600", tiles_per_ipu=2))
