@@ -142,6 +142,7 @@ class Graph:
                 f"A graph is made for a machine, not for {machine!r}: write"
                 ' Graph(load_machine("gc200"))'
             )
+        n_io_tiles = a_count("The number of I/O tiles", n_io_tiles)
         if not 0 <= n_io_tiles < machine.tiles_per_ipu:
             raise BadGraph(
                 f"{n_io_tiles} I/O tiles cannot be: an IPU of {machine.name} has"
