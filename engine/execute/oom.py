@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from engine.compiler.executable import Executable
@@ -19,15 +21,43 @@ def _name(executable: Executable, variable_id: int) -> str:
     return executable.memory.message_names[variable_id]
 
 
+def _reasons(executable: Executable, tile: int) -> Iterator[str]:
+    """Yield what besides the sum of its variables makes a tile overfull."""
+    memory, machine = executable.memory, executable.machine
+    code_bytes = int(memory.code_end[tile])
+    if code_bytes > machine.non_interleaved_bytes:
+        yield (
+            f"    its code takes {code_bytes:,} bytes, and only the first"
+            f" {machine.non_interleaved_bytes:,} can be executed from"
+        )
+    lost_bytes = int(memory.including_gaps[tile] - memory.unconstrained[tile])
+    if lost_bytes <= 0:
+        return
+    parts = memory.parts
+    here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
+    is_beyond = parts.offset[here] + parts.n_bytes[here] > machine.allocatable_bytes
+    names = [_name(executable, i) for i in parts.variable_id[here][is_beyond].tolist()]
+    fits = memory.unconstrained[tile] <= machine.allocatable_bytes
+    yield (
+        f"    {lost_bytes:,} bytes of it are lost to interleaved operands and operands in different"
+        f" memory elements: without them {'it would fit, in' if fits else 'it would take'}"
+        f" {memory.unconstrained[tile]:,}; past the end lies {', '.join(names[:_N_VARIABLES])}"
+        + (f" and {len(names) - _N_VARIABLES} more" if len(names) > _N_VARIABLES else "")
+    )
+
+
 def describe_overflow(executable: Executable) -> str:
     """Return one screen that names the fullest tiles, their worst step and largest variables."""
     memory, machine = executable.memory, executable.machine
     tiles = executable.overfull_tiles
     order = tiles[np.argsort(-memory.including_gaps[tiles], kind="stable")][:_N_TILES]
-    lines = [
-        f"Out of memory: {tiles.size} of {machine.n_tiles} tiles need more than their"
-        f" {machine.allocatable_bytes:,} bytes. The fullest:"
-    ]
+    is_too_large = memory.including_gaps[tiles] > machine.allocatable_bytes
+    needs = (
+        f"need more than their {machine.allocatable_bytes:,} bytes"
+        if is_too_large.any()
+        else f"need more than the {machine.non_interleaved_bytes:,} bytes that hold code"
+    )
+    lines = [f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. The fullest:"]
     parts = memory.parts
     for tile in order:
         step = executable.steps[int(memory.live[:, tile].argmax())]
@@ -35,6 +65,7 @@ def describe_overflow(executable: Executable) -> str:
             f"  tile {tile}: {memory.including_gaps[tile]:,} bytes, most at step {step.step_id}"
             f" {step.kind} {step.name}"
         )
+        lines += _reasons(executable, int(tile))
         here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
         is_live = (parts.start_step[here] <= step.step_id) & (step.step_id < parts.end_step[here])
         ids, sizes = parts.variable_id[here][is_live], parts.n_bytes[here][is_live]

@@ -14,6 +14,7 @@ from engine import load_machine as load
 from engine.codelets.codelet import Batch, Codelet
 from engine.compiler.kernels.placement import element_of
 from engine.errors import BadGraph
+from engine.execute.oom import describe_overflow
 from engine.graph import blocks
 from engine.program import Execute
 
@@ -130,6 +131,14 @@ def test_what_must_be_does_not_give_way() -> None:
     assert executable.memory.unconstrained.tolist() == [offset(executable, x) + 80 * KIB]
     overflowed = sum(int(split[2].sum()) for split in executable.memory.categories.values())
     assert overflowed == 8 * KIB
+    lost_bytes = 212_992 + 40 * KIB - int(executable.memory.unconstrained[0])
+    text = describe_overflow(executable)
+    assert (
+        f"{lost_bytes:,} bytes of it are lost to interleaved operands and operands in different"
+        f" memory elements: without them it would fit, in {executable.memory.unconstrained[0]:,};"
+        " past the end lies out\n"
+    ) in text
+    assert "can be executed from" not in text
 
 
 def test_code_beyond_the_executable_region_does_not_fit() -> None:
@@ -138,6 +147,12 @@ def test_code_beyond_the_executable_region_does_not_fit() -> None:
         executable, _, _ = program(make(Field("x", "in"), Field("out", "out")), 8, machine)
         assert 3_000 < executable.memory.code_end[0] < 4_000
         assert (executable.overfull_tiles.size == 0) == fits
+        if not fits:
+            text = describe_overflow(executable)
+            assert "1 of 1 tiles need more than the 3,000 bytes that hold code" in text
+            end = executable.memory.code_end[0]
+            assert f"its code takes {end:,} bytes, and only the first 3,000 can be exec" in text
+            assert "are lost to" not in text
 
 
 def test_fields_on_one_variable_cannot_be_apart() -> None:
