@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -125,6 +126,9 @@ class TileVariables:
     name, dtype, category
         One entry per part.
     is_always_live : ndarray of bool, shape (n_parts,)
+    region
+        One entry per part: ``Non-interleaved``, ``Interleaved`` or ``Overflowed``; a part that
+        reaches into several has them all, with commas between.
     """
 
     tile_id: int
@@ -138,6 +142,7 @@ class TileVariables:
     start_step: NDArray[np.int64]
     end_step: NDArray[np.int64]
     is_always_live: NDArray[np.bool_]
+    region: tuple[str, ...]
 
     def __len__(self) -> int:
         """Return the number of parts."""
@@ -381,6 +386,21 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
         columns["start_step"],
         columns["end_step"],
         np.array([bool(variables["is_always_live"][each]) for each in index], dtype=np.bool_),
+        _regions_of(report, columns["offset"], columns["bytes"]),
+    )
+
+
+def _regions_of(
+    report: Report, offset: NDArray[np.int64], n_bytes: NDArray[np.int64]
+) -> tuple[str, ...]:
+    """Return the regions that parts reach into, by their addresses."""
+    machine = target(report)
+    plain = machine.non_interleaved_bytes
+    edges = (0, plain, plain + machine.interleaved_bytes, np.iinfo(np.int64).max)
+    reaches = [(offset < high) & (offset + n_bytes > low) for low, high in pairwise(edges)]
+    return tuple(
+        ", ".join(label for label, here in zip(_REGIONS, each, strict=True) if here)
+        for each in zip(*(mask.tolist() for mask in reaches), strict=True)
     )
 
 

@@ -59,16 +59,19 @@ CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
     ),
     "variables of tile 4": (
         lambda r: [
-            (name, int(offset), int(size), bool(always))
-            for name, offset, size, always in zip(
+            (name, int(offset), int(size), bool(always), region)
+            for name, offset, size, always, region in zip(
                 *(
                     getattr(memory.tile_variables(r, 4), column)
-                    for column in ("name", "offset_bytes", "bytes", "is_always_live")
+                    for column in ("name", "offset_bytes", "bytes", "is_always_live", "region")
                 ),
                 strict=True,
             )
         ],
-        [("layer1/conv/exchange", 32, 16, False), ("weights", 400, 40, True)],
+        [
+            ("layer1/conv/exchange", 32, 16, False, "Non-interleaved"),
+            ("weights", 400, 40, True, "Non-interleaved"),
+        ],
     ),
     "a variable over the tiles": (
         lambda r: memory.variable_memory(r, 3).tolist(),

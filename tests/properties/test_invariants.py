@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from analyser import diff
 from analyser.execution import execution
 from analyser.liveness import curve
-from analyser.memory import tile_memory
+from analyser.memory import tile_memory, tile_variables
 from analyser.metrics import values
 from engine import (
     CompiledModel,
@@ -164,6 +164,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
             total = tile_memory(report).series["Total"]
             with_gaps = tile_memory(report, include_gaps=True).series["Total"]
             live = curve(report).not_always_live_bytes
+            lowered = [tile_variables(report, tile) for tile in range(machine.n_tiles)]
     cycles = np.sum([step.cost.cycles for step in executable.steps], axis=0)
     with Engine(executable, resolve_options()) as engine:
         ends = [timeline.n_cycles for timeline in engine.timelines(0)]
@@ -176,6 +177,13 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
     assert total.tolist() == laid_out.excluding_gaps.tolist()
     assert with_gaps.tolist() == laid_out.including_gaps.tolist()
     assert live.tolist() == laid_out.live.sum(axis=1).tolist()
+    for each in lowered:
+        for offset, size, region in zip(each.offset_bytes, each.bytes, each.region, strict=True):
+            reaches = {
+                "Non-interleaved" if address < machine.non_interleaved_bytes else "Interleaved"
+                for address in (offset, offset + size - 1)
+            }
+            assert set(region.split(", ")) == reaches
 
 
 @settings(max_examples=10)

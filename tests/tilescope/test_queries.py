@@ -48,7 +48,7 @@ def test_memory(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("memory", reports_directory / "base", "--tile", 0, "--tile", 5, "--variables")
     lines = [line.split() for line in done.out.splitlines()]
     assert ["Memory", "including", "gaps", "288", "B", "232", "B"] in lines
-    assert ["weights", "float32", "0x190", "40", "B", "always"] in lines
+    assert ["weights", "float32", "0x190", "40", "B", "non-interleaved", "always"] in lines
 
 
 def test_memory_json(tilescope: Run, reports_directory: Path) -> None:

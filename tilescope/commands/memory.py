@@ -113,6 +113,7 @@ def _variables_json(found: TileVariables) -> dict[str, object]:
         "start_step": found.start_step.tolist(),
         "end_step": found.end_step.tolist(),
         "is_always_live": found.is_always_live.tolist(),
+        "region": list(found.region),
     }
 
 
@@ -183,6 +184,7 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
             Column("Type"),
             Column("Address", is_number=True),
             Column("Size", is_number=True),
+            Column("Region"),
             Column("Live", is_number=True),
         ],
         [
@@ -191,6 +193,7 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
                 found.dtype[each],
                 f"0x{found.offset_bytes[each]:x}",
                 format_bytes(int(found.bytes[each]), units.style),
+                found.region[each].lower(),
                 "always"
                 if found.is_always_live[each]
                 else f"{found.start_step[each]:,} to {found.end_step[each]:,}",
