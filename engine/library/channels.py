@@ -15,7 +15,14 @@ from engine.library.elementwise import copy_together
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
 
-__all__ = ["ChannelLayout", "arranged_images", "arranged_weights", "channel_runs", "weight_values"]
+__all__ = [
+    "ChannelLayout",
+    "arranged_images",
+    "arranged_weights",
+    "channel_runs",
+    "weight_values",
+    "zeros_into",
+]
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,9 @@ class ChannelLayout:
         return parts
 
 
-def _zeros(builder: Builder, like: Tensor, parts: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
+def zeros_into(
+    builder: Builder, like: Tensor, parts: Sequence[Tensor]
+) -> list[tuple[Tensor, Tensor]]:
     """Return pairs that copy zeros into the given parts."""
     if not parts:
         return []
@@ -175,7 +184,7 @@ def arranged_images(
     )
     grain = made.shape[-1] if layout.inside == 1 else inner
     builder.graph.map_linearly(made, grain=grain, tiles=tiles)
-    pairs = [(x, layout.as_images(made)), *_zeros(builder, x, layout.padding(made))]
+    pairs = [(x, layout.as_images(made)), *zeros_into(builder, x, layout.padding(made))]
     copy_together(builder, pairs, "preArrange")
     return layout.as_read(made)
 
@@ -252,4 +261,4 @@ def arranged_weights(
         if have[d] < want[d]:
             padding.append(real.slice(d, have[d], want[d]))
             real = real.slice(d, 0, have[d])
-    return seen, [(weights, real), *_zeros(builder, weights, padding)]
+    return seen, [(weights, real), *zeros_into(builder, weights, padding)]

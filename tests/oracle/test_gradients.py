@@ -1,0 +1,128 @@
+"""Transposed convolutions and the backward passes, against sums written out in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import load_machine
+from engine.errors import BadGraph
+from engine.library.transposed import transposed_convolution, weight_gradient
+from engine.library.window import Window, output_size
+from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.test_library import check, naive_convolution, values_for, windows
+
+
+def places(window: Window, y: int, x: int, ky: int, kx: int) -> tuple[int, int]:
+    """Return which input an output reads through a kernel position."""
+    at = [
+        o * window.stride[d] - window.padding_before[d] + k * window.dilation[d]
+        for d, (o, k) in enumerate(((y, ky), (x, kx)))
+    ]
+    return at[0], at[1]
+
+
+def naive_input_gradient(
+    gradient: np.ndarray, w: np.ndarray, window: Window, size: tuple[int, int], groups: int
+) -> np.ndarray:
+    n_out, per_group = w.shape[:2]
+    found = np.zeros((gradient.shape[0], per_group * groups, *size))
+    for n, o, y, x in np.ndindex(*gradient.shape):
+        group = o // (n_out // groups)
+        for i, ky, kx in np.ndindex(*w.shape[1:]):
+            r, c = places(window, y, x, ky, kx)
+            if 0 <= r < size[0] and 0 <= c < size[1]:
+                found[n, group * per_group + i, r, c] += gradient[n, o, y, x] * w[o, i, ky, kx]
+    return found
+
+
+def naive_weight_gradient(
+    values: np.ndarray, gradient: np.ndarray, window: Window, groups: int
+) -> np.ndarray:
+    n_out, per_group = gradient.shape[1], values.shape[1] // groups
+    found = np.zeros((n_out, per_group, *window.kernel))
+    for n, o, y, x in np.ndindex(*gradient.shape):
+        group = o // (n_out // groups)
+        for i, ky, kx in np.ndindex(*found.shape[1:]):
+            r, c = places(window, y, x, ky, kx)
+            if 0 <= r < values.shape[2] and 0 <= c < values.shape[3]:
+                found[o, i, ky, kx] += gradient[n, o, y, x] * values[n, group * per_group + i, r, c]
+    return found
+
+
+@settings(max_examples=8)
+@given(st.data(), machines(), st.booleans(), st.integers(0, 1000))
+def test_gradient_with_regard_to_the_input(
+    data: st.DataObject, machine: Any, is_constant: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    size = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    window = data.draw(windows(*size))
+    groups = data.draw(st.sampled_from([1, 2]))
+    inputs, outputs = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2, 5]))
+    field = [output_size(size[d], d, window) for d in (0, 1)]
+    x = data.draw(tensors(graph, (2, groups * outputs, *field)))
+    values = values_for(x, seed)
+    w = np.random.default_rng(seed).uniform(-1, 1, (groups * outputs, inputs, *window.kernel))
+    w = w.astype(np.float32)
+    given_values = [(x, values)]
+    if is_constant:
+        out = transposed_convolution(builder, x, w, window, size, groups)
+    else:
+        weights = data.draw(tensors(graph, w.shape, name="weights"))
+        out = transposed_convolution(builder, x, weights, window, size, groups)
+        given_values.append((weights, w))
+    (result,) = check(builder, given_values, [out])
+    np.testing.assert_allclose(
+        result, naive_input_gradient(values, w, window, size, groups), rtol=1e-4, atol=1e-4
+    )
+
+
+@settings(max_examples=8)
+@given(st.data(), machines(), st.integers(0, 1000))
+def test_gradient_with_regard_to_the_weights(data: st.DataObject, machine: Any, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    size = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
+    window = data.draw(windows(*size))
+    groups = data.draw(st.sampled_from([1, 2]))
+    inputs, outputs = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2, 5]))
+    field = [output_size(size[d], d, window) for d in (0, 1)]
+    x = data.draw(tensors(graph, (2, groups * inputs, *size), name="x"))
+    gradient = data.draw(tensors(graph, (2, groups * outputs, *field), name="gradient"))
+    values, arriving = values_for(x, seed), values_for(gradient, seed + 1)
+    out = weight_gradient(builder, x, gradient, window, groups)
+    (result,) = check(builder, [(x, values), (gradient, arriving)], [out])
+    np.testing.assert_allclose(
+        result, naive_weight_gradient(values, arriving, window, groups), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_forward_and_backward_are_adjoint() -> None:
+    """For any x and y: <conv(x), y> = <x, transposed(y)>, which needs no second definition."""
+    random = np.random.default_rng(3)
+    window = Window((3, 2), stride=(2, 3), padding_before=(1, 0), padding_after=(0, 1))
+    x = random.standard_normal((1, 4, 9, 8)).astype(np.float32)
+    w = random.standard_normal((6, 4, 3, 2)).astype(np.float32)
+    forward = naive_convolution(x, w, window, 1)
+    y = random.standard_normal(forward.shape).astype(np.float32)
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=13))
+    given_y = graph.add_variable("float32", y.shape, "y")
+    graph.map_linearly(given_y)
+    out = transposed_convolution(builder, given_y, w, window, (9, 8))
+    (back,) = check(builder, [(given_y, y)], [out])
+    assert np.isclose((forward * y).sum(), (x * back).sum(), rtol=1e-4)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=4))
+    x = graph.add_variable("float32", (1, 2, 3, 3), "x")
+    with pytest.raises(BadGraph, match=r"gives \(5, 5\)"):
+        transposed_convolution(
+            builder, x, np.zeros((2, 1, 3, 3), np.float32), Window((3, 3)), (7, 7)
+        )
+    with pytest.raises(BadGraph, match="but the gradient is"):
+        weight_gradient(builder, x, x, Window((3, 3)))
