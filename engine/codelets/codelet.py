@@ -273,7 +273,8 @@ class Codelet:
                 raise BadGraph(f"Codelet {self.name!r} has two fields or scalars called {name!r}")
         if not callable(self.law):
             raise BadGraph(f"The cycle law of {self.name} is {self.law!r}: it must be a function")
-        if not isinstance(self.code_bytes, int) or self.code_bytes < 0:
+        code_bytes: object = self.code_bytes  # whoever wrote it may have given anything
+        if not isinstance(code_bytes, int) or code_bytes < 0:
             raise BadGraph(
                 f"The code of {self.name} takes {self.code_bytes!r} bytes: give a whole number"
             )
