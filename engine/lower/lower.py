@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler import Executable, compile_programs
+from engine.compiler.cache import plans_kept_in
 from engine.compiler.executable import CompileRecord
 from engine.errors import BadInput, BadModel
 from engine.execute import Engine
@@ -25,6 +26,7 @@ from engine.library.pool import pool
 from engine.library.reduce import reduce
 from engine.library.window import Window
 from engine.machine import Machine
+from engine.options import resolve
 from engine.options.available_memory import AvailableMemory
 from engine.options.partials import PartialsTypes
 from engine.program import Sequence, StreamCopyIn, StreamCopyOut
@@ -144,7 +146,8 @@ def compile_model(
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = prune(model)
     check_model(model)
-    graph, program, builder = lower(model, machine, available_memory, partials)
+    with plans_kept_in(cache_directory or resolve().cache_directory):
+        graph, program, builder = lower(model, machine, available_memory, partials)
     executable = compile_programs(
         graph,
         [program],

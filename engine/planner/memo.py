@@ -6,14 +6,15 @@ import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from threading import Lock
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 from engine.planner.plan import Plan
 
-__all__ = ["PlanMemo", "planned_once"]
+__all__ = ["STORE", "PlanMemo", "PlanStore", "planned_once"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,11 @@ class PlanMemo:
         """Remember a plan that was made."""
         with self._lock:
             self.n_made += 1
+        self.take(key, plan)
+
+    def take(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Remember a plan that was made elsewhere."""
+        with self._lock:
             self._plans[key] = plan
             while len(self._plans) > self.most:
                 self._plans.popitem(last=False)
@@ -64,6 +70,34 @@ class PlanMemo:
 
 #: The one memory of this process.
 MEMO = PlanMemo()
+
+
+class PlanStore(Protocol):
+    """Where plans outlive the process."""
+
+    def find(self, key: tuple[Any, ...]) -> Plan | None:
+        """Return the plan of an equal question, if one is kept."""
+
+    def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Keep a plan that was made."""
+
+
+#: That of the compilation that runs now.
+STORE: ContextVar[PlanStore | None] = ContextVar("plan store", default=None)
+
+
+def _kept_or_made(key: tuple[Any, ...], make: Callable[[], Plan]) -> Plan:
+    """Return the plan that outlived another process, or a new one."""
+    store = STORE.get()
+    kept = None if store is None else store.find(key)
+    if kept is not None:
+        MEMO.take(key, kept)
+        return kept
+    made = make()
+    MEMO.keep(key, made)
+    if store is not None:
+        store.keep(key, made)
+    return made
 
 
 def planned_once(
@@ -88,9 +122,7 @@ def planned_once(
         key = (planner.__qualname__, *list(asked.arguments.values())[1:])
         found = MEMO.find(key)
         if found is None:
-            made = planner(name, *args, **kwargs)
-            MEMO.keep(key, made)
-            return made
+            return replace(_kept_or_made(key, lambda: planner(name, *args, **kwargs)), name=name)
         _log.debug(
             "planned %s %s: as %s before it; %d plans made and %d reused so far",
             found.operation,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from engine.compiler.cache.description import describe_compilation
 from engine.compiler.cache.entry import Compiled
-from engine.compiler.cache.store import ExecutableCache
+from engine.compiler.cache.store import CacheFolder
 from engine.compiler.executable import Memory, StepCost
 from engine.compiler.transfer import Around
 from engine.graph import ComputeSet, Graph
@@ -51,7 +52,7 @@ class CachedCompilation:
         directory: Path | None,
     ) -> None:
         self._graph = graph
-        self._cache: ExecutableCache | None = None
+        self._cache: CacheFolder | None = None
         self._description = b""
         self.found: Compiled | None = None
         directory = directory or resolve().cache_directory
@@ -62,8 +63,9 @@ class CachedCompilation:
         except TypeError as error:
             _log.warning("warning: executable not cached: %s", error)
             return
-        self._cache = ExecutableCache(directory)
-        self.found = self._cache.load(self._description, graph.machine)
+        self._cache = CacheFolder(directory, "executable")
+        build = partial(Compiled.from_arrays, machine=graph.machine)
+        self.found = self._cache.load(self._description, build)
 
     @property
     def state(self) -> str:
@@ -85,4 +87,5 @@ class CachedCompilation:
         if self._cache is None:
             return
         always = np.array([v.is_always_live for v in self._graph.variables], dtype=np.bool_)
-        self._cache.store(self._description, Compiled(around, memory, always))
+        facts, arrays = Compiled(around, memory, always).to_arrays()
+        self._cache.store(self._description, facts, arrays)

@@ -26,7 +26,7 @@ from engine.compiler.executable import StepCost
 from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
 from engine.program import Function, Program
 
-__all__ = ["describe_compilation"]
+__all__ = ["describe", "describe_compilation"]
 
 _DIGEST_BYTES = 32
 _ENGINE = Path(__file__).parents[2]
@@ -72,6 +72,18 @@ def describe_compilation(
             for compute_set_id, compute_set in sorted(walk.compute_sets.items())
         },
     }
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def describe(question: object) -> bytes:
+    """Return the description of a question to the engine's own code.
+
+    Raises
+    ------
+    TypeError
+        When something in it is of a kind that has no description.
+    """
+    content = {"versions": _versions(), "question": _Walk().describe(question)}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 

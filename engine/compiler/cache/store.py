@@ -1,4 +1,4 @@
-"""A directory of cached executables that any number of processes read and write at once.
+"""A directory of cached entries that any number of processes read and write at once.
 
 A file appears under its name in one step, whole, and is never changed afterwards; readers need no
 lock. Whatever is wrong with a file or the directory costs a compilation, never the program.
@@ -11,20 +11,22 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.cache.container import NotAnEntry, decode, encode
-from engine.compiler.cache.entry import Compiled
-from engine.machine import Machine
 from reports.digests import DIGEST_BYTES
 
-__all__ = ["ExecutableCache"]
+__all__ = ["CacheFolder"]
+
+T = TypeVar("T")
+Facts = Mapping[str, Any]
+Arrays = dict[str, NDArray[Any]]
 
 _log = logging.getLogger(__name__)
 #: What could not be written was said for these directories.
@@ -35,53 +37,63 @@ _PARTIAL = ".part"
 _ABANDONED_S = 3_600.0
 
 
-class ExecutableCache:
-    """Executables by the full description of what they were compiled from.
+class CacheFolder:
+    """Entries of one kind, by the full description of what they are of.
 
     Parameters
     ----------
     directory
         Made when something is first kept. Files in it may be deleted at any time.
+    kind
+        Ends the names of its files, and stands in what is logged.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: str) -> None:
         self.directory = directory.expanduser()
+        self.kind = kind
 
     def path_of(self, description: bytes) -> Path:
-        """Return where the executable of a description is kept."""
+        """Return where the entry of a description is kept."""
         name = blake2b(description, digest_size=DIGEST_BYTES).hexdigest()
-        return self.directory / f"{name}.executable"
+        return self.directory / f"{name}.{self.kind}"
 
-    def load(self, description: bytes, machine: Machine) -> Compiled | None:
-        """Return what is kept for a description, or None; never raises for what is in a file."""
+    def load(self, description: bytes, build: Callable[[Facts, Arrays], T]) -> T | None:
+        """Return what is kept for a description, or None; never raises for what is in a file.
+
+        Parameters
+        ----------
+        description
+            Compared with the entry's own, byte by byte.
+        build
+            Makes it of facts and arrays; raises `NotAnEntry` if it cannot.
+        """
         path = self.path_of(description)
+        where = f"cached {self.kind} {path}"
         try:
             facts, arrays = _read(path)
             if arrays.pop("description").tobytes() != description:
                 _log.warning(
-                    "warning: cached executable %s is of another program of the same name (a false"
-                    " hit): compiling",
-                    path,
+                    "warning: %s is of something else with the same name (a false hit):"
+                    " it is made anew",
+                    where,
                 )
                 return None
-            found = Compiled.from_arrays(facts, arrays, machine)
+            found = build(facts, arrays)
         except FileNotFoundError:
-            _log.info("no cached executable %s", path)
+            _log.info("no %s", where)
             return None
         except (NotAnEntry, KeyError) as error:
-            _log.warning("warning: cached executable %s cannot be used, compiling: %s", path, error)
+            _log.warning("warning: %s cannot be used and is made anew: %s", where, error)
             return None
         except OSError as error:
-            _log.warning(
-                "warning: cached executable %s cannot be read, compiling: %s", path, error.strerror
-            )
+            reason = error.strerror
+            _log.warning("warning: %s cannot be read and is made anew: %s", where, reason)
             return None
-        _log.info("took cached executable %s", path)
+        _log.info("took %s", where)
         return found
 
-    def store(self, description: bytes, compiled: Compiled) -> None:
-        """Keep what was compiled; a directory that cannot be written is said once."""
-        facts, arrays = compiled.to_arrays()
+    def store(self, description: bytes, facts: Facts, arrays: Arrays) -> None:
+        """Keep an entry; a directory that cannot be written is said once."""
         own = {"description": np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
@@ -90,12 +102,12 @@ class ExecutableCache:
             if self.directory not in _warned:
                 _warned.add(self.directory)
                 _log.warning(
-                    "warning: executables cannot be kept in %s (%s): going on without",
+                    "warning: nothing can be kept in %s (%s): going on without",
                     self.directory,
                     error.strerror,
                 )
             return
-        _log.info("kept executable %s", path)
+        _log.info("kept %s %s", self.kind, path)
         _sweep(self.directory)
 
 

@@ -21,12 +21,16 @@ from numpy.typing import NDArray
 import engine
 from analyser.diff.identity import unequal_data
 from engine.compiler.cache import store
+from engine.compiler.cache.container import decode, encode
 from engine.compiler.executable import Executable
 from engine.errors import BadGraph
 from engine.graph import ROOT, Graph, Tensor, blocks
+from engine.ir import IrBuilder, Model
 from engine.library.builder import Builder
 from engine.library.elementwise import binary
 from engine.library.reduce import reduce
+from engine.lower import CompiledModel
+from engine.planner.memo import MEMO
 from engine.program import (
     Call,
     Copy,
@@ -273,7 +277,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(
         np.testing.assert_array_equal(executable.memory.including_gaps, expected)
         (said,) = warnings_of()
         assert str(path) in said
-        assert "cannot be used, compiling: " in said
+        assert "cannot be used and is made anew: " in said
         assert path.read_bytes() == whole
     assert Case().compile(tmp_path).record.cache == "hit"
     assert warnings_of() == []
@@ -310,7 +314,7 @@ def test_something_else_in_the_place_of_a_file(
         assert Case().compile(tmp_path).record.cache == "miss"
     said = warnings_of()
     assert len([line for line in said if "it is no file" in line]) == 2
-    assert len([line for line in said if "cannot be kept" in line]) == 1
+    assert len([line for line in said if "nothing can be kept" in line]) == 1
 
 
 def test_a_directory_that_cannot_be_written_is_said_once(
@@ -320,7 +324,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(
     file.write_text("")
     for _ in range(2):
         assert Case().compile(file / "below").record.cache == "miss"
-    (said,) = [line for line in warnings_of() if "cannot be kept" in line]
+    (said,) = [line for line in warnings_of() if "nothing can be kept" in line]
     assert str(file / "below") in said
     assert said.endswith("going on without")
 
@@ -416,6 +420,85 @@ def test_the_environment_turns_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"enableEngineCaching": "false"}')
     assert Case().compile(None).record.cache == "off"
     assert entry(tmp_path).suffix == ".executable"
+
+
+def network() -> Model:
+    """Return three convolutions; their inputs lie differently, or their shapes differ."""
+    random = np.random.default_rng(3)
+    builder = IrBuilder("network")
+    value = builder.input("x", (1, 8, 10, 10), "float32")
+    window: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "padding_before": (1, 1)}
+    for i, channels in enumerate((8, 8, 4)):
+        weights = random.standard_normal((channels, 8, 3, 3)).astype(np.float32)
+        value = builder.emit(
+            "convolution",
+            [value, builder.constant(weights, f"w{i}")],
+            name=f"layer {i}",
+            source="Conv",
+            kernel=(3, 3),
+            padding_after=(1, 1),
+            groups=1,
+            **window,
+        )
+    return builder.finish([("y", value)])
+
+
+def in_a_new_process(directory: Path | None, report: Path) -> CompiledModel:
+    """Compile the network with no plan remembered, and write its report."""
+    MEMO.clear()
+    machine = engine.load_machine("gc200", tiles_per_ipu=32)
+    made = engine.compile_model(network(), machine, cache_directory=directory)
+    options = engine.resolve_options(
+        environ={}, code={"autoReport.all": True, "autoReport.directory": str(report)}
+    )
+    with engine.Engine(made.executable, options) as device:
+        made.run(device, made.random_inputs(0))
+    return made
+
+
+def test_plans_are_taken_from_the_cache(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    directory = tmp_path / "cache"
+    plain = in_a_new_process(None, tmp_path / "plain")
+    cold = in_a_new_process(directory, tmp_path / "cold")
+    assert MEMO.n_made == 3
+    warm = in_a_new_process(directory, tmp_path / "warm")
+    assert (MEMO.n_made, warm.executable.record.cache) == (0, "hit")
+    assert plain.executable.plans == cold.executable.plans == warm.executable.plans
+    names = [plan.name for plan in warm.executable.plans]
+    assert names == [f"layer {i}/convolution" for i in range(3)]
+    for name in ("cold", "warm"):
+        with (
+            open_report(tmp_path / "plain" / "profile.pop") as base,
+            open_report(tmp_path / name / "profile.pop") as new,
+        ):
+            assert unequal_data(base, new) == ()
+    one, other, _ = sorted(directory.glob("*.plan"))
+    one.write_bytes(one.read_bytes()[:-1] + b"?")
+    shutil.copy(one, other)
+    again = in_a_new_process(directory, tmp_path / "again")
+    assert MEMO.n_made == 2
+    assert again.executable.plans == plain.executable.plans
+    said = warnings_of()
+    assert len(said) == 2
+    assert all("cached plan" in line and "made anew" in line for line in said)
+    in_a_new_process(directory, tmp_path / "whole")
+    assert (MEMO.n_made, warnings_of()) == (0, [])
+
+
+def test_a_plan_of_another_form_is_made_anew(
+    tmp_path: Path, warnings_of: Callable[[], list[str]]
+) -> None:
+    in_a_new_process(tmp_path / "cache", tmp_path / "r")
+    for path in (tmp_path / "cache").glob("*.plan"):
+        with path.open("rb") as file:
+            facts, arrays = decode(file, path.stat().st_size)
+        del facts["bound"]
+        path.write_bytes(encode(facts, arrays))
+    in_a_new_process(tmp_path / "cache", tmp_path / "r")
+    assert MEMO.n_made == 3
+    assert all("it is no plan" in line for line in warnings_of())
 
 
 def test_a_program_with_something_unknown_in_it_is_not_cached(
