@@ -67,6 +67,10 @@ def _of_container() -> int:
     try:
         limit = int((_CGROUP / "memory.max").read_text(encoding="ascii"))
         used = int((_CGROUP / "memory.current").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no container, or "max"
+        lines = (_CGROUP / "memory.stat").read_text(encoding="ascii").splitlines()
+        counts = dict(line.split() for line in lines)
+        # Files that were read stay in memory until it is needed for something else.
+        used -= int(counts["inactive_file"]) + int(counts["active_file"])
+    except (OSError, ValueError, KeyError):  # no container, or "max"
         return _ENOUGH
     return max(limit - used, 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Builder, Graph, Tensor, compile_programs, load_machine
+from engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
 from engine.compiler.held import elements_by_tile
 from engine.compiler.kernels import intervals
 from engine.errors import RunFailed
@@ -86,6 +87,20 @@ def test_within_what_is_available_allocations_fail_and_then_do_not() -> None:
     with within_available(), pytest.raises(MemoryError):
         np.empty(too_much, np.uint8)
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_a_container_s_own_limit_counts_without_the_files_it_has_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_memory, "_CGROUP", tmp_path)
+    whole = available_bytes()
+    assert whole > 10_000
+    (tmp_path / "memory.max").write_text("9000\n")
+    (tmp_path / "memory.current").write_text("8000\n")
+    (tmp_path / "memory.stat").write_text("anon 3000\ninactive_file 4000\nactive_file 1000\n")
+    assert available_bytes() == 6_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_bytes() > 10_000
 
 
 @given(
