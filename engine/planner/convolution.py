@@ -25,6 +25,9 @@ from engine.planner.split import PARTS, Splits
 
 __all__ = ["plan_convolution"]
 
+#: Plans that take more times the cycles of the quickest are not weighed, whatever they save.
+_MOST_TIMES = 4  # Assumption: nobody wants a product ten times slower for a percent of memory
+
 #: Splits of a family and grouping that are costed tile by tile.
 _PROMISING = 128
 
@@ -46,6 +49,13 @@ class _Choice:
     family: Family
     splits: Splits
     costs: Costs
+
+    def within(self, most_cycles: int) -> _Choice:
+        """Return the splits that take no more than so many cycles."""
+        kept = self.costs.total <= most_cycles
+        by_part = {part: cycles[kept] for part, cycles in self.costs.by_part.items()}
+        costs = Costs(by_part, self.costs.temporary_bytes[kept])
+        return _Choice(self.family, self.splits.keep(kept), costs)
 
     def promising(self, limit_bytes: float, machine: Machine) -> _Choice:
         """Return the quickest splits, those that fit, and those that need the least, costed anew.
@@ -93,7 +103,7 @@ def plan_convolution(
     available_memory_proportion
         Largest share of a tile that temporary memory may take. When no split keeps to it, those
         that need the least are left, so that a smaller share never takes more memory; 0 asks for
-        that.
+        that. Plans several times slower than the quickest are never taken.
     family
         The only family to take; the best when empty.
 
@@ -111,6 +121,9 @@ def plan_convolution(
     choices = _choices(shape, machine, family)
     n_candidates = sum(len(choice.splits.parts) for choice in choices)
     limit = available_memory_proportion * machine.allocatable_bytes
+    bearable = _MOST_TIMES * min(int(choice.costs.total.min()) for choice in choices)
+    choices = [choice.within(bearable) for choice in choices]
+    choices = [choice for choice in choices if len(choice.splits.parts)]
     choices = [choice.promising(limit, machine) for choice in choices]
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])

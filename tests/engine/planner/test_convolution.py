@@ -42,6 +42,18 @@ def test_a_tiny_product_stays_on_few_tiles() -> None:
     assert int(plan.runner_up["cycles"]) >= plan.predicted_cycles
 
 
+def test_no_plan_is_many_times_slower_for_a_little_memory() -> None:
+    """A product whose quickest splits do not fit: dot products one by one would save 1 percent."""
+    shape = ConvolutionShape(
+        1, 1, 1, 2048, 2048, 2048, in_height=1, in_width=2048, is_matmul=True, runs=(8,)
+    )
+    quickest = plan_convolution("product", shape, MACHINE, 10.0)
+    for share in (0.6, 0.1, 0.0):
+        plan = plan_convolution("product", shape, MACHINE, share)
+        assert plan.family == "amp"
+        assert plan.predicted_cycles < 5 * quickest.predicted_cycles
+
+
 @pytest.mark.parametrize("n_tiles", [4, 16])
 def test_temporary_memory_keeps_to_its_share(n_tiles: int) -> None:
     machine = load_machine("gc200", tiles_per_ipu=n_tiles)
