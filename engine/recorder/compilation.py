@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.compiler.executable import Executable, Node, Step
 from engine.execute.oom import describe_overflow
-from engine.graph import ROOT, DebugContext
+from engine.graph import DebugContext
 from engine.options import EngineOptions
 from engine.planner.plan import Plan
 from engine.recorder.contexts import ContextTable
@@ -131,11 +131,10 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
                 "debug_context_id": contexts.id_of(item.debug),
             }
         )
-    # A message buffer belongs to whoever asked for its exchange; names are the exchange's.
-    asked_by = {
-        f"{node.name}/message": node.debug for node in executable.nodes if node.step is not None
-    }
+    lifetimes = executable.memory.lifetimes
     for i, name in executable.memory.message_names.items():
+        # A message buffer belongs to whoever asked for its exchange, the first step it lives at.
+        asked_by = executable.steps[lifetimes[i][0]].debug
         rows.append(
             {
                 "variable_id": i,
@@ -148,7 +147,7 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
                 "is_always_live": False,
                 "n_tiles": int(n_tiles[i]),
                 "max_tile_bytes": int(largest[i]),
-                "debug_context_id": contexts.id_of(asked_by.get(name, ROOT)),
+                "debug_context_id": contexts.id_of(asked_by),
             }
         )
     writer.add(variable, rows)
