@@ -52,6 +52,7 @@ class Plan:
     family: str
     grouping: dict[str, int]
     split: dict[str, int]
+    swaps_operands: bool
     n_tiles: int
     tile_balance: float
     predicted_cycles: int
@@ -125,6 +126,7 @@ def plans(report: Report) -> tuple[Plan, ...]:
         named = dict(zip(Plan.__dataclass_fields__, row, strict=True))
         for name in ("grouping", "split", "predicted"):
             named[name] = _counts(named[name])
+        named["swaps_operands"] = bool(named["swaps_operands"])
         named["runner_up"] = _runner_up(named["runner_up"])
         answer.append(Plan(**named))
     return tuple(answer)

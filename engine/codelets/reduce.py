@@ -22,13 +22,21 @@ Counts = NDArray[np.int64]
 
 
 @jit
-def _sum_partials(partials, start, size, stride, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = partials[start + i * stride[1]]
-    for p in range(1, size[0]):
-        source = start + p * stride[0]
-        for i in range(out.size):
-            out[i] += partials[source + i * stride[1]]
+def _sum_partials(  # type: ignore[no-untyped-def]
+    partials, start, size, stride, out, out_start, out_size, out_stride
+):
+    """Take partials [partial, plane, row, column], out [plane, row, column]; columns adjoin."""
+    n_columns = out_size[2]
+    for plane in range(out_size[0]):
+        for row in range(out_size[1]):
+            to = out_start + plane * out_stride[0] + row * out_stride[1]
+            first = start + plane * stride[1] + row * stride[2]
+            for i in range(n_columns):
+                out[to + i] = partials[first + i]
+            for p in range(1, size[0]):
+                source = first + p * stride[0]
+                for i in range(n_columns):
+                    out[to + i] += partials[source + i]
 
 
 def reduce_partials_cycles(
@@ -78,18 +86,19 @@ def reduce_partials_cycles(
 
 
 def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    n_partials, n_outputs = batch.size["partials"].T
+    n_partials = batch.size["partials"][:, 0]
+    n_outputs = batch.n_elements("out")
     item, out = batch.item_bytes["partials"], batch.item_bytes["out"]
     return reduce_partials_cycles(n_partials, n_outputs, item, out, machine)
 
 
 def _partials_flops(batch: Batch) -> NDArray[np.int64]:
-    return np.asarray((batch.size["partials"][:, 0] - 1) * batch.size["partials"][:, 1])
+    return np.asarray((batch.size["partials"][:, 0] - 1) * batch.n_elements("out"))
 
 
 REDUCE_PARTIALS = Codelet(
     "poplin::ReduceAdd",
-    (Field("partials", "in", 2, kind="block"), Field("out", "out")),
+    (Field("partials", "in", 4, kind="block"), Field("out", "out", 3, kind="block")),
     _sum_partials,
     _partials_law,
     code_bytes=200,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import BadGraph
 from engine.graph import Tensor
 from engine.library.builder import Builder
-from engine.library.elementwise import copy_together
+from engine.library.elementwise import copy_together, row_major_copy
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
 
@@ -20,6 +21,7 @@ __all__ = [
     "arranged_images",
     "arranged_weights",
     "channel_runs",
+    "image_values",
     "weight_values",
     "zeros_into",
 ]
@@ -104,17 +106,46 @@ class ChannelLayout:
         view = made.dim_shuffle(1, 0, 2, 5, 3, 4)
         return view.reshape(images, blocks, channels * self.size, rows, columns)
 
-    def padding(self, made: Tensor) -> list[Tensor]:
-        """Return what of a variable of that shape is padding."""
-        view = self._by_channel(made)
-        _, groups, channels, _, _ = view.shape
-        parts = []
-        if self.pads_groups:
-            parts.append(view.slice(1, self.n_groups, groups))
-        if self.pads_channels:
-            real = view.slice(1, 0, self.n_groups)
-            parts.append(real.slice(2, self.n_channels, channels))
-        return parts
+
+@dataclass(frozen=True)
+class _Axis:
+    """A dimension of a tensor that lies in blocks of units, the last of them perhaps not full.
+
+    Parameters
+    ----------
+    logical
+        Its dimension in logical order.
+    block, unit
+        The two dimensions it has in memory.
+    have, size
+        Elements that are there, and units of a block.
+    """
+
+    logical: int
+    block: int
+    unit: int
+    have: int
+    size: int
+
+    def real(self, source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return the full blocks of a source and a target, and what the last block holds."""
+        full, rest = divmod(self.have, self.size)
+        pairs = []
+        if full:
+            pairs.append(
+                (source.slice(self.logical, 0, full * self.size), target.slice(self.block, 0, full))
+            )
+        if rest:
+            last = target.slice(self.block, full, full + 1).slice(self.unit, 0, rest)
+            pairs.append((source.slice(self.logical, full * self.size, self.have), last))
+        return pairs
+
+    def padding(self, target: Tensor) -> list[Tensor]:
+        """Return what is missing in the last block."""
+        full, rest = divmod(self.have, self.size)
+        if not rest:
+            return []
+        return [target.slice(self.block, full, full + 1).slice(self.unit, rest, self.size)]
 
 
 def zeros_into(
@@ -128,6 +159,33 @@ def zeros_into(
     )
     builder.graph.map_linearly(zero, first=builder.graph.next_tile)
     return [(zero.reshape(*(1,) * len(p.shape)).broadcast_to(p.shape), p) for p in parts]
+
+
+def _pairs(
+    builder: Builder, source: Tensor, target: Tensor, axes: Sequence[_Axis], order: Sequence[int]
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what to copy where so that a tensor lies in blocks, zeros where units are missing.
+
+    `order` brings the target's dimensions into logical order.
+    """
+    try:
+        real, padding = _cut(source, target, axes)
+    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+        source = row_major_copy(builder, source, "rowMajor")
+        real, padding = _cut(source, target, axes)
+    pairs = [(of, to.dim_shuffle(*order).reshape(*of.shape)) for of, to in real]
+    return pairs + zeros_into(builder, source, padding)
+
+
+def _cut(
+    source: Tensor, target: Tensor, axes: Sequence[_Axis]
+) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
+    """Return pieces of both that are full, and what of the target is padding."""
+    real, padding = [(source, target)], []
+    for axis in axes:
+        padding += [part for _, to in real for part in axis.padding(to)]
+        real = [pair for of, to in real for pair in axis.real(of, to)]
+    return real, padding
 
 
 def _in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor | None:
@@ -174,19 +232,53 @@ def arranged_images(
     """
     images, _, rows, columns = x.shape
     blocks, channels = layout.blocks
-    inner = layout.inside * layout.size
+    inside, size = layout.inside, layout.size
     if not layout.pads_groups and not layout.pads_channels:
-        view = _in_place(x, blocks, channels, inner)
+        view = _in_place(x, blocks, channels, inside * size)
         if view is not None:
             return view
     made = builder.graph.add_variable(
-        x.dtype, layout.variable_shape(images, rows, columns), "preArranged", builder.debug
+        x.dtype,
+        (blocks, images, channels, rows, columns, inside * size),
+        "preArranged",
+        builder.debug,
     )
-    grain = made.shape[-1] if layout.inside == 1 else inner
-    builder.graph.map_linearly(made, grain=grain, tiles=tiles)
-    pairs = [(x, layout.as_images(made)), *zeros_into(builder, x, layout.padding(made))]
+    builder.graph.map_linearly(made, grain=inside * size, tiles=tiles)
+    axes = [
+        _Axis(1, block=0, unit=5, have=layout.n_groups, size=inside),
+        _Axis(2, block=2, unit=6, have=layout.n_channels, size=size),
+    ]
+    pairs = _pairs(
+        builder,
+        x.reshape(images, layout.n_groups, layout.n_channels, rows, columns),
+        made.reshape(blocks, images, channels, rows, columns, inside, size),
+        axes,
+        (1, 0, 5, 2, 6, 3, 4),
+    )
     copy_together(builder, pairs, "preArrange")
-    return layout.as_read(made)
+    return made
+
+
+def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
+    """Return images as [block, image, channel block, row, column, channel], padded with zeros.
+
+    Parameters
+    ----------
+    images : ndarray, shape (images, channels, rows, columns)
+        Constants.
+    layout
+        How the channels are to lie.
+    """
+    n, _, rows, columns = images.shape
+    blocks, channels = layout.blocks
+    inside, size = layout.inside, layout.size
+    whole = np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype)
+    whole[:, : layout.n_groups, : layout.n_channels] = images.reshape(
+        n, layout.n_groups, layout.n_channels, rows, columns
+    )
+    split = whole.reshape(n, blocks, inside, channels, size, rows, columns)
+    laid = np.ascontiguousarray(split.transpose(1, 0, 3, 5, 6, 2, 4))
+    return laid.reshape(blocks, n, channels, rows, columns, inside * size)
 
 
 def weight_values(
@@ -227,38 +319,21 @@ def arranged_weights(
     Returns
     -------
     made : Tensor
-        Seen as [block, out group, in group, ky, kx, in, out]; not mapped yet.
+        Shape (block, out group, in group, ky, kx, in, out); not mapped yet.
     pairs : list of (source, target)
         The weights and zeros for the padding.
     """
     blocks, in_groups, out_groups = grouping.count(shape)
     inside, n_in, n_out = grouping.groups, grouping.inputs, grouping.outputs
-    have, want = weights.shape[:3], (blocks * inside, out_groups * n_out, in_groups * n_in)
-    rows, columns = shape.kernel
-    graph = builder.graph
-    is_padded = have != want or inside > 1
-    if is_padded:
-        sizes: tuple[int, ...] = (rows, columns, want[2], want[0] * want[1])
-        if inside == 1:
-            sizes = (want[0], rows, columns, want[2], want[1])
-    else:
-        sizes = (blocks, out_groups, in_groups, rows, columns, n_in, n_out)
-    made = graph.add_variable(weights.dtype, sizes, "preArrangedWeights", builder.debug)
-    if not is_padded:
-        target = made.dim_shuffle(0, 1, 6, 2, 5, 3, 4).reshape(*want, rows, columns)
-        return made, [(weights, target)]
-    if inside == 1:
-        target = made.dim_shuffle(0, 4, 3, 1, 2)
-        seen = made.reshape(want[0], rows, columns, in_groups, n_in, out_groups, n_out)
-        seen = seen.dim_shuffle(0, 5, 3, 1, 2, 4, 6)
-    else:
-        target = made.reshape(rows, columns, want[2], want[0], want[1]).dim_shuffle(3, 4, 2, 0, 1)
-        seen = made.reshape(rows, columns, in_groups, n_in, blocks, out_groups, inside * n_out)
-        seen = seen.dim_shuffle(4, 5, 2, 0, 1, 3, 6)
-    padding = []
-    real = target
-    for d in range(3):
-        if have[d] < want[d]:
-            padding.append(real.slice(d, have[d], want[d]))
-            real = real.slice(d, 0, have[d])
-    return seen, [(weights, real), *zeros_into(builder, weights, padding)]
+    sizes = (blocks, out_groups, in_groups, *shape.kernel, n_in)
+    made = builder.graph.add_variable(
+        weights.dtype, (*sizes, inside * n_out), "preArrangedWeights", builder.debug
+    )
+    groups, outputs, inputs = weights.shape[:3]
+    axes = [
+        _Axis(0, block=0, unit=6, have=groups, size=inside),
+        _Axis(1, block=1, unit=7, have=outputs, size=n_out),
+        _Axis(2, block=2, unit=5, have=inputs, size=n_in),
+    ]
+    target = made.reshape(*sizes, inside, n_out)
+    return made, _pairs(builder, weights, target, axes, (0, 6, 1, 7, 2, 5, 3, 4))

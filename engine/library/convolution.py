@@ -7,19 +7,20 @@ image, out group, row, column, out channel].
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
-from engine.graph import Tensor
+from engine.graph import DType, Tensor
 from engine.library.builder import Builder
 from engine.library.channels import (
     ChannelLayout,
     arranged_images,
     arranged_weights,
     channel_runs,
+    image_values,
     weight_values,
 )
 from engine.library.convolve import convolve
@@ -27,7 +28,7 @@ from engine.library.elementwise import copy_together
 from engine.library.parts import Parts, map_weights
 from engine.library.product_types import ProductTypes, product_types
 from engine.library.window import Window, output_size
-from engine.planner import ConvolutionShape, plan_convolution
+from engine.planner import ConvolutionShape, Plan, plan_convolution
 from engine.planner.families import Grouping
 
 __all__ = ["convolution", "matmul"]
@@ -124,7 +125,8 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     shape = replace(shape, runs=channel_runs(x, groups), weights=_lie_of(weights, 0))
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    out = _planned(build, x, weights.reshape(*sizes), shape, types, share, family)
+    plan = _plan(build, shape, share, family)
+    out = _built(build, x, weights.reshape(*sizes), types.weights, shape, plan)
     return out.reshape(n_images, n_out, rows, columns)
 
 
@@ -189,13 +191,42 @@ def matmul(
         partial_dtype=types.partials.name,
         is_matmul=True,
     )
-    x = a.dim_shuffle(0, 2, 1).reshape(1, batch * inner, 1, rows)
-    shape = replace(shape, runs=channel_runs(x, batch), weights=_lie_of(b, 2))
-    across = b.dim_shuffle(0, 2, 1) if isinstance(b, Tensor) else b.transpose(0, 2, 1)
-    weights = across.reshape(batch, columns, inner, 1, 1)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
-    out = _planned(build, x, weights, shape, types, share, family)
-    return out.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
+    straight = _product(a, b, shape)
+    swapped = _product(_transposed(b), _transposed(a), shape)
+    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, family)
+    way = swapped if plan.swaps_operands else straight
+    out = _built(build, way.x, way.weights, types.weights, way.shape, plan)
+    out = out.reshape(batch, way.shape.out_channels, way.shape.width)
+    return out if plan.swaps_operands else _transposed(out)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product seen as a convolution: the rows are the field, the columns output channels."""
+
+    shape: ConvolutionShape
+    x: Tensor | NDArray[Any]
+    weights: Tensor | NDArray[Any]
+
+
+def _product(
+    left: Tensor | NDArray[Any], right: Tensor | NDArray[Any], shape: ConvolutionShape
+) -> _Product:
+    """Return the product of two batches of matrices as a convolution of the shape's types."""
+    batch, rows, inner = (int(size) for size in left.shape)
+    columns = int(right.shape[2])
+    x = _transposed(left).reshape(1, batch * inner, 1, rows)
+    seen = replace(
+        shape,
+        width=rows,
+        in_width=rows,
+        out_channels=columns,
+        runs=channel_runs(x, batch) if isinstance(x, Tensor) else (),
+        is_input_constant=not isinstance(x, Tensor),
+        weights=_lie_of(right, 2),
+    )
+    return _Product(seen, x, _transposed(right).reshape(batch, columns, inner, 1, 1))
 
 
 def _said(types: ProductTypes) -> dict[str, str]:
@@ -210,31 +241,56 @@ def _lie_of(weights: Tensor | NDArray[Any], d: int) -> str:
     return "rows" if weights.dims[d][-1][1] == 1 else "strided"
 
 
-def _planned(
-    build: Builder,
-    x: Tensor,
-    weights: Tensor | NDArray[Any],
-    shape: ConvolutionShape,
-    types: ProductTypes,
-    available_memory_proportion: float,
-    family: str,
-) -> Tensor:
-    """Plan, lay out and convolve; return (images, channels, rows, columns)."""
-    graph = build.graph
-    plan = plan_convolution(
-        build.debug.name, shape, graph.compute_machine, available_memory_proportion, family
-    )
+@overload
+def _transposed(matrices: Tensor) -> Tensor: ...
+
+
+@overload
+def _transposed(matrices: NDArray[Any]) -> NDArray[Any]: ...
+
+
+def _transposed(matrices: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
+    """Return a batch of matrices with rows for columns."""
+    if isinstance(matrices, Tensor):
+        return matrices.dim_shuffle(0, 2, 1)
+    return matrices.transpose(0, 2, 1)
+
+
+def _plan(
+    build: Builder, shape: ConvolutionShape, available_memory_proportion: float, family: str
+) -> Plan:
+    """Return the plan, which the report will have."""
+    machine = build.graph.compute_machine
+    plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, family)
     build.plans.append(plan)
+    return plan
+
+
+def _built(
+    build: Builder,
+    x: Tensor | NDArray[Any],
+    weights: Tensor | NDArray[Any],
+    constant_dtype: DType,
+    shape: ConvolutionShape,
+    plan: Plan,
+) -> Tensor:
+    """Lay out and convolve by a plan; return (images, channels, rows, columns)."""
+    graph = build.graph
     grouping = Grouping(**plan.grouping)
     layout = ChannelLayout(shape.groups, shape.in_channels, grouping.groups, grouping.inputs)
     parts = Parts(plan, shape, grouping, build)
-    source = arranged_images(build, x, layout, parts.all_tiles().tolist())
+    if isinstance(x, Tensor):
+        source = arranged_images(build, x, layout, parts.all_tiles().tolist())
+    else:
+        values = image_values(x, layout)
+        # It is mapped with the vertices, to the tiles that read it.
+        source = graph.add_constant(values, "weights", dtype=constant_dtype, debug=build.debug)
     if isinstance(weights, Tensor):
         kernel, pairs = arranged_weights(build, weights, shape, grouping)
         map_weights(build, kernel, parts)
         copy_together(build, pairs, "preArrangeWeights")
     else:
         values = weight_values(weights, shape, grouping)
-        kernel = graph.add_constant(values, "weights", dtype=types.weights, debug=build.debug)
+        kernel = graph.add_constant(values, "weights", dtype=constant_dtype, debug=build.debug)
         map_weights(build, kernel, parts)
     return convolve(build, source, kernel, shape, grouping, parts)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.cast_partials import CAST_PARTIALS
-from engine.codelets.reduce import REDUCE_PARTIALS
+from engine.codelets.reduce import REDUCE_PARTIALS, reduce_partials_cycles
 from engine.compiler.kernels.intervals import union_runs
 from engine.graph import DType, Regions, Tensor, blocks, dtype_of
 from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
 from engine.library.parts import Parts
-from engine.library.spread import cut_rows
+from engine.library.share import Pieces, share_out
 from engine.planner import ConvolutionShape
 from engine.planner.families import FAMILIES, Grouping
 from engine.planner.split import PARTS, clipped_range
@@ -109,6 +109,8 @@ def convolve(
         ),
     }
     _map_output(builder, partials, tile, fields["out"])
+    if not x.variable.is_mapped:
+        _map_input(builder, x, parts, tile, fields["x"])
     scalars = {
         "stride_y": shape.stride[0],
         "stride_x": shape.stride[1],
@@ -121,7 +123,7 @@ def convolve(
     codelet = family.codelet(shape, grouping, graph.compute_machine)
     builder.vertices(builder.compute_set("convolve"), codelet, tile, fields, scalars)
     if n_partials > 1:
-        partials = _reduce_partials(builder, partials, out_shape, parts, result)
+        partials = _reduce_partials(builder, partials, tile, fields["out"], result)
     elif dtype != result:
         partials = _cast_partials(builder, partials, tile, fields["out"], result)
     return layout.as_images(partials)
@@ -135,6 +137,24 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
     )
     order = np.argsort(start, kind="stable")
     builder.graph.set_tile_mapping(out, start[order], owner[order])
+
+
+def _map_input(
+    builder: Builder, x: Tensor, parts: Parts, tile: NDArray[np.int64], regions: Regions
+) -> None:
+    """Share out a constant input, each block among the tiles that read it."""
+    of_outputs = PARTS.index("outputs")
+    n_sharers = parts.counts[of_outputs]
+    vertex = np.moveaxis(np.arange(tile.size).reshape(parts.counts), of_outputs, -1)
+    vertex = vertex.reshape(-1, n_sharers)
+    first = replace(
+        regions,
+        start=regions.start[vertex[:, 0]],
+        size=regions.size[vertex[:, 0]],
+        stride=regions.stride[vertex[:, 0]],
+    )
+    pieces = share_out(first, tile[vertex], whole_runs=False)
+    builder.graph.set_tile_mapping(x, pieces.map_start, pieces.map_tile)
 
 
 def _cast_partials(
@@ -153,30 +173,48 @@ def _cast_partials(
 def _reduce_partials(
     builder: Builder,
     partials: Tensor,
-    out_shape: tuple[int, ...],
-    parts: Parts,
+    tile: NDArray[np.int64],
+    regions: Regions,
     result: DType,
 ) -> Tensor:
-    """Sum the partial results; the work is spread over all tiles of the operation."""
+    """Sum the partial results: tiles that have partials of the same outputs share these out.
+
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, partialGroupedReduce.
+    """
     graph = builder.graph
+    n_partials, *out_shape = partials.shape
     out = graph.add_variable(result, out_shape, "out", builder.debug)
-    n_elements = out.n_elements
-    # Whole groups of channels stay together unless that leaves more than half the tiles idle.
-    grain = out_shape[-1]
-    if n_elements // grain * 2 < parts.plan.n_tiles:
-        grain = max(1, 8 // partials.dtype.n_bytes)
-    graph.map_linearly(out, grain=grain, tiles=parts.all_tiles().tolist())
-    pieces = cut_rows(out.variable, n_elements, 1)
-    n = pieces.n_pieces
+    # Parts of the inputs are numbered fastest: those of one block of outputs stand in a row.
+    sharers = tile.reshape(-1, n_partials)
+    first = replace(
+        regions,
+        start=regions.start[::n_partials],
+        size=regions.size[::n_partials],
+        stride=regions.stride[::n_partials],
+    )
+
+    def cycles(pieces: Pieces) -> int:
+        each = reduce_partials_cycles(
+            np.full(pieces.tile.size, n_partials),
+            np.prod(pieces.size, axis=1),
+            partials.dtype.n_bytes,
+            result.n_bytes,
+            graph.compute_machine,
+        )
+        return int(np.bincount(pieces.tile, each).max())
+
+    pieces = min((share_out(first, sharers, whole) for whole in (True, False)), key=cycles)
+    graph.set_tile_mapping(out, pieces.map_start, pieces.map_tile)
+    sizes, strides, n = pieces.size.T, pieces.stride.T, pieces.tile.size
     fields = {
         "partials": blocks(
             partials.variable,
             pieces.start,
-            [partials.shape[0], pieces.n_columns],
-            [n_elements, 1],
+            [n_partials, *sizes],
+            [out.n_elements, *strides],
             n,
         ),
-        "out": blocks(out.variable, pieces.start, [pieces.n_columns], [1], n),
+        "out": Regions(out.variable, pieces.start, pieces.size, pieces.stride),
     }
     builder.vertices(builder.compute_set("reduce"), REDUCE_PARTIALS, pieces.tile, fields)
     return out

@@ -24,32 +24,20 @@ _TILE_ORDER = tuple(
 )
 
 
-def _next_tiles(builder: Builder, n_tiles: int) -> NDArray[np.int64]:
-    """Take the next tiles; those that one IPU has are not spread over two."""
-    graph = builder.graph
-    machine = graph.compute_machine
-    # Pairs of tiles begin at even ones.
-    first = (graph.next_tile + 1) // 2 * 2 % machine.n_tiles
-    around = machine.tiles_per_ipu if n_tiles <= machine.tiles_per_ipu else machine.n_tiles
-    begin = first // around * around
-    tiles: NDArray[np.int64] = begin + (first - begin + np.arange(n_tiles + 1)) % around
-    graph.next_tile = int(tiles[-1])
-    return graph.compute_tiles[tiles[:-1]].astype(np.int64)
-
-
 class Parts:
     """The parts of a plan and their tiles.
 
     Parts of the outputs take tiles next to each other: they read the same inputs, which both tiles
-    of a pair receive at once.
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ExchangeEstimator.hpp.
+    of a pair receive at once. Every plan begins at the first tile.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin: Convolution.cpp, linearizeTileIndices;
+    ConvOptions.hpp, enableConvDithering.
 
     Parameters
     ----------
     plan, shape, grouping
         What is split.
     builder
-        Whose next tiles are taken.
+        Whose tiles are taken.
     """
 
     def __init__(
@@ -57,7 +45,7 @@ class Parts:
     ) -> None:
         self.counts = tuple(plan.split[part] for part in PARTS)
         self.plan = plan
-        self._pool = _next_tiles(builder, plan.n_tiles)
+        self._pool = builder.graph.compute_tiles[: plan.n_tiles].astype(np.int64)
         groups, in_groups, out_groups = grouping.count(shape)
         self.sizes = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
         self.edges = [part_edges(*pair) for pair in zip(self.sizes, self.counts, strict=True)]
@@ -91,19 +79,15 @@ def map_weights(builder: Builder, weights: Tensor, parts: Parts) -> None:
     builder
         Whose graph has them.
     weights
-        Seen as [block, out group, in group, ky, kx, in, out]. Where they do not lie in that order
-        they are spread evenly over all tiles.
+        Shape (block, out group, in group, ky, kx, in, out).
     parts
         Who uses them.
     """
-    if not weights.is_contiguous:
-        builder.graph.map_linearly(weights, grain=weights.variable.shape[-1])
-        return
     n_groups, n_out, n_in, *rest = weights.shape
     block = prod(rest)
     grain = max(1, 8 // weights.dtype.n_bytes)
     if block // rest[-1] >= prod(parts.counts[1:4]):
-        grain = rest[-1]  # whole rows of outputs where there are enough for all
+        grain = max(grain, rest[-1])  # whole rows of outputs where there are enough for all
     group_edges, _, _, _, out_edges, in_edges = parts.edges
     _, batch_parts, row_parts, column_parts, _, in_parts = parts.counts
     group, out, in_part = (

@@ -153,6 +153,7 @@ def plan_convolution(
         family=choice.family.name,
         grouping=asdict(choice.splits.grouping),
         split=dict(zip(PARTS, choice.splits.parts[i].tolist(), strict=True)),
+        swaps_operands=choice.splits.shape is not shape,
         n_tiles=int(tiles_used[best]),
         predicted={part: int(cycles[i]) for part, cycles in choice.costs.by_part.items()},
         temporary_bytes=int(temporary[best]),
@@ -182,12 +183,15 @@ def _choices(shape: ConvolutionShape, machine: Machine, only: str) -> list[_Choi
         names = ", ".join(family.name for family in FAMILIES)
         raise BadGraph(f"There is no family of vertices {only!r}: take one of {names}")
     choices = []
-    for family in families:
-        for grouping in family.groupings(shape, machine):
-            splits = Splits.over(shape, grouping, machine.n_tiles)
-            splits = splits.keep(family.can_do(work_of(splits.batch())))
-            if len(splits.parts):
-                choices.append(_Choice(family, splits, cost_of(family, splits, machine)))
+    # Of equal plans of a product the library takes that with swapped operands.
+    # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
+    for way in (shape.swapped, shape) if shape.swapped else (shape,):
+        for family in families:
+            for grouping in family.groupings(way, machine):
+                splits = Splits.over(way, grouping, machine.n_tiles)
+                splits = splits.keep(family.can_do(work_of(splits.batch())))
+                if len(splits.parts):
+                    choices.append(_Choice(family, splits, cost_of(family, splits, machine)))
     if not choices:
         raise BadGraph(
             f"The vertices {only!r} cannot do this {shape.operation} of {shape.dtype}: leave the"

@@ -66,7 +66,11 @@ def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool 
     weight_bytes = weight_bytes - weight_bytes // (batch_parts * rows * columns)
     # What both tiles of a pair read comes at the pair's rate.
     arranged = arranged_bytes(shape, grouping, tiles_used)
-    input_bytes = input_bytes - _held_bytes(splits, arranged)
+    if shape.is_input_constant:
+        # It lies spread over the tiles that read it.
+        input_bytes = input_bytes - input_bytes // splits.parts[:, 4]
+    else:
+        input_bytes = input_bytes - _held_bytes(splits, arranged)
     paired_bytes = _paired_bytes(splits, input_bytes, weight_bytes)
     out_elements = batch.n_elements("out")
     by_part = {
@@ -132,14 +136,25 @@ def _pieces(
     tiles_used: NDArray[np.int64],
     machine: Machine,
 ) -> NDArray[np.int64]:
-    """Return in how many pieces inputs come that lie evenly spread: as many as tiles hold some."""
+    """Return in how many pieces inputs and weights come.
+
+    Inputs that lie evenly spread come in as many as tiles hold some; a block of weights in one from
+    every tile that shares it, of whole rows or at least a vector.
+    """
     shape = splits.shape
     total = shape.images * shape.in_height * shape.in_width * shape.groups * shape.in_channels
     is_copied = is_arranged(shape, splits.grouping)
     everywhere = np.full_like(tiles_used, machine.n_tiles)
     holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
     held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
-    return np.asarray(-(-input_bytes // held_bytes))
+    grouping, item = splits.grouping, shape.item_bytes
+    _, batch, rows, columns, _, _ = splits.parts.T
+    row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
+    largest = splits.largest()
+    block_bytes = splits.batch().n_elements("w") * item // (largest[:, 0] * largest[:, 4])
+    sharers = np.minimum(batch * rows * columns, -(-block_bytes // row_bytes))
+    weights = np.where(sharers > 1, sharers - 1, 0) * largest[:, 0] * largest[:, 4]
+    return np.asarray(-(-input_bytes // held_bytes) + weights)
 
 
 def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.int64]:
@@ -153,34 +168,56 @@ def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.i
     return cycles
 
 
+def _grains_of_a_run(splits: Splits) -> NDArray[np.int64]:
+    """Return how many groups of channels of a part's outputs lie one after the other.
+
+    Rows of the field lie in a line, and groups of channels behind each other; where channels are
+    padded, all of a pixel lie together.
+    """
+    grouping, shape = splits.grouping, splits.shape
+    _, _, rows, columns, outputs, _ = splits.largest().T
+    _, _, row_parts, column_parts, out_parts, _ = splits.parts.T
+    is_padded = shape.out_channels % grouping.outputs > 0 or grouping.groups > 1
+    if is_padded:
+        run = outputs
+        run = run * np.where(out_parts == 1, columns, 1)
+        return np.asarray(run * np.where((out_parts == 1) & (column_parts == 1), rows, 1))
+    run = columns * np.where(column_parts == 1, rows, 1)
+    return np.asarray(run * np.where((column_parts == 1) & (row_parts == 1), outputs, 1))
+
+
 def _reduction(
     splits: Splits, tiles_used: NDArray[np.int64], machine: Machine
 ) -> dict[str, NDArray[np.int64]]:
     """Return the cycles to bring the partial sums together and to add them up.
 
-    The results lie evenly over the tiles in whole groups of channels; that a tile has some of
-    the partial sums of its results itself is left out.
+    Tiles that have partial sums of the same outputs share these out, in whole groups of channels;
+    of its own share each has one partial sum already.
     """
     shape, grouping = splits.shape, splits.grouping
     n_partials = splits.parts[:, 5]
-    groups, _, out_groups = grouping.count(shape)
-    inner = grouping.groups * grouping.outputs
-    whole = shape.images * shape.height * shape.width * groups * out_groups
-    small = max(1, machine.data_path_bytes // shape.partial_bytes)
-    is_small = whole * 2 < tiles_used
-    grain = np.where(is_small, small, inner)
-    n_grains = np.where(is_small, -(-whole * inner // small), whole)
-    outputs = -(-n_grains // np.minimum(tiles_used, n_grains)) * grain
-    cycles = np.maximum(
-        *(
-            reduce_partials_cycles(
-                n_partials, each, shape.partial_bytes, shape.result_bytes, machine
-            )
-            for each in (outputs, np.maximum(outputs - grain, grain))
-        )
+    grain = grouping.groups * grouping.outputs
+    n_grains = splits.batch().n_elements("out") // grain
+    even = -(-n_grains // n_partials)
+    run = _grains_of_a_run(splits)
+    n_runs = n_grains // run
+    of_runs = np.where(
+        run >= n_partials, -(-run // n_partials) * n_runs, -(-n_runs // n_partials) * run
     )
-    pieces = n_partials * np.where(is_small & (outputs > grain), 2, 1)
+
+    def law(grains: NDArray[np.int64]) -> NDArray[np.int64]:
+        return reduce_partials_cycles(
+            n_partials, grains * grain, shape.partial_bytes, shape.result_bytes, machine
+        )
+
+    # Shares that are even may be in two or three pieces, each a vertex of its own.
+    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
+    in_pieces = law(even) + torn * law(np.zeros_like(even))
+    in_runs = law(of_runs)
+    cycles = np.minimum(in_pieces, in_runs)
+    outputs = np.where(in_runs <= in_pieces, of_runs, even) * grain
+    pieces = n_partials - 1
     is_reduced = n_partials > 1
-    moved = np.where(is_reduced, outputs * n_partials * shape.partial_bytes, 0)
+    moved = np.where(is_reduced, outputs * pieces * shape.partial_bytes, 0)
     exchanged = exchange_cycles(moved, np.zeros_like(moved), tiles_used, machine, pieces)
     return {"reduce_exchange": exchanged, "reduce": np.where(is_reduced, cycles, 0)}

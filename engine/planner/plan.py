@@ -22,6 +22,8 @@ class Plan:
         Convolution groups, inputs and outputs that are worked on as one.
     split
         Number of parts by dimension.
+    swaps_operands
+        Whether a product is made as that of its transposed operands, the other way round.
     predicted
         Cycles by part of the operation.
     temporary_bytes
@@ -41,6 +43,7 @@ class Plan:
     family: str
     grouping: Mapping[str, int]
     split: Mapping[str, int]
+    swaps_operands: bool
     n_tiles: int
     predicted: Mapping[str, int]
     temporary_bytes: int

@@ -33,9 +33,13 @@ class ConvolutionShape:
         Whether it is a product.
     runs
         Sizes of groups of channels in which the input can be read as it lies, ascending.
+    is_input_constant
+        Whether the input is laid out before the program runs.
     weights
         ``constant``, or where they are computed how they lie: ``rows``, the outputs of an input
         one after the other, or ``strided``.
+    swapped
+        For a product, that of the transposed operands the other way round: the transposed product.
     """
 
     groups: int
@@ -54,7 +58,9 @@ class ConvolutionShape:
     partial_dtype: str = "float32"
     is_matmul: bool = False
     runs: tuple[int, ...] = ()
+    is_input_constant: bool = False
     weights: str = "constant"
+    swapped: ConvolutionShape | None = None
 
     @property
     def item_bytes(self) -> int:

@@ -254,6 +254,7 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
                 "family": item.family,
                 "grouping": json.dumps(dict(item.grouping)),
                 "split": json.dumps(dict(item.split)),
+                "swaps_operands": item.swaps_operands,
                 "n_tiles": item.n_tiles,
                 "tile_balance": _tile_balance(executable, item),
                 "predicted_cycles": item.predicted_cycles,

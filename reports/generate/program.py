@@ -299,6 +299,7 @@ def _write_plans(writer: ReportWriter, plan: ProgramPlan, contexts: list[int]) -
             "family": "amp",
             "grouping": '{"groups":1,"inputs":16,"outputs":16}',
             "split": '{"batch":1,"out":46,"in":32}',
+            "swaps_operands": False,
             "n_tiles": plan.n_tiles,
             "tile_balance": 0.9,
             "predicted_cycles": 12_000,

@@ -118,6 +118,7 @@ plan = Table(
     column("family", Text, "The vertices that compute: amp, slic, hmac …"),
     column("grouping", Text, "Convolution groups, inputs and outputs worked on as one, as JSON"),
     column("split", Text, "Number of parts per dimension, as a JSON object"),
+    column("swaps_operands", Boolean, "Whether a product is made as the transposed one"),
     column("n_tiles", Integer, "Tiles that compute"),
     column("tile_balance", Float, "Mean over max of compute cycles on the used IPU, 0 to 1"),
     column("predicted_cycles", Integer, "What the planner expects, cycles"),

@@ -246,6 +246,7 @@ def _write_plan(writer: ReportWriter, shape: Shape) -> None:
                 "operation": "convolution",
                 "family": "amp",
                 "grouping": '{"groups": 1, "inputs": 16, "outputs": 16}',
+                "swaps_operands": False,
                 "split": shape.plan_text or '{"rows": 6, "inputs": 1}',
                 "n_tiles": 6,
                 "tile_balance": 0.5,

@@ -201,6 +201,7 @@ def _print_plan(found: PlanExplanation, units: Units) -> None:
     rows += [
         ("Family", f"{plan.family}, groups of channels: {_choice(plan.grouping)}"),
         ("Split", _choice(plan.split)),
+        *([("Operands", "swapped: made as the transposed product")] if plan.swaps_operands else []),
         (
             "Tiles",
             f"{plan.n_tiles:,} of {found.n_machine_tiles:,} compute, balance"

@@ -384,28 +384,28 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         (
             REDUCE_PARTIALS,
             HALF,
-            {"partials": ([5, 96], [96, 1]), "out": ([96], [1])},
+            {"partials": ([5, 1, 2, 48], [96, 0, 48, 1]), "out": ([1, 2, 48], [0, 48, 1])},
             33 + 6 * (20 + 2 * (8 + 9)),
         ),
         # No whole groups of 4 floats: two groups and a pair, on three workers, 2 a partial.
         (
             REDUCE_PARTIALS,
             {},
-            {"partials": ([4, 10], [10, 1]), "out": ([10], [1])},
+            {"partials": ([4, 1, 1, 10], [10, 0, 0, 1]), "out": ([1, 1, 10], [0, 0, 1])},
             6 * (32 + 2 * 4 + 13),
         ),
         # More than a sixteenth of the memory: 200 groups are 34 a worker, 3 a partial, 7 around.
         (
             REDUCE_PARTIALS,
             {},
-            {"partials": ([12, 800], [800, 1]), "out": ([800], [1])},
+            {"partials": ([12, 1, 1, 800], [800, 0, 0, 1]), "out": ([1, 1, 800], [0, 0, 1])},
             6 * (32 + 34 * (3 * 12 + 7)),
         ),
         # Of floats they are four groups of 4 a worker; an output in half takes one cycle less.
         (
             REDUCE_PARTIALS,
             {"out": "float16"},
-            {"partials": ([5, 96], [96, 1]), "out": ([96], [1])},
+            {"partials": ([5, 1, 1, 96], [96, 0, 0, 1]), "out": ([1, 1, 96], [0, 0, 1])},
             33 + 6 * (20 + 4 * (8 + 7)),
         ),
     ],

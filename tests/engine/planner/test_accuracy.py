@@ -69,13 +69,14 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
     compiled = compiled_parts(compile_programs(graph, [program], plans=[plan]))
     planned = {part: cycles for part, cycles in plan.predicted.items() if cycles}
     assert set(planned) == set(compiled)
+    total = sum(compiled.values())
+    # Of a part that hardly counts a tenth may be a handful of cycles.
     wrong = {
         part: (planned[part], compiled[part])
         for part in planned
-        if abs(planned[part] / compiled[part] - 1) > 0.1
+        if abs(planned[part] - compiled[part]) > max(0.1 * compiled[part], 0.02 * total)
     }
     assert wrong == {}
-    total = sum(compiled.values())
     assert abs(plan.predicted_cycles / total - 1) < 0.05
 
 

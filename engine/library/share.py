@@ -1,0 +1,97 @@
+"""Blocks of a variable, shared out among the tiles that have to do with each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.compiler.kernels.intervals import group_pieces, union_runs
+from engine.graph import Regions
+
+__all__ = ["Pieces", "share_out"]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Who has what: as a tile mapping, and as blocks for vertices.
+
+    Parameters
+    ----------
+    map_start, map_tile : ndarray of int64
+        Intervals of the variable, ascending.
+    tile, start : ndarray of int64, shape (n,)
+        Per block: its tile and first element.
+    size, stride : ndarray of int64, shape (n, 3)
+        Its extents and strides; its last dimension is contiguous.
+    """
+
+    map_start: NDArray[np.int64]
+    map_tile: NDArray[np.int64]
+    tile: NDArray[np.int64]
+    start: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stride: NDArray[np.int64]
+
+
+def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) -> Pieces:
+    """Share out each block in whole innermost rows.
+
+    Parameters
+    ----------
+    regions
+        Blocks that do not overlap.
+    sharers : ndarray of int64, shape (n_blocks, n_sharers)
+        The tiles of each block.
+    whole_runs
+        Whether to give every tile the same place of each contiguous run, or whole runs where they
+        are short, so that it has one block; else shares are as even as can be.
+    """
+    n_sharers = sharers.shape[1]
+    block, start, length = union_runs(
+        regions.start,
+        regions.size,
+        regions.stride,
+        np.arange(len(sharers), dtype=np.int32),
+        0,
+        f"Blocks of {regions.variable.name!r}",
+    )
+    grain = int(regions.size[0, -1])
+    n_grains = length // grain
+    run = np.repeat(np.arange(start.size), n_grains)
+    at = np.arange(run.size)
+    in_run = at - (np.cumsum(n_grains) - n_grains)[run]
+    grain_start = start[run] + in_run * grain
+    owner_block = block[run]
+
+    def shares(place: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the share of each place of so many, in nearly equal parts."""
+        return np.asarray(((place + 1) * n_sharers - 1) // of)
+
+    if whole_runs:
+        n_runs = np.bincount(block, minlength=len(sharers))
+        run_in_block = np.arange(start.size) - (np.cumsum(n_runs) - n_runs)[block]
+        by_run = shares(run_in_block, n_runs[block])[run]
+        is_long = n_grains[run] >= n_sharers
+        share = np.where(is_long, shares(in_run, n_grains[run]), by_run)
+    else:
+        in_block = np.bincount(block, n_grains, len(sharers)).astype(np.int64)
+        before = np.cumsum(in_block) - in_block
+        share = shares(at - before[owner_block], in_block[owner_block])
+    owner = sharers[owner_block, share]
+    order = np.argsort(grain_start, kind="stable")
+    grain_start, owner = grain_start[order], owner[order]
+    begins = np.append(True, (owner[1:] != owner[:-1]) | (np.diff(grain_start) != grain))
+    map_start, map_tile = grain_start[begins], owner[begins]
+    lengths = np.diff(np.append(np.flatnonzero(begins), begins.size)) * grain
+    by_tile = np.argsort(map_tile, kind="stable")
+    tile, begin, lengths = map_tile[by_tile], map_start[by_tile], lengths[by_tile]
+    # Pieces of one length at one distance are a rectangle, and such rectangles again a block.
+    first, rows, row_stride = group_pieces(tile.astype(np.int32), lengths, begin[None])
+    tile, begin, lengths = tile[first], begin[first], lengths[first]
+    alike = np.unique(np.stack([rows, lengths, row_stride[:, 0]]), axis=1, return_inverse=True)[1]
+    first, planes, stride = group_pieces(tile.astype(np.int32), alike.reshape(-1), begin[None])
+    size = np.stack([planes, rows[first], lengths[first]], axis=1)
+    strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
+    return Pieces(map_start, map_tile, tile[first], begin[first], size, strides)
