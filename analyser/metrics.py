@@ -135,11 +135,20 @@ def _busy_cycles(report: Report) -> tuple[int, int]:
     return int(busy), int(largest) * machine.tiles_per_ipu
 
 
+def _exchange_cycles(report: Report) -> int:
+    """Return cycles in which tiles send or receive, summed over tiles and executions."""
+    cost, all_steps = costs(report).column, steps(report)
+    exchanges = [PHASES.index(name) for name in ("exchange", "global_exchange")]
+    is_exchange = np.isin(all_steps.phase[cost["step_id"]], exchanges)
+    return int((_weights(report) * cost["total_tile_cycles"])[is_exchange].sum())
+
+
 def _parallel_efficiency(report: Report) -> MetricValue:
-    """Return the share of all tiles' time that they compute."""
+    """Return the share of all tiles' time in which they compute or exchange."""
     ran = execution(report)
     offered = ran.total_cycles * target(report).n_tiles
-    return _busy_cycles(report)[0] / offered if offered else None
+    active = _busy_cycles(report)[0] + _exchange_cycles(report)
+    return active / offered if offered else None
 
 
 def _tile_balance(report: Report) -> MetricValue:
@@ -247,8 +256,8 @@ def _cycle_metrics() -> list[Metric]:
     efficiency = Metric(
         "parallel.efficiency",
         "ratio",
-        "Cycles in which tiles compute, summed over tiles, as a share of all tiles' cycles"
-        " (cycles.total times the number of tiles)",
+        "Cycles in which tiles compute or exchange, summed over tiles, as a share of all tiles'"
+        " cycles (cycles.total times the number of tiles)",
         "lower",
         _parallel_efficiency,
         is_measured=True,

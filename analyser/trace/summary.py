@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "contributors", "range_summary"]
 
 _COMPUTE = 0
+_EXCHANGES = [kind.number for kind in KINDS if kind.name in ("exchange", "global_exchange")]
 #: Entries summed at a time, so that what is between stays in the processor's cache.
 _AT_A_TIME = 1 << 16
 
@@ -38,8 +39,8 @@ class IpuSummary:
     cycles_by_kind : dict
         Name of a kind to cycles on the compute track; with ``idle`` they add up to ``cycles``.
     parallel_efficiency
-        Cycles in which tiles compute, summed over tiles, as a share of all tiles' cycles, 0 to 1;
-        None when there are none.
+        Cycles in which tiles compute or exchange, summed over tiles, as a share of all tiles'
+        cycles, 0 to 1; None when there are none.
     tile_balance
         Mean over all tiles of the cycles they compute, over the busiest tile's, step by step,
         0 to 1; None when nothing is computed.
@@ -150,7 +151,7 @@ def range_summary(
     trace = trace_of(report)
     low, high = checked_range(trace, start, end)
     rows, uses = [], []
-    balance_total = balance_max = 0.0
+    active_total = balance_total = balance_max = 0.0
     for ipu_id in checked_ipus(trace, ipus):
         by_track = {
             track: _use(trace, trace.group(ipu_id, track).timeline, low, high)
@@ -158,8 +159,9 @@ def range_summary(
             if known == ipu_id
         }
         uses += list(by_track.values())
-        row, total, busiest = _ipu_summary(trace, ipu_id, by_track, low, high)
+        row, active, total, busiest = _ipu_summary(trace, ipu_id, by_track, low, high)
         rows.append(row)
+        active_total += active
         balance_total += total
         balance_max += busiest
     found, n_found = _contributors(trace, uses, top)
@@ -169,7 +171,7 @@ def range_summary(
         low,
         high,
         cycles,
-        balance_total / offered if offered else None,
+        active_total / offered if offered else None,
         balance_total / balance_max if balance_max else None,
         rows,
         found,
@@ -281,8 +283,8 @@ def _add_entries(
 
 def _ipu_summary(
     trace: Trace, ipu_id: int, by_track: dict[int, _Use], low: int, high: int
-) -> tuple[IpuSummary, float, float]:
-    """Return the row of one IPU, and what its tile balance is the ratio of."""
+) -> tuple[IpuSummary, float, float, float]:
+    """Return the row of one IPU, its active tile cycles, and what its balance is the ratio of."""
     ranges = {
         (max(row.start_cycle, low), min(row.end_cycle, high))
         for row in trace.tracks
@@ -304,19 +306,22 @@ def _ipu_summary(
             values = values[[KINDS[k].name == of_kind for k in trace.step_kinds]]
         return int(np.rint(values.sum()))
 
-    worked = busiest = 0.0
+    worked = busiest = exchanged = 0.0
     if costs is not None:
         is_compute = (trace.step_kinds == _COMPUTE) & ~is_measured(trace.report)
         worked = float((costs["total_tile_cycles"] * fraction)[is_compute].sum())
         busiest = float((costs["max_tile_cycles"] * fraction)[is_compute].sum())
+        is_exchange = np.isin(trace.step_kinds, _EXCHANGES)
+        exchanged = float((costs["total_tile_cycles"] * fraction)[is_exchange].sum())
     if ipu_id in (by_ipu := measured(trace.report)):
         inside = by_ipu[ipu_id].busy_cycles(low, high)
         worked, busiest = worked + inside[0], busiest + inside[1]
+    active = worked + exchanged
     row = IpuSummary(
         ipu_id,
         cycles,
         named,
-        worked / (cycles * trace.tiles_per_ipu) if cycles and trace.tiles_per_ipu else None,
+        active / (cycles * trace.tiles_per_ipu) if cycles and trace.tiles_per_ipu else None,
         worked / (busiest * trace.tiles_per_ipu) if busiest and trace.tiles_per_ipu else None,
         total("host_in_bytes"),
         total("host_out_bytes"),
@@ -327,7 +332,7 @@ def _ipu_summary(
         total("link_out_bytes"),
         int(sum(int(use.n_executions.sum()) for use in by_track.values())),
     )
-    return row, worked, busiest * trace.tiles_per_ipu
+    return row, active, worked, busiest * trace.tiles_per_ipu
 
 
 def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contributor], int]:

@@ -55,8 +55,9 @@ def total_cycles(executable: Executable) -> int:
 
 
 def parallel_efficiency(executable: Executable) -> float:
-    """Return the share of all tiles' time in which they compute, percent."""
-    busy = sum(int(s.cost.tile_cycles.sum()) for s in steps_of(executable, "OnTileExecute"))
+    """Return the share of all tiles' time in which they compute or exchange, percent."""
+    kinds = ("OnTileExecute", "DoExchange")
+    busy = sum(int(s.cost.tile_cycles.sum()) for kind in kinds for s in steps_of(executable, kind))
     return 100 * busy / (total_cycles(executable) * executable.machine.n_tiles)
 
 

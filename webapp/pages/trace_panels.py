@@ -26,7 +26,7 @@ def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
     what = "selected range" if is_marked else "visible range"
     heads = [
         headline(f"{found.cycles:,}", f"cycles executed in the {what}"),
-        headline(_ratio(found.parallel_efficiency), "parallel efficiency: tiles that compute"),
+        headline(_ratio(found.parallel_efficiency), "parallel efficiency: tiles not waiting"),
         headline(_ratio(found.tile_balance), "tile balance: mean over busiest tile"),
     ]
     kinds = [

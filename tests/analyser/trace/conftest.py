@@ -169,15 +169,19 @@ def end_of(entries: list[Entry]) -> int:
     return max(end + period * (count - 1) for _, _, end, period, count in entries)
 
 
+#: Busy cycles of all tiles over the busiest tile's.
+WORK = {"OnTileExecute": 1.5, "DoExchange": 2}
+
+
 def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
     return [
         {
             "step_id": step,
             "ipu_id": ipu,
             "cycles": cycles,
-            "n_active_tiles": 2 if kind == "OnTileExecute" else 0,
-            "max_tile_cycles": cycles if kind == "OnTileExecute" else 0,
-            "total_tile_cycles": cycles + cycles // 2 if kind == "OnTileExecute" else 0,
+            "n_active_tiles": 2 if kind in WORK else 0,
+            "max_tile_cycles": cycles if kind in WORK else 0,
+            "total_tile_cycles": int(cycles * WORK.get(kind, 0)),
             "max_sent_bytes": 40,
             "max_received_bytes": 40,
             "total_sent_bytes": 80 if kind == "DoExchange" else 0,

@@ -14,9 +14,19 @@ from engine.codelets.copy import COPY
 from engine.codelets.fill import FILL
 from engine.errors import BadGraph, BadInput, BadMachine
 from engine.graph import ComputeSet, blocks
-from engine.program import Call, Copy, Execute, Function, If, Program, Repeat, Sequence, Switch
-from engine.program import StreamCopyIn as StreamIn
-from engine.program import StreamCopyOut as StreamOut
+from engine.program import (
+    Call,
+    Copy,
+    Execute,
+    Function,
+    If,
+    Program,
+    Repeat,
+    Sequence,
+    StreamCopyIn,
+    StreamCopyOut,
+    Switch,
+)
 
 #: Mistakes of type, which mypy would see.
 NOTHING: Any = None
@@ -264,7 +274,7 @@ def test_a_kernel_that_cannot_be_compiled() -> None:
 
 def test_an_output_fills_the_array_connected_to_it() -> None:
     small = Small()
-    program = Sequence("s", [StreamIn("in", small.x), StreamOut(small.x, "out")])
+    program = Sequence("s", [StreamCopyIn("in", small.x), StreamCopyOut(small.x, "out")])
     given, taken = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     small.run(program, **{"in": given, "out": taken})
     assert taken.tolist() == given.tolist()
