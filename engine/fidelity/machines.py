@@ -17,6 +17,19 @@ from engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 __all__ = ["host_link", "one_addition", "one_word"]
 
 
+#: Names of the published list, and our categories.
+_CATEGORIES = {
+    "control code": ("controlCode",),
+    "host exchange code": ("hostExchangeCode",),
+    "vertex code": ("vertexCode",),
+    "internal exchange code": ("internalExchangeCode",),
+    "variables": ("variable", "message", "controlId"),
+    "vertex instances": ("vertexInstanceState",),
+    "host exchange packet headers": ("hostExchangePacketHeader",),
+    "instrumentation results": ("instrumentationResults",),
+}
+
+
 def one_word() -> Mapping[str, float]:
     """Return the cycles, after the sync, of one word to a tile of the nearest and farthest row."""
     machine = load_machine("c600")
@@ -59,7 +72,12 @@ def one_addition() -> Mapping[str, float]:
     program.add(StreamCopyOut(total, "sum"))
     memory = compile_programs(graph, [program]).memory
     stack = memory.categories["stack"].sum(axis=0)
+    by_category = {
+        name: sum(int(memory.categories[each].sum()) for each in categories) / 1e3
+        for name, categories in _CATEGORIES.items()
+    }
     return {
         "stack of a tile": int(np.unique(stack).item()),
         "all tiles, excluding gaps": int(memory.excluding_gaps.sum()) / 1e6,
+        **by_category,
     }

@@ -1,0 +1,63 @@
+"""Multiply three matrices, and look at the program and its memory.
+
+The program that Poplar's tutorial on profiling builds: (m1 x m2) x m3 in float, on the IPU Model.
+
+    python examples/two_products.py --report report
+    python examples/two_products.py --report other --sizes 400 500 200 100
+    tilescope diff report other
+"""
+
+import argparse
+
+import numpy as np
+
+import engine
+from engine.library.convolution import matmul
+from engine.program import Sequence
+
+NAMES = ("m1", "m2", "m3")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Multiply three matrices on a simulated machine.")
+    parser.add_argument("--sizes", type=int, nargs=4, default=[800, 500, 400, 200])
+    parser.add_argument("--report", help="directory for a report")
+    asked = parser.parse_args()
+    graph = engine.Graph(engine.load_machine("gc200", parameter_set="ipu_model"))
+    shapes = [(1, *pair) for pair in zip(asked.sizes, asked.sizes[1:], strict=False)]
+    m1, m2, m3 = (
+        graph.add_variable("float32", shape, name)
+        for name, shape in zip(NAMES, shapes, strict=True)
+    )
+    for matrix in (m1, m2, m3):
+        graph.map_linearly(matrix)
+
+    program = Sequence("main")
+    builder = engine.Builder(graph, program)
+    m5 = matmul(builder, matmul(builder, m1, m2, "m4"), m3, "m5")
+    executable = engine.compile_programs(graph, [program], plans=builder.plans)
+
+    options = engine.resolve_options(
+        code={"autoReport.all": True, "autoReport.directory": asked.report} if asked.report else {}
+    )
+    random = np.random.default_rng(1)
+    values = [random.standard_normal(shape).astype(np.float32) for shape in shapes]
+    with engine.Engine(executable, options) as device:
+        device.load()
+        for matrix, value in zip((m1, m2, m3), values, strict=True):
+            device.write_tensor(matrix, value)
+        device.run()
+        result = device.read_tensor(m5)
+
+    for step in executable.steps:
+        if step.kind != "Sync":
+            print(f"{step.kind:>14} {step.name:<20} {step.cost.cycles.max():7,} cycles")
+    expected = values[0].astype(np.float64) @ values[1] @ values[2]
+    error = np.abs(result - expected).max() / np.abs(expected).max()
+    print(f"Largest difference from numpy: {error:.1e} of the largest value")
+    if error > 1e-5:
+        raise SystemExit("The product is wrong")
+
+
+if __name__ == "__main__":
+    main()
