@@ -61,7 +61,7 @@ def _emit(builder: Any, n_pixels: int, n_lanes: int, data: list[Any], numbers: l
         targets.append(vector_at(out, builder.add(out_at, offset)))
     sums = [cgutils.alloca_once(builder, vector) for _ in targets]
     for target, total in zip(targets, sums, strict=True):
-        builder.store(builder.load(target, align=4), total)
+        builder.store(builder.load(target, align=4), total, align=4)
     with cgutils.for_range(builder, count) as loop:
         row = builder.add(w_at, builder.mul(loop.index, w_pitch))
         weights = builder.load(vector_at(w, row), align=4)
@@ -74,10 +74,10 @@ def _emit(builder: Any, n_pixels: int, n_lanes: int, data: list[Any], numbers: l
             mask = ir.Constant(ir.VectorType(ir.IntType(32), n_lanes), [0] * n_lanes)
             value = builder.shuffle_vector(single, single, mask)
             scaled = builder.fmul(value, weights, flags=("contract",))
-            total_now = builder.fadd(scaled, builder.load(total), flags=("contract",))
-            builder.store(total_now, total)
+            total_now = builder.fadd(scaled, builder.load(total, align=4), flags=("contract",))
+            builder.store(total_now, total, align=4)
     for target, total in zip(targets, sums, strict=True):
-        builder.store(builder.load(total), target, align=4)
+        builder.store(builder.load(total, align=4), target, align=4)
 
 
 def _compiled_block(n_pixels: int, n_lanes: int) -> Any:
