@@ -11,7 +11,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 __all__ = ["LANES", "PIXELS", "block_kernels"]
@@ -59,25 +59,41 @@ def _emit(builder: Any, n_pixels: int, n_lanes: int, data: list[Any], numbers: l
     for p in range(n_pixels):
         offset = builder.mul(out_pitch, ir.Constant(_I64, p))
         targets.append(vector_at(out, builder.add(out_at, offset)))
-    sums = [cgutils.alloca_once(builder, vector) for _ in targets]
+    # The sums go from round to round as values. On the stack they would need an alignment of their
+    # size, which the compiler takes for granted and a function's frame does not always have.
+    before = builder.block
+    head = builder.append_basic_block("inputs")
+    body = builder.append_basic_block("input")
+    after = builder.append_basic_block("done")
+    first = [builder.load(target, align=4) for target in targets]
+    builder.branch(head)
+
+    builder.position_at_end(head)
+    index = builder.phi(_I64)
+    index.add_incoming(_I64(0), before)
+    sums = [builder.phi(vector) for _ in targets]
+    for total, value in zip(sums, first, strict=True):
+        total.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", index, count), body, after)
+
+    builder.position_at_end(body)
+    weights = builder.load(vector_at(w, builder.add(w_at, builder.mul(index, w_pitch))), align=4)
+    column = builder.add(x_at, builder.mul(index, x_step))
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), n_lanes), [0] * n_lanes)
+    for p, total in enumerate(sums):
+        at = builder.add(column, builder.mul(x_pitch, ir.Constant(_I64, p)))
+        single = builder.insert_element(
+            ir.Constant(vector, ir.Undefined), builder.load(place(x, at)), _I64(0)
+        )
+        value = builder.shuffle_vector(single, single, mask)
+        scaled = builder.fmul(value, weights, flags=("contract",))
+        total.add_incoming(builder.fadd(scaled, total, flags=("contract",)), body)
+    index.add_incoming(builder.add(index, _I64(1)), body)
+    builder.branch(head)
+
+    builder.position_at_end(after)
     for target, total in zip(targets, sums, strict=True):
-        builder.store(builder.load(target, align=4), total, align=4)
-    with cgutils.for_range(builder, count) as loop:
-        row = builder.add(w_at, builder.mul(loop.index, w_pitch))
-        weights = builder.load(vector_at(w, row), align=4)
-        column = builder.add(x_at, builder.mul(loop.index, x_step))
-        for p, total in enumerate(sums):
-            at = builder.add(column, builder.mul(x_pitch, ir.Constant(_I64, p)))
-            single = builder.insert_element(
-                ir.Constant(vector, ir.Undefined), builder.load(place(x, at)), _I64(0)
-            )
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), n_lanes), [0] * n_lanes)
-            value = builder.shuffle_vector(single, single, mask)
-            scaled = builder.fmul(value, weights, flags=("contract",))
-            total_now = builder.fadd(scaled, builder.load(total, align=4), flags=("contract",))
-            builder.store(total_now, total, align=4)
-    for target, total in zip(targets, sums, strict=True):
-        builder.store(builder.load(total, align=4), target, align=4)
+        builder.store(total, target, align=4)
 
 
 def _compiled_block(n_pixels: int, n_lanes: int) -> Any:
