@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -112,7 +113,8 @@ class CacheFolder:
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
-    if path.exists() and not path.is_file():
+    # One question only: between two, another process may remove the file.
+    if not stat.S_ISREG(path.stat().st_mode):
         raise NotAnEntry("it is no file")
     with path.open("rb") as file:
         return decode(file, os.fstat(file.fileno()).st_size)

@@ -17,7 +17,7 @@ def test_a_block_adds_its_product_wherever_it_lies(pixels: int, lanes: int) -> N
     block = BLOCKS[pixels, lanes]
 
     @jit
-    def run(out, at, x, w, count):  # type: ignore[no-untyped-def]
+    def run(out, at, x, w, count):
         block(out, at, 20, x, 1, 40, 2, w, 3, 18, count)
 
     random = np.random.default_rng(pixels * lanes)
