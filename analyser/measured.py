@@ -33,6 +33,8 @@ class Measured:
 
     Attributes
     ----------
+    step_id : ndarray of int64
+        What ran.
     start, end : ndarray of int64, cycles
         First round of each entry, half-open.
     period, count : ndarray of int64
@@ -41,6 +43,7 @@ class Measured:
         Of one round, over the IPU's tiles.
     """
 
+    step_id: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     period: NDArray[np.int64]
@@ -95,21 +98,21 @@ def measured(report: Report) -> dict[int, Measured]:
 
 def _joined(report: Report, parts: list[NDArray[np.int64]]) -> Measured:
     """Return the entries of one IPU with what their patterns add up to."""
-    start, end, period, count, pattern_id = np.concatenate(parts, axis=1)
-    columns = (start, end, period, count, *_sums(report, pattern_id))
+    step_id, start, end, period, count, pattern_id = np.concatenate(parts, axis=1)
+    columns = (step_id, start, end, period, count, *_sums(report, pattern_id))
     for each in columns:
         each.flags.writeable = False
     return Measured(*columns)
 
 
 def _entries(report: Report, first: int, stop: int) -> NDArray[np.int64]:
-    """Return start, end, period, count and pattern of such steps' entries, shape (5, n)."""
+    """Return step, start, end, period, count and pattern of such entries, shape (6, n)."""
     step_id = report.array("trace.step_id").read(first, stop)
     require_below(report, step_id, len(steps(report)), "step")
     chosen = first + np.flatnonzero(is_measured(report)[step_id])
-    names = ("start_cycle", "end_cycle", "period", "count", "pattern_id")
+    names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
     columns = np.stack([report.array(f"trace.{name}").rows(chosen) for name in names])
-    start, end, period, count, _ = columns
+    _, start, end, period, count, _ = columns
     is_sound = bool((start <= end).all() and (period >= 0).all() and (count >= 0).all())
     require(report, is_sound, "a step ends before it begins")
     answer: NDArray[np.int64] = columns.astype(np.int64)

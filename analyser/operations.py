@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from analyser.contexts import contexts
-from analyser.execution import costs, execution, steps
+from analyser.execution import PHASES, costs, execution, steps
 from analyser.machine import target
+from analyser.measured import is_measured, measured
 from analyser.plausible import require, require_below
 from analyser.remember import remembered
 from reports import schema
@@ -202,12 +203,20 @@ def _step_time(report: Report) -> _Time:
         return answer
 
     cycles = ran.step_cycles if ran.n_runs else cost.per_step("cycles", n_steps, largest=True)
+    busy, taken = summed(cost.column["total_tile_cycles"]), summed(cost.column["cycles"])
+    if ran.n_runs:
+        # Where data decide, each execution counts with what it took.
+        counted = is_measured(report)
+        busy[counted] = taken[counted] = 0
+        for each in measured(report).values():
+            np.add.at(busy, each.step_id, each.count * each.total_tile_cycles)
+            np.add.at(taken, each.step_id, each.count * each.max_tile_cycles)
     return _Time(
         cycles,
-        np.where(every.phase == 0, cycles, 0),
+        np.where(every.phase == PHASES.index("compute"), cycles, 0),
         summed(cost.column["flops"]),
-        summed(cost.column["total_tile_cycles"]),
-        summed(cost.column["cycles"] * target(report).tiles_per_ipu),
+        busy,
+        taken * target(report).tiles_per_ipu,
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 import engine
 from analyser.measured import Measured, measured
 from analyser.metrics import values
+from analyser.operations import operations
 from analyser.trace import range_summary
-from engine.graph import blocks
+from engine.graph import ROOT, DebugContext, blocks
 from engine.program import Execute, Repeat, Sequence, StreamCopyIn
 from reports import Report, check_report, open_report
 
@@ -45,8 +46,9 @@ def ran(tmp_path: Path) -> Report:
     graph.map_linearly(x)
     tiles = np.arange(N_TILES)
     sets = []
-    for codelet in (grow, touch):
-        sets.append(graph.add_compute_set(codelet.name))
+    call = DebugContext("call", "library", "test.grow")
+    for codelet, debug in ((grow, call), (touch, ROOT)):
+        sets.append(graph.add_compute_set(codelet.name, debug))
         fields = {"x": blocks(x.variable, tiles, [1], [1], N_TILES)}
         graph.add_vertices(sets[-1], codelet, tiles, fields)
     body = Sequence("body", [Execute(each) for each in sets])
@@ -75,6 +77,15 @@ def test_each_execution_counts_with_what_it_took(ran: Report) -> None:
     assert summary.parallel_efficiency == pytest.approx(metrics["parallel.efficiency"])
 
 
+def test_a_call_is_as_busy_as_its_tiles_were_in_each_execution(ran: Report) -> None:
+    rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
+    busy, largest = sum(s.sum() for s in rounds), sum(s.max() for s in rounds)
+    with ran as report:
+        (call,) = operations(report).operations
+    assert call.cycles == 2 * largest
+    assert call.utilisation == busy / (largest * N_TILES)
+
+
 def test_figures_of_neighbouring_ranges_add_up(ran: Report) -> None:
     with ran as report:
         whole = range_summary(report)
@@ -90,8 +101,11 @@ def test_entries_that_repeat_are_cut_like_those_written_out() -> None:
     def column(*numbers: int) -> np.ndarray:
         return np.array(numbers, np.int64)
 
-    loop = Measured(column(10), column(14), column(7), column(5), column(100), column(40))
+    loop = Measured(
+        column(0), column(10), column(14), column(7), column(5), column(100), column(40)
+    )
     apart = Measured(
+        np.zeros(5, np.int64),
         10 + 7 * np.arange(5),
         14 + 7 * np.arange(5),
         *np.array([[0], [1], [100], [40]]).repeat(5, 1),
