@@ -47,7 +47,7 @@ def pool(
     out = graph.add_variable(
         x.dtype, (n_images, n_channels // size, rows, columns, size), "out", build.debug
     )
-    graph.map_linearly(out, grain=size, first=graph.next_tile)
+    graph.map_linearly(out, grain=size)
     row = columns * size
     pieces = cut_rows(out.variable, row, rows)
     place = pieces.start
