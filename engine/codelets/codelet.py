@@ -295,6 +295,30 @@ class Codelet:
         """Return the field of that name."""
         return next(field for field in self.fields if field.name == name)
 
+    def check_same_type(self, other: Codelet) -> None:
+        """Check that a codelet of this one's name can be the same vertex type.
+
+        Code is counted, and vertices are reported, by name.
+
+        Raises
+        ------
+        BadGraph
+            When they differ in code, in the threads that they take, or in what decides their time.
+        """
+        sizes, kinds = (
+            (self.code_bytes, other.code_bytes),
+            (self.is_supervisor, other.is_supervisor),
+        )
+        if len(set(sizes)) > 1:
+            odd = f", of {min(sizes)} and of {max(sizes)} bytes of code"
+        elif len(set(kinds)) > 1:
+            odd = ": a worker and a supervisor"
+        elif self.is_data_dependent is not other.is_data_dependent:
+            odd = ": only one depends on data"
+        else:
+            return
+        raise BadGraph(f"There are two codelets called {self.name}{odd}; give them different names")
+
     def check_fields(self, where: str, fields: Mapping[str, Regions], n_vertices: int) -> None:
         """Raise BadGraph unless `fields` are this codelet's.
 

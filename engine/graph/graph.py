@@ -167,7 +167,9 @@ class Graph:
         self.variables: list[Variable] = []
         self.compute_sets: list[ComputeSet] = []
         self.remote_buffers: list[RemoteBuffer] = []
-        #: Where the next operation begins, so that not every one begins on tile 0.
+        #: One codelet of each name that vertices run.
+        self.codelets: dict[str, Codelet] = {}
+        #: Where the next constant of a model begins, so that not all of them lie on tile 0.
         self.next_tile = 0
 
     def add_variable(
@@ -451,7 +453,8 @@ class Graph:
         ------
         BadGraph
             When a field is missing, unknown, of the wrong type or number of dimensions, reaches
-            outside its variable, belongs to another graph, or a tile is not there.
+            outside its variable, belongs to another graph, a tile is not there, or vertices run
+            another codelet of that name which cannot be the same vertex type.
         """
         self.check_own_compute_set(compute_set)
         if not isinstance(codelet, Codelet):
@@ -460,6 +463,7 @@ class Graph:
                 " make one with engine.codelet"
             )
         where = f"{codelet.name} in {compute_set.name!r}"
+        codelet.check_same_type(self.codelets.get(codelet.name, codelet))
         tiles = np.ascontiguousarray(
             np.atleast_1d(whole_numbers(f"{where}: the tiles", tile, np.int32))
         )
@@ -479,6 +483,7 @@ class Graph:
         numbers = codelet.scalar_columns(where, scalars or {}, tiles.size)
         batch = VertexBatch(codelet, tiles, dict(fields), numbers)
         compute_set.batches.append(batch)
+        self.codelets.setdefault(codelet.name, codelet)
         return batch
 
 

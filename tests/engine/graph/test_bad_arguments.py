@@ -74,6 +74,16 @@ class Small:
             engine.run()
             return engine
 
+    def named_alike(self, **more: Any) -> None:
+        """Add vertices of two codelets of one name, which differ in what is given."""
+        for facts in ({}, more):
+            made = codelet(
+                Field("x", "in"),
+                Field("out", "out"),
+                **{"law": size, "code_bytes": 8, "name": "odd", **facts},
+            )(both)
+            self.vertices(made=made)
+
     def by_law(self, law: Any, **more: Any) -> Engine:
         """Run a codelet of a law."""
 
@@ -90,6 +100,10 @@ def size(batch: Any, _: Any = None) -> Any:
 
 def only(x: Any) -> None:
     x[0] = 0
+
+
+def both(x: Any, out: Any) -> None:
+    out[0] = x[0]
 
 
 def alone(small: Small) -> Any:
@@ -183,6 +197,9 @@ LAWS: list[tuple[str, Callable[[Small], Any]]] = [
         "takes -1 bytes",
         lambda _: codelet(Field("x", "out"), law=size, code_bytes=-1)(only),
     ),
+    ("two codelets called odd, of 8 and of 16 bytes", lambda s: s.named_alike(code_bytes=16)),
+    ("called odd: a worker and a supervisor", lambda s: s.named_alike(is_supervisor=True)),
+    ("called odd: only one depends on data", lambda s: s.named_alike(is_data_dependent=True)),
     ("cannot be called 'class'", lambda _: Field("class", "in")),
     ("an int or a float", lambda _: Scalar("n", "text")),
     (
