@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -53,6 +54,16 @@ def clipped_range(
     start = np.clip(begin, 0, size - 1)
     stop = np.clip(end, start + 1, size)
     return start, stop - start, begin - start
+
+
+@lru_cache(maxsize=65_536)
+def _most_inputs(
+    n_outputs: int, parts: int, n_inputs: int, window: tuple[int, int, int, int]
+) -> int:
+    """Return the most inputs along a dimension that one of the parts of its outputs reads."""
+    edges = part_edges(n_outputs, parts)
+    _, length, _ = clipped_range(edges[:-1], np.diff(edges), n_inputs, window)
+    return int(length.max())
 
 
 def _useful_parts(size: int, limit: int) -> list[int]:
@@ -121,10 +132,7 @@ class Splits:
         counts = self.parts[:, 2 + d]
         found = np.zeros(int(counts.max(initial=0)) + 1, np.int64)
         for part in np.unique(counts).tolist():
-            edges = part_edges(self.sizes[2 + d], part)
-            found[part] = clipped_range(edges[:-1], np.diff(edges), size, self.shape.window(d))[
-                1
-            ].max()
+            found[part] = _most_inputs(self.sizes[2 + d], part, size, self.shape.window(d))
         return found[counts]
 
     def batch(self, less: Sequence[int] = (0,) * len(PARTS)) -> Batch:
