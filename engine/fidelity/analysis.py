@@ -40,7 +40,7 @@ MISSES = {
 TRUST = (
     (
         "Cycles of a product's or convolution's vertices (AMP unit)",
-        "a few percent",
+        "10 percent",
         "the library's own estimators, which silicon confirms (C2, C5, C6, C7)",
     ),
     (
@@ -60,8 +60,8 @@ TRUST = (
     ),
     (
         "Total cycles of a program",
-        "15 to 20 percent where products dominate",
-        "plans differ from the original's (C13)",
+        "15 percent where products dominate",
+        "one published program says so; its parts miss by more than their sum (C13)",
     ),
     (
         "Memory, gaps left out",
@@ -69,9 +69,15 @@ TRUST = (
         "variables and messages are counted, code sizes are estimates (C14, C15)",
     ),
     (
-        "Memory with gaps, code bytes by category",
+        "Memory with gaps",
+        "20 percent where products dominate",
+        "what vertices ask of places is the library's, where the rest goes is our own first fit"
+        " (C14)",
+    ),
+    (
+        "Code bytes by category",
         "order of magnitude",
-        "the original's placement is not modelled (C14)",
+        "sizes come from a few reports; what the compiler links in besides is not known (C14, C15)",
     ),
     (
         "Differences between two reports of ours",
@@ -84,7 +90,8 @@ UNKNOWN = (
     "The original's planner: ours searches its own space of splits, with the same vertex costs.",
     "Routes: an exchange is charged the way to its receivers' rows of tiles, and load does not slow"
     " it down.",
-    "Conflicts between memory elements, interleaved operands, and instruction fetches.",
+    "Conflicts of threads over a memory element, and instruction fetches. What vertices ask of their"
+    " operands' places is met; a wrong place costs cycles only where a codelet's law says so.",
     "Data: vertices of the library take as long whatever the values; on silicon divisions and"
     " powers do not.",
     "float8: what setting its format and scale takes in a cast (C8).",
