@@ -1,27 +1,19 @@
-"""A codelet: what a vertex does, what it costs, and how a batch of them is launched.
+"""A codelet: what a vertex does, and what it costs.
 
 A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of
-a whole batch. The launcher, a loop over the vertices on flat memory, is written per codelet, so
-that a user's codelet runs exactly as a built-in one.
+a whole batch; `engine.codelets.launcher` makes of it what runs a batch.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import keyword
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.codelets._identity import kernel_digest
-from engine.codelets._jit import cache_folder, cached_jit, jit
-from engine.codelets._rounding import round_float8_block, round_half_block
-from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
 
 if TYPE_CHECKING:
@@ -401,102 +393,3 @@ class Codelet:
                 raise BadGraph(f"{where}: scalar {scalar.name!r} needs one number a vertex")
             columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))
         return columns
-
-    @functools.cache  # noqa: B019 - codelets live as long as the process
-    def launcher(self, rounded: tuple[tuple[str, Grid], ...] = ()) -> Any:
-        """Return the compiled loop over vertices `first` to `last` on flat memory.
-
-        Parameters
-        ----------
-        rounded
-            Fields that the kernel writes and whose type is narrower than what holds its values:
-            they are rounded to the type's grid after each vertex.
-        """
-        source = _launcher_source(self, rounded)
-        kernel = kernel_digest(self.kernel)
-        key = hashlib.blake2b(f"{source}{self.name}{kernel}".encode(), digest_size=8).hexdigest()
-        path = cache_folder() / "launchers" / f"launch_{key}.py"
-        is_kept = kernel is not None and _write_once(path, source)
-        namespace: dict[str, Any] = {
-            "kernel": self.kernel,
-            "round_float8_block": round_float8_block,
-            "round_half_block": round_half_block,
-            "as_strided": np.lib.stride_tricks.as_strided,
-            "__name__": __name__,
-        }
-        exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-        return (cached_jit if is_kept else jit)(namespace["launch"])
-
-
-_PARTS = ("memory", "start", "size", "stride")
-
-
-def _rounding_source(name: str, grid: Grid) -> str:
-    region = f"{name}_memory, {name}_start[v], {name}_size[v], {name}_stride[v]"
-    if grid == HALF:
-        return f"        round_half_block({region})\n"
-    numbers = f"{grid.mantissa_bits}, {grid.lowest_exponent}, {grid.largest!r}"
-    return f"        round_float8_block({region}, {numbers})\n"
-
-
-def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> str:
-    """Return the text of the loop; names come from the codelet's fields and are identifiers."""
-    parameters: list[str] = []
-    arguments: list[str] = []
-    for field in codelet.fields:
-        name = field.name
-        memory, start, size, stride = (f"{name}_{part}" for part in _PARTS)
-        parameters += [memory, start, size, stride]
-        if field.kind == "vector":
-            arguments.append(f"{memory}[{start}[v] : {start}[v] + {size}[v, 0]]")
-            continue
-        if field.kind == "block":
-            arguments += [memory, f"{start}[v]", f"{size}[v]", f"{stride}[v]"]
-            continue
-        shape = "".join(f"{size}[v, {d}], " for d in range(field.n_dims))
-        steps = "".join(f"{stride}[v, {d}] * {memory}.itemsize, " for d in range(field.n_dims))
-        arguments.append(f"as_strided({memory}[{start}[v] :], ({shape}), ({steps}))")
-    for scalar in codelet.scalars:
-        parameters.append(scalar.name)
-        arguments.append(f"{scalar.name}[v]")
-    count = ""
-    if codelet.is_data_dependent:
-        parameters.append("_counts")
-        count = "_counts[v] = "
-    return (
-        f"def launch(first, last, {', '.join(parameters)}):\n"
-        "    for v in range(first, last):\n"
-        f"        {count}kernel({', '.join(arguments)})\n"
-    ) + "".join(_rounding_source(name, grid) for name, grid in rounded)
-
-
-def _write_once(path: Path, text: str) -> bool:
-    """Write a launcher's file, which numba needs for its cache; False when that cannot be."""
-    if path.exists():
-        return True
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{id(path):x}.tmp")
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        return False
-    return True
-
-
-def launch_arguments(
-    codelet: Codelet,
-    memories: Sequence[NDArray[Any]],
-    starts: Sequence[NDArray[np.int64]],
-    regions: Sequence[Regions],
-    scalars: Mapping[str, NDArray[Any]],
-    counts: NDArray[np.int64],
-) -> tuple[Any, ...]:
-    """Return the launcher's arguments after `first` and `last`, fields in the codelet's order."""
-    arguments: list[Any] = []
-    for memory, start, region in zip(memories, starts, regions, strict=True):
-        arguments += [memory, start, region.size, region.stride]
-    arguments += [scalars[scalar.name] for scalar in codelet.scalars]
-    if codelet.is_data_dependent:
-        arguments.append(counts)
-    return tuple(arguments)

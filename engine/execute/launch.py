@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import launch_arguments
+from engine.codelets.launcher import launch_arguments, launcher_of
 from engine.errors import BadGraph
 from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
@@ -114,7 +114,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
         counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(
-                codelet.launcher(rounded),
+                launcher_of(codelet, rounded),
                 launch_arguments(codelet, memories, starts, regions, batch.scalars, counts),
                 batch.n_vertices,
                 _work(batch),

@@ -90,8 +90,9 @@ UNKNOWN = (
     "The original's planner: ours searches its own space of splits, with the same vertex costs.",
     "Routes: an exchange is charged the way to its receivers' rows of tiles, and load does not slow"
     " it down.",
-    "Conflicts of threads over a memory element, and instruction fetches. What vertices ask of their"
-    " operands' places is met; a wrong place costs cycles only where a codelet's law says so.",
+    "Conflicts of threads over a memory element, and instruction fetches. What vertices ask of"
+    " their operands' places is met; a wrong place costs cycles only where a codelet's law says"
+    " so.",
     "Data: vertices of the library take as long whatever the values; on silicon divisions and"
     " powers do not.",
     "float8: what setting its format and scale takes in a cast (C8).",
