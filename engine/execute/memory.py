@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import BadInput
 from engine.graph import Graph, Tensor, Variable
-from engine.graph.graph import to_host
+from engine.graph.variable import to_host
 
 __all__ = ["HostMemory"]
 

@@ -11,7 +11,7 @@ from engine.compiler.executable import RemoteAccess
 from engine.errors import BadGraph, BadInput, RunFailed
 from engine.execute.memory import HostMemory
 from engine.graph import Graph, RemoteBuffer, Tensor
-from engine.graph.graph import to_host
+from engine.graph.variable import to_host
 
 __all__ = ["RemoteMemory"]
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from engine.compiler.kernels.intervals import join_runs, union_runs
 from engine.compiler.kernels.overlap import first_read_of_write, first_shared_write
 from engine.errors import BadGraph
-from engine.graph.graph import ComputeSet, Variable
+from engine.graph.compute_set import ComputeSet
+from engine.graph.variable import Variable
 
 __all__ = ["check_compute_set", "check_compute_sets"]
 

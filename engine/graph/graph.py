@@ -1,9 +1,9 @@
-"""The graph: variables with their tile mapping, compute sets with their batches of vertices."""
+"""The graph: adds variables, maps them to tiles, and adds vertices to compute sets, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,110 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph, OutOfTileMemory
 from engine.graph.arguments import a_count, whole_numbers
+from engine.graph.compute_set import ComputeSet, VertexBatch
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
 from engine.graph.mapping import TileMapping, tile_mapping_of
 from engine.graph.regions import Regions
 from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor, row_major
+from engine.graph.variable import Variable, to_host
 from engine.machine import Machine
 
-__all__ = ["ComputeSet", "Graph", "Variable", "VertexBatch"]
+__all__ = ["Graph"]
 
 #: A variable of up to this size is compiled even where it cannot fit, so that the report can say
 #: what did not; one beyond it and beyond the machine is refused, bytes.
 _COMPILED_BYTES = 1 << 44  # Assumption: nobody means more; addresses of many such fit 64 bits.
-
-
-@dataclass(eq=False)
-class Variable:
-    """Elements of one type, spread over tiles.
-
-    Parameters
-    ----------
-    map_start : ndarray of int64
-        First element of each mapped interval, ascending from 0; an interval ends where the next
-        begins. Empty until the variable is mapped.
-    map_tile : ndarray of int32
-        Tile of each interval.
-    """
-
-    variable_id: int
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    debug: DebugContext
-    category: str = "variable"
-    is_always_live: bool = False
-    values: NDArray[Any] | None = None
-    map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-
-    @property
-    def n_elements(self) -> int:
-        """Number of elements."""
-        return prod(self.shape)
-
-    @property
-    def n_bytes(self) -> int:
-        """Size on the device, bytes."""
-        return self.n_elements * self.dtype.n_bytes
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether every element has a tile."""
-        return self.map_start.size > 0
-
-    @property
-    def map_end(self) -> NDArray[np.int64]:
-        """One past the last element of each interval: ndarray of int64."""
-        return np.append(self.map_start[1:], self.n_elements)
-
-    def tile_of(self, elements: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the tile of each element: ndarray of int32 of the same shape."""
-        where = np.searchsorted(self.map_start, elements, side="right") - 1
-        tiles: NDArray[np.int32] = self.map_tile[where]
-        return tiles
-
-
-@dataclass(eq=False)
-class VertexBatch:
-    """Vertices of one codelet: the tile of each and, per field, its regions.
-
-    Parameters
-    ----------
-    tile : ndarray of int32, shape (n_vertices,)
-        Where each vertex runs.
-    fields
-        Regions by the codelet's field names.
-    scalars
-        Per-vertex numbers by the codelet's scalar names: ndarray, shape (n_vertices,).
-    """
-
-    codelet: Codelet
-    tile: NDArray[np.int32]
-    fields: dict[str, Regions]
-    scalars: dict[str, NDArray[Any]]
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return int(self.tile.size)
-
-
-@dataclass(eq=False)
-class ComputeSet:
-    """Vertices that run in one compute phase; none may read or write what another writes."""
-
-    compute_set_id: int
-    name: str
-    debug: DebugContext
-    batches: list[VertexBatch] = field(default_factory=list)
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return sum(batch.n_vertices for batch in self.batches)
 
 
 class Graph:
@@ -485,27 +396,3 @@ class Graph:
         compute_set.batches.append(batch)
         self.codelets.setdefault(codelet.name, codelet)
         return batch
-
-
-def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
-    """Return values as the arena holds them: narrow types rounded, integers range-checked.
-
-    Raises
-    ------
-    BadGraph
-        When they are no numbers, or the device's type cannot hold one of them.
-    """
-    if array.dtype.kind not in "fiub":
-        raise BadGraph(f"{name!r} is given {array.dtype} where numbers are needed")
-    if dtype.grid is not None:
-        return dtype.grid.rounded(array)
-    if not dtype.is_float and dtype.host != "bool" and array.size:
-        if array.dtype.kind == "f" and not (array == np.floor(array)).all():
-            raise BadGraph(f"{name!r} holds {dtype}: it is given numbers that are not whole")
-        low, high, limits = int(array.min()), int(array.max()), np.iinfo(dtype.host)
-        if low < limits.min or high > limits.max:
-            raise BadGraph(
-                f"{name!r} holds integers from {low} to {high}: {dtype} has {limits.bits} bits, for"
-                f" {limits.min} to {limits.max}"
-            )
-    return np.ascontiguousarray(array.astype(dtype.host))

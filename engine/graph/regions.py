@@ -18,7 +18,7 @@ from engine.graph.arguments import a_count, whole_numbers
 from engine.graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from engine.graph.graph import Variable
+    from engine.graph.variable import Variable
 
 __all__ = ["Regions", "blocks"]
 

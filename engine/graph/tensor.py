@@ -16,7 +16,7 @@ from engine.errors import BadGraph
 
 if TYPE_CHECKING:
     from engine.graph.dtype import DType
-    from engine.graph.graph import Variable
+    from engine.graph.variable import Variable
 
 __all__ = ["Atom", "Tensor", "row_major"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from engine.errors import BadGraph
 from engine.graph.arguments import a_count
+from engine.graph.compute_set import ComputeSet
 from engine.graph.debug import ROOT, DebugContext
-from engine.graph.graph import ComputeSet
 from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor
 

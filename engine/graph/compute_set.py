@@ -1,0 +1,55 @@
+"""Compute sets, and the batches of vertices that run in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.codelet import Codelet
+from engine.graph.debug import DebugContext
+from engine.graph.regions import Regions
+
+__all__ = ["ComputeSet", "VertexBatch"]
+
+
+@dataclass(eq=False)
+class VertexBatch:
+    """Vertices of one codelet: the tile of each and, per field, its regions.
+
+    Parameters
+    ----------
+    tile : ndarray of int32, shape (n_vertices,)
+        Where each vertex runs.
+    fields
+        Regions by the codelet's field names.
+    scalars
+        Per-vertex numbers by the codelet's scalar names: ndarray, shape (n_vertices,).
+    """
+
+    codelet: Codelet
+    tile: NDArray[np.int32]
+    fields: dict[str, Regions]
+    scalars: dict[str, NDArray[Any]]
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return int(self.tile.size)
+
+
+@dataclass(eq=False)
+class ComputeSet:
+    """Vertices that run in one compute phase; none may read or write what another writes."""
+
+    compute_set_id: int
+    name: str
+    debug: DebugContext
+    batches: list[VertexBatch] = field(default_factory=list)
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return sum(batch.n_vertices for batch in self.batches)

@@ -1,0 +1,91 @@
+"""A variable, its tile mapping, and its values as the host holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadGraph
+from engine.graph.debug import DebugContext
+from engine.graph.dtype import DType
+
+__all__ = ["Variable", "to_host"]
+
+
+@dataclass(eq=False)
+class Variable:
+    """Elements of one type, spread over tiles.
+
+    Parameters
+    ----------
+    map_start : ndarray of int64
+        First element of each mapped interval, ascending from 0; an interval ends where the next
+        begins. Empty until the variable is mapped.
+    map_tile : ndarray of int32
+        Tile of each interval.
+    """
+
+    variable_id: int
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    debug: DebugContext
+    category: str = "variable"
+    is_always_live: bool = False
+    values: NDArray[Any] | None = None
+    map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @property
+    def n_elements(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size on the device, bytes."""
+        return self.n_elements * self.dtype.n_bytes
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether every element has a tile."""
+        return self.map_start.size > 0
+
+    @property
+    def map_end(self) -> NDArray[np.int64]:
+        """One past the last element of each interval: ndarray of int64."""
+        return np.append(self.map_start[1:], self.n_elements)
+
+    def tile_of(self, elements: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the tile of each element: ndarray of int32 of the same shape."""
+        where = np.searchsorted(self.map_start, elements, side="right") - 1
+        tiles: NDArray[np.int32] = self.map_tile[where]
+        return tiles
+
+
+def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
+    """Return values as the arena holds them: narrow types rounded, integers range-checked.
+
+    Raises
+    ------
+    BadGraph
+        When they are no numbers, or the device's type cannot hold one of them.
+    """
+    if array.dtype.kind not in "fiub":
+        raise BadGraph(f"{name!r} is given {array.dtype} where numbers are needed")
+    if dtype.grid is not None:
+        return dtype.grid.rounded(array)
+    if not dtype.is_float and dtype.host != "bool" and array.size:
+        if array.dtype.kind == "f" and not (array == np.floor(array)).all():
+            raise BadGraph(f"{name!r} holds {dtype}: it is given numbers that are not whole")
+        low, high, limits = int(array.min()), int(array.max()), np.iinfo(dtype.host)
+        if low < limits.min or high > limits.max:
+            raise BadGraph(
+                f"{name!r} holds integers from {low} to {high}: {dtype} has {limits.bits} bits, for"
+                f" {limits.min} to {limits.max}"
+            )
+    return np.ascontiguousarray(array.astype(dtype.host))
