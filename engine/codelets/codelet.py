@@ -100,10 +100,14 @@ def _check_name(what: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number of the vertex's state: ``int`` or ``float``."""
+    """A number of the vertex's state: ``int`` or ``float``.
+
+    One that is not ``on_device`` is known when the program is compiled and takes no memory there.
+    """
 
     name: str
     kind: str = "int"
+    on_device: bool = True
 
     def __post_init__(self) -> None:
         """Check that the description can be.
@@ -281,7 +285,8 @@ class Codelet:
     @property
     def state_bytes(self) -> int:
         """Instance state of a vertex: a pointer and a size per dimension and field, scalars."""
-        return sum(4 + 4 * field.n_dims for field in self.fields) + 4 * len(self.scalars)
+        stored = sum(scalar.on_device for scalar in self.scalars)
+        return sum(4 + 4 * field.n_dims for field in self.fields) + 4 * stored
 
     def field(self, name: str) -> Field:
         """Return the field of that name."""

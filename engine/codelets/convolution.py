@@ -39,10 +39,9 @@ __all__ = [
     "partial",
 ]
 
-_SCALARS = tuple(
-    Scalar(name)
-    for name in ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
-)
+_GEOMETRY = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
+#: The products are multiplications that are asked for, channels of padding left out.
+_SCALARS = (*(Scalar(name) for name in _GEOMETRY), Scalar("products", on_device=False))
 
 
 _BLOCKS = block_kernels()
@@ -180,7 +179,7 @@ def _convolve_block(  # type: ignore[no-untyped-def]
 @jit
 def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
-    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, products,
 ):  # fmt: skip
     """Convolve what a tile has.
 
@@ -207,10 +206,8 @@ def _convolve(  # type: ignore[no-untyped-def]
 
 
 def _flops(batch: Batch) -> Counts:
-    """Two for each weight at each output; padding counts, as the unit computes with it."""
-    groups, images, out_groups, rows, columns, outputs = batch.size["out"].T
-    per_output = np.prod(batch.size["w"][:, 2:6], axis=1)
-    return np.asarray(2 * groups * images * out_groups * rows * columns * outputs * per_output)
+    """Two for each multiplication that is asked for; what the unit adds for padding is no use."""
+    return np.asarray(2 * batch.scalars["products"])
 
 
 def partial(

@@ -170,11 +170,14 @@ def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) ->
             out.variable, start * 16, [1, 1, 1, 1, rows, 16], [0, 0, 0, rows * 16, 16, 1], n
         ),
     }
-    plain = dict.fromkeys(("stride_y", "stride_x", "dilation_y", "dilation_x"), 1)
+    scalars: dict[str, NDArray[np.int64] | int] = {
+        **dict.fromkeys(("stride_y", "stride_x", "dilation_y", "dilation_x"), 1),
+        "shift_y": 0,
+        "shift_x": 0,
+        "products": rows * inner * 16,
+    }
     convolve = graph.add_compute_set("convolve")
-    graph.add_vertices(
-        convolve, CONV_PARTIAL_1X1, tiles, fields, {**plain, "shift_y": 0, "shift_x": 0}
-    )
+    graph.add_vertices(convolve, CONV_PARTIAL_1X1, tiles, fields, scalars)
     return compile_programs(graph, [Execute(convolve)])
 
 

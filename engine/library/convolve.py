@@ -118,6 +118,7 @@ def convolve(
         "dilation_x": shape.dilation[1],
         "shift_y": shift_y,
         "shift_x": shift_x,
+        "products": _products(shape, grouping, first, count),
     }
     family = next(each for each in FAMILIES if each.name == parts.plan.family)
     codelet = family.codelet(shape, grouping, graph.compute_machine)
@@ -127,6 +128,27 @@ def convolve(
     elif dtype != result:
         partials = _cast_partials(builder, partials, tile, fields["out"], result)
     return layout.as_images(partials)
+
+
+def _products(
+    shape: ConvolutionShape, grouping: Grouping, first: NDArray[np.int64], count: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how many multiplications of each part are asked for: ndarray of int64.
+
+    Channels and groups that fill up a block are left out.
+    """
+
+    def real(d: int, size: int, have: int) -> NDArray[np.int64]:
+        end = np.minimum((first[d] + count[d]) * size, have)
+        return np.asarray(end - np.minimum(first[d] * size, have))
+
+    groups = real(0, grouping.groups, shape.groups)
+    outputs = real(4, grouping.outputs, shape.out_channels)
+    inputs = real(5, grouping.inputs, shape.in_channels)
+    _, images, rows, columns, _, _ = count
+    return np.asarray(
+        groups * images * rows * columns * outputs * inputs * shape.kernel[0] * shape.kernel[1]
+    )
 
 
 def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
