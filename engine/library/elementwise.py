@@ -62,6 +62,16 @@ def _apply(
     return True
 
 
+def _apply_to(
+    builder: Builder, name: str, plain: Codelet, in_blocks: Codelet, x: Tensor, out: Tensor
+) -> None:
+    """Add the compute set of one operand, copied first where it lies too differently."""
+    if not _apply(builder, name, plain, in_blocks, [x], out):
+        in_order = row_major_copy(builder, x, "rearrange")
+        is_done = _apply(builder, name, plain, in_blocks, [in_order], out)
+        assert is_done, "an operand in row-major order can be walked with its result"
+
+
 def _add_walk(
     builder: Builder,
     compute_set: ComputeSet,
@@ -187,10 +197,7 @@ def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
     _check_types(function, UNARY_RATES[function], [x])
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
     out = similar(build, "out", [x], x.shape, x.dtype)
-    operand = x
-    if not _apply(build, function, UNARY[function], UNARY_BLOCK[function], [operand], out):
-        operand = row_major_copy(build, x, "rearrange")
-        _apply(build, function, UNARY[function], UNARY_BLOCK[function], [operand], out)
+    _apply_to(build, function, UNARY[function], UNARY_BLOCK[function], x, out)
     return out
 
 
@@ -211,7 +218,8 @@ def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequenc
         a = row_major_copy(build, a, "rearrangeLeft")
         b = row_major_copy(build, b, "rearrangeRight")
         out = similar(build, "out", [], shape, a.dtype)
-        _apply(build, function, plain, in_blocks, [a, b], out)
+        is_done = _apply(build, function, plain, in_blocks, [a, b], out)
+        assert is_done, "operands in row-major order can be walked together"
     return out
 
 
@@ -230,6 +238,5 @@ def cast(builder: Builder, x: Tensor, dtype: DType) -> Tensor:
         )
     build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
     out = similar(build, "out", [x], x.shape, dtype)
-    if not _apply(build, "cast", CAST, CAST_BLOCK, [x], out):
-        _apply(build, "cast", CAST, CAST_BLOCK, [row_major_copy(build, x, "rearrange")], out)
+    _apply_to(build, "cast", CAST, CAST_BLOCK, x, out)
     return out
