@@ -75,6 +75,11 @@ def codelet(
             raise BadGraph(
                 f"Codelet {label!r} takes {given} arguments: its fields and scalars make {expected}"
             )
+        if isinstance(apart, str) or any(isinstance(group, str) for group in apart):
+            raise BadGraph(
+                f"Codelet {label!r} keeps {apart!r} apart: give groups of field names, as"
+                " [('a', 'b')]"
+            )
         return Codelet(
             label,
             fields,

@@ -36,7 +36,7 @@ def compile_programs(
     plans: Sequence[Plan] = (),
     is_instrumented: bool = True,
     is_checked: bool = False,
-    cache_directory: Path | None = None,
+    cache_directory: Path | str | None = None,
 ) -> Executable:
     """Compile control programs for the graph's machine.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
+from engine.graph.arguments import a_count
 
 __all__ = [
     "BOOL",
@@ -96,11 +97,12 @@ def float8(layout: str = "143", scale: int = 0) -> DType:
     if layout not in _FLOAT8:
         raise BadGraph(f"There is no float8 layout {layout!r}: use {' or '.join(_FLOAT8)}")
     # Source: graphcore/poplibs sdk-release-3.4, tests/popops/QuarterTypeArithmeticTests.cpp.
-    if not -32 <= scale <= 31:
-        raise BadGraph(f"The scale of a float8 is {scale}: it takes a power of two from -32 to 31")
+    power = a_count("The scale of a float8", scale)
+    if not -32 <= power <= 31:
+        raise BadGraph(f"The scale of a float8 is {power}: it takes a power of two from -32 to 31")
     bits, exponent, largest = _FLOAT8[layout]
-    grid = Grid(bits, exponent + scale, largest * 2.0**scale)
-    return DType(f"float8_{layout}" + (f"@{scale}" if scale else ""), 1, "float32", grid)
+    grid = Grid(bits, exponent + power, largest * 2.0**power)
+    return DType(f"float8_{layout}" + (f"@{power}" if power else ""), 1, "float32", grid)
 
 
 def dtype_of(kind: Any) -> DType:
@@ -118,7 +120,7 @@ def dtype_of(kind: Any) -> DType:
         return kind
     if kind is None:
         raise BadGraph(f"A type is needed: use one of {', '.join(DTYPES)}")
-    name = kind if isinstance(kind, str) else np.dtype(kind).name
+    name = kind if isinstance(kind, str) else _numpy_name(kind)
     found = DTYPES.get(name) or _FROM_NUMPY.get(name)
     if found is not None:
         return found
@@ -127,3 +129,11 @@ def dtype_of(kind: Any) -> DType:
         return float8(narrow[1], int(narrow[2] or 0))
     known = (*DTYPES, *(f"float8_{layout}" for layout in _FLOAT8))
     raise BadGraph(f"The device has no type {name!r}: use one of {', '.join(known)}")
+
+
+def _numpy_name(kind: Any) -> str:
+    """Return numpy's name of a type; of what is no type, the text that stands for it."""
+    try:
+        return str(np.dtype(kind).name)
+    except (TypeError, ValueError):
+        return str(kind)

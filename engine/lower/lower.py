@@ -116,7 +116,7 @@ def compile_model(
     is_instrumented: bool = True,
     is_checked: bool = False,
     available_memory: AvailableMemory | None = None,
-    cache_directory: Path | None = None,
+    cache_directory: Path | str | None = None,
     partials: PartialsTypes | None = None,
 ) -> CompiledModel:
     """Compile a model for a machine; it may turn out not to fit.

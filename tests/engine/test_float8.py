@@ -156,9 +156,15 @@ def test_a_type_is_found_by_its_name(name: Any, same: DType) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "scale", "message"),
-    [("134", 0, "no float8 layout '134'"), ("143", 32, "from -32 to 31"), ("152", -33, "-32 to")],
+    [
+        ("134", 0, "no float8 layout '134'"),
+        ("143", 32, "from -32 to 31"),
+        ("152", -33, "-32 to"),
+        ("143", 1.5, "is 1.5: give a whole"),
+        ("143", "2", "is '2': give a whole"),
+    ],
 )
-def test_other_layouts_and_scales_are_refused(layout: str, scale: int, message: str) -> None:
+def test_other_layouts_and_scales_are_refused(layout: str, scale: Any, message: str) -> None:
     with pytest.raises(BadGraph, match=message):
         float8(layout, scale)
 

@@ -49,7 +49,7 @@ class CachedCompilation:
         programs: Sequence[Program],
         compute_cost: Callable[[ComputeSet], StepCost],
         options: Mapping[str, bool],
-        directory: Path | None,
+        directory: Path | str | None,
     ) -> None:
         self._graph = graph
         self._cache: CacheFolder | None = None

@@ -23,7 +23,7 @@ __all__ = ["plans_kept_in"]
 class _PlanFolder:
     """Answers the planner's questions from a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path | str) -> None:
         self._folder = CacheFolder(directory, "plan")
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
@@ -49,7 +49,7 @@ def _plan_of(facts: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> Plan:
 
 
 @contextlib.contextmanager
-def plans_kept_in(directory: Path | None) -> Iterator[None]:
+def plans_kept_in(directory: Path | str | None) -> Iterator[None]:
     """Let planners take plans from a directory and keep them there; without one, do nothing.
 
     Parameters

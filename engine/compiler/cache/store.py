@@ -49,8 +49,8 @@ class CacheFolder:
         Ends the names of its files, and stands in what is logged.
     """
 
-    def __init__(self, directory: Path, kind: str) -> None:
-        self.directory = directory.expanduser()
+    def __init__(self, directory: Path | str, kind: str) -> None:
+        self.directory = Path(directory).expanduser()
         self.kind = kind
 
     def path_of(self, description: bytes) -> Path:
@@ -80,7 +80,7 @@ class CacheFolder:
                 )
                 return None
             found = build(facts, arrays)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # `store` says what is wrong
             _log.info("no %s", where)
             return None
         except (NotAnEntry, KeyError) as error:
@@ -102,10 +102,11 @@ class CacheFolder:
         except OSError as error:
             if self.directory not in _warned:
                 _warned.add(self.directory)
+                blocked = isinstance(error, FileExistsError | NotADirectoryError)
                 _log.warning(
                     "warning: nothing can be kept in %s (%s): going on without",
                     self.directory,
-                    error.strerror,
+                    "a file is in its place" if blocked else error.strerror,
                 )
             return
         _log.info("kept %s %s", self.kind, path)

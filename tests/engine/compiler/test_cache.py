@@ -82,7 +82,7 @@ class Case:
         self.graph.set_tile_mapping(tensor, starts, tiles)
         return tensor
 
-    def compile(self, directory: Path | None, **options: Any) -> Executable:
+    def compile(self, directory: Path | str | None, **options: Any) -> Executable:
         return engine.compile_programs(
             self.graph, [self.root], cache_directory=directory, **options
         )
@@ -322,11 +322,18 @@ def test_a_directory_that_cannot_be_written_is_said_once(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    for _ in range(2):
-        assert Case().compile(file / "below").record.cache == "miss"
-    (said,) = [line for line in warnings_of() if "nothing can be kept" in line]
-    assert str(file / "below") in said
-    assert said.endswith("going on without")
+    for directory in (file, file / "below"):
+        for _ in range(2):
+            assert Case().compile(directory).record.cache == "miss"
+        assert warnings_of() == [
+            f"warning: nothing can be kept in {directory} (a file is in its place):"
+            " going on without"
+        ]
+
+
+def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
+    assert Case().compile(tmp_path).record.cache == "miss"
+    assert Case().compile(str(tmp_path)).record.cache == "hit"
 
 
 def test_a_full_disk_is_said_and_leaves_nothing_behind(

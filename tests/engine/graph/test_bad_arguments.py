@@ -132,6 +132,7 @@ MAPPINGS: list[tuple[str, Callable[[Small], Any]]] = [
 ]
 VARIABLES: list[tuple[str, Callable[[Small], Any]]] = [
     ("A type is needed", lambda s: s.graph.add_variable(None, (2,), "v")),
+    ("no type '3': use one of", lambda s: s.graph.add_variable(3, (2,), "v")),
     ("dimensions of 'v' have a", lambda s: s.graph.add_variable("float32", "ab", "v")),
     ("give a tuple of dimensions", lambda s: s.graph.add_variable("float32", 5, "v")),
     ("dimensions of 'v' have 2.5", lambda s: s.graph.add_variable("float32", (2.5,), "v")),
