@@ -37,18 +37,18 @@ def explain(difference: Difference) -> tuple[str, ...]:
     """Return the difference in sentences, what explains most first."""
     if difference.is_identical:
         return ("The two reports hold identical data.", *_incomplete(difference))
-    sentences = [
-        *_sides(difference),
-        *_context(difference.context),
+    causes = [*_sides(difference), *_context(difference.context)]
+    effects = [
         *_cycles(difference),
         *_steps(difference),
         *_memory(difference),
         *_variables(difference),
     ]
-    if not sentences:
+    if not effects and all(each.verdict == "same" for each in difference.metrics):
+        agreed = "All metrics, variables and steps agree"
         names = ", ".join(difference.unequal)
-        sentences.append(f"All metrics, variables and steps agree; only details differ: {names}.")
-    return tuple(sentences)
+        effects = [f"{agreed}." if causes else f"{agreed}; only details differ: {names}."]
+    return (*causes, *effects)
 
 
 def _sides(difference: Difference) -> list[str]:

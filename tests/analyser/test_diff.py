@@ -76,6 +76,15 @@ def test_another_machine_comes_first(small: Report, variation: Variation) -> Non
     assert explain(found)[0] == "Another machine: small → bow."
 
 
+def test_another_option_that_changes_nothing_is_said_to(
+    small: Report, variation: Variation
+) -> None:
+    options = {"autoReport.all": "true", "debug.instrument": "true"}
+    sentences = explain(compare(small, variation(Shape(options=options))))
+    assert sentences[0].startswith("Other options: debug.instrument")
+    assert sentences[1:] == ("All metrics, variables and steps agree.",)
+
+
 def test_a_slower_step(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(conv_tile0_cycles=260)))
     total = found.metric("cycles.total")

@@ -9,9 +9,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from webapp.library import Library
-from webapp.pages import liveness, memory, programs, summary
+from webapp.pages import liveness, memory, programs, summary, trace
 
-_MODULES = {"summary": summary, "memory": memory, "liveness": liveness, "programs": programs}
+_MODULES = {
+    "summary": summary,
+    "memory": memory,
+    "liveness": liveness,
+    "programs": programs,
+    "trace": trace,
+}
 
 
 class Browser:
@@ -169,6 +175,14 @@ def test_two_reports_have_source_target_and_diff(browser: Browser, ids: dict[str
     assert [trace["name"] for trace in figure["data"]] == ["Source", "Target"]
     rows = browser.ask("liveness", **view)["liveness-step.rowData"]
     assert any(row["source"] is None for row in rows)
+
+
+def test_the_trace_says_whose_it_is_when_two_are_compared(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    assert browser.ask("trace", report=ids["base"])["trace-whose.children"] is None
+    both = browser.ask("trace", **{"report": ids["base"], "with": ids["new"]})
+    assert "that of the source" in json.dumps(both["trace-whose.children"])
 
 
 def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:

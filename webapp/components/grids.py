@@ -7,7 +7,14 @@ from typing import Any
 
 import dash_ag_grid as dag
 
-__all__ = ["address_column", "bytes_column", "grid", "number_column", "text_column"]
+__all__ = [
+    "address_column",
+    "bytes_column",
+    "change_column",
+    "grid",
+    "number_column",
+    "text_column",
+]
 
 
 def text_column(name: str, title: str, *, flex: int = 1, is_mono: bool = False) -> dict[str, Any]:
@@ -20,6 +27,11 @@ def text_column(name: str, title: str, *, flex: int = 1, is_mono: bool = False) 
         "tooltipField": name,
         "cellClass": "mono" if is_mono else None,
     }
+
+
+def change_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
+    """Return a column of texts that say by how much numbers beside them differ, to the right."""
+    return {**text_column(name, title, flex=flex), "type": "rightAligned"}
 
 
 def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
 from webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
-from webapp.components.grids import bytes_column, grid, number_column, text_column
+from webapp.components.grids import bytes_column, change_column, grid, number_column, text_column
 from webapp.components.panels import guarded, headline, legend
 from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
 from webapp.library import Library
@@ -57,7 +57,7 @@ _COMPARE_COLUMNS = (
     text_column("name", "Variable", flex=3),
     bytes_column("source", "Source"),
     bytes_column("target", "Target"),
-    text_column("diff", "Diff", flex=2),
+    change_column("diff", "Diff", flex=2),
 )
 _ALWAYS_COLUMNS = (
     text_column("name", "Variable, code or state", flex=3),

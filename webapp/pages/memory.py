@@ -26,6 +26,7 @@ from webapp.components.controls import chart_graph, choice, switch, tabs, text_b
 from webapp.components.grids import (
     address_column,
     bytes_column,
+    change_column,
     grid,
     number_column,
     text_column,
@@ -81,7 +82,7 @@ _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
     bytes_column("source", "Source", width=130),
     bytes_column("target", "Target", width=130),
-    text_column("diff", "Diff"),
+    change_column("diff", "Diff"),
 )
 
 

@@ -69,7 +69,14 @@ def layout() -> html.Div:
     )
     return html.Div(
         [
-            html.Div([toolbar, html.Div(id="trace-viewer")], className="card"),
+            html.Div(
+                [
+                    toolbar,
+                    _panel("trace-whose"),
+                    html.Div(id="trace-viewer"),
+                ],
+                className="card",
+            ),
             html.Div(panels, className="card"),
         ],
         className="stack",
@@ -86,6 +93,18 @@ def register(app: Dash, library: Library) -> None:
         *(Input(name, "n_clicks") for name, _, _ in _BUTTONS),
         prevent_initial_call=True,
     )
+
+    @answer(
+        app,
+        "trace-whose-error",
+        [Output("trace-whose", "children")],
+        view_input,
+    )
+    def show_whose(view: dict[str, str]) -> tuple[Any, ...]:
+        if not view["report"] or not view["with"]:
+            return (None,)
+        sentence = "The trace is that of the source; swap the two to see the target's."
+        return (html.P(sentence, className="soft"),)
 
     @answer(
         app,
