@@ -7,7 +7,6 @@ from analyser.trace.summary import (
     Contributor,
     IpuSummary,
     RangeSummary,
-    contributors,
     range_summary,
 )
 from analyser.trace.view import (
@@ -44,7 +43,6 @@ __all__ = [
     "TrackExtent",
     "VertexRow",
     "Window",
-    "contributors",
     "extent",
     "names",
     "occurrence",

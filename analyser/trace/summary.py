@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from reports import Report
 
-__all__ = ["Contributor", "IpuSummary", "RangeSummary", "contributors", "range_summary"]
+__all__ = ["Contributor", "IpuSummary", "RangeSummary", "range_summary"]
 
 _COMPUTE = 0
 _EXCHANGES = [kind.number for kind in KINDS if kind.name in ("exchange", "global_exchange")]
@@ -187,24 +187,6 @@ def _critical_cycles(trace: Trace, ipus: Sequence[int], low: int, high: int) -> 
             inside = min(row.end_cycle, high) - max(row.start_cycle, low)
             longest[row.run_id] = max(longest.get(row.run_id, 0), inside)
     return sum(longest.values())
-
-
-def contributors(
-    report: Report,
-    start: int | None = None,
-    end: int | None = None,
-    ipus: Sequence[int] | None = None,
-    *,
-    top: int = 20,
-) -> list[Contributor]:
-    """Return the names that cost most cycles in a range; see ``range_summary``.
-
-    Raises
-    ------
-    BadQuestion
-        For an empty range or an unknown IPU.
-    """
-    return range_summary(report, start, end, ipus, top=top).contributors
 
 
 def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:

@@ -33,8 +33,9 @@ _VECTOR = 4
 def has_vector_inner(function: str, dtype: str, columns: Counts) -> NDArray[np.bool_]:
     """Return for which lengths of a shared row the library takes these vertices.
 
-    Halves in whole vectors; for a division anything. Floats are added and multiplied faster by a
-    vertex of two equal operands, after the row has been copied.
+    An ndarray of bool, of the shape of `columns`. Halves in whole vectors; for a division anything.
+    Floats are added and multiplied faster by a vertex of two equal operands, after the row has been
+    copied.
     """
     is_divide = function == "divide" and dtype in ("float16", "float32")
     is_half = function in ("add", "subtract", "multiply") and dtype == "float16"

@@ -123,7 +123,8 @@ def compute_cost(
     machine
         Where.
     slow_tiles
-        Per batch, the tiles on which vertices take their slow path; empty where none does.
+        Per batch, the tiles on which vertices take their slow path: ndarray of bool, shape
+        (n_tiles,); empty where none does.
 
     Notes
     -----
@@ -179,7 +180,8 @@ class CountedCycles:
         Per batch the array its kernels count into, empty for codelets that do not count. It is
         looked at whenever cycles are asked for.
     slow_tiles
-        Per batch, the tiles on which vertices take their slow path; empty where none does.
+        Per batch, the tiles on which vertices take their slow path: ndarray of bool, shape
+        (n_tiles,); empty where none does.
     """
 
     def __init__(
@@ -210,7 +212,7 @@ class CountedCycles:
                 self._cycles[place] = _vertex_cycles(batch, shapes, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
-        """Return the busy cycles of every tile in the last execution.
+        """Return the busy cycles of every tile in the last execution: ndarray of int64, (n_tiles,).
 
         Raises
         ------

@@ -58,11 +58,11 @@ class Parts:
         return np.asarray(self._pool[index])
 
     def all_tiles(self) -> NDArray[np.int64]:
-        """Return the tiles in order of their parts."""
+        """Return the tiles in order of their parts: ndarray of int64, shape (n,)."""
         return self._pool
 
     def ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the part on each tile: part, first unit and units, shape (6, n) each."""
+        """Return part, first unit and units on each tile: ndarrays of int64, shape (6, n)."""
         grids = np.meshgrid(*(np.arange(n) for n in self.counts), indexing="ij")
         part = np.stack([grid.reshape(-1) for grid in grids])
         pairs = list(zip(self.edges, part, strict=True))

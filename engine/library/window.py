@@ -40,7 +40,8 @@ def clipped(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the input range that outputs along dimension `d` read, and the shift.
 
-    See `engine.planner.split.clipped_range`.
+    Three ndarrays of int64, shape (n,), as the ranges of outputs: see
+    `engine.planner.split.clipped_range`.
     """
     geometry = window.kernel[d], window.stride[d], window.dilation[d], window.padding_before[d]
     return clipped_range(first, count, size, geometry)

@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 
-def text_column(name: str, title: str, *, flex: int = 1, is_mono: bool = False) -> dict[str, Any]:
+def text_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
     """Return a column of texts; the full text shows on hover."""
     return {
         "field": name,
@@ -25,7 +25,6 @@ def text_column(name: str, title: str, *, flex: int = 1, is_mono: bool = False) 
         "flex": flex,
         "minWidth": 120,
         "tooltipField": name,
-        "cellClass": "mono" if is_mono else None,
     }
 
 
@@ -73,7 +72,6 @@ def grid(
     component_id: str,
     columns: Sequence[dict[str, Any]],
     *,
-    height_px: int = 340,
     empty: str,
     selects: bool = False,
 ) -> dag.AgGrid:
@@ -100,5 +98,5 @@ def grid(
         defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True},
         dashGridOptions=options,
         className="grid",
-        style={"height": f"{height_px}px"},
+        style={"height": "340px"},
     )

@@ -75,18 +75,18 @@ def nested_memory(table: MemoryTable) -> html.Div:
     return _nested(("Memory", *table.columns), cells)
 
 
-def compare_memory(source: MemoryTable, target: MemoryTable, column: int = 0) -> html.Div:
-    """Return one column of two memory tables side by side; a missing side is a dash."""
+def compare_memory(source: MemoryTable, target: MemoryTable) -> html.Div:
+    """Return the first column of two memory tables side by side; a missing side is a dash."""
     sides = [{row.key: row for row in table.rows} for table in (source, target)]
     cells = []
     for key in dict.fromkeys(key for side in sides for key in side):
         rows = [side.get(key) for side in sides]
         known = next(row for row in rows if row is not None)
-        one, other = (row.bytes[column] if row else None for row in rows)
+        one, other = (row.bytes[0] if row else None for row in rows)
         diff, is_changed = _change(one, other, "bytes")
         mark = html.Td(diff, className="number" + (" is-changed" if is_changed else " soft"))
         cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))
-    name = source.columns[column]
+    name = source.columns[0]
     return _nested((f"Memory, {name.lower()}", "Source", "Target", "Diff"), cells)
 
 

@@ -191,9 +191,9 @@ def _capacity_line(figure: go.Figure, capacity_bytes: int, label: str) -> None:
     )  # fmt: skip
 
 
-def highlight_line(figure: go.Figure, position: float, colour: str = "#8a93a0") -> Any:
+def highlight_line(figure: go.Figure, position: float) -> Any:
     """Mark one place of the horizontal axis."""
     return figure.add_shape(
         type="line", yref="paper", y0=0, y1=1, x0=position, x1=position,
-        line={"color": colour, "width": 1.5, "dash": "dot"},
+        line={"color": "#8a93a0", "width": 1.5, "dash": "dot"},
     )  # fmt: skip

@@ -158,7 +158,7 @@ def _sizes(machine: Machine) -> _Map:
 
 
 def element_of(address: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
-    """Return the number of the memory element, or group of interleaved ones, of each address."""
+    """Return the memory element, or group of interleaved ones, of addresses: ndarray of int64."""
     sizes = _sizes(machine)
     before = -sizes.plain % sizes.element
     in_plain = (address + before) // sizes.element

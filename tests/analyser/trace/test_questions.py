@@ -78,12 +78,13 @@ def test_ranges_cut_loops_where_iterations_are(make: Make, count: int) -> None:
 
 def test_contributors_are_by_name_and_kind_most_cycles_first(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (1, 0, 0, sequence(200, (3, 3, 3)))])
-    top = trace.contributors(report, top=2)
+    top = trace.range_summary(report, top=2).contributors
     assert [(row.name, row.kind, row.count, row.cycles) for row in top] == [
         ("net/fc/matmul", "compute", 4, 100),
         ("net/conv1/convolve", "compute", 1, 40),
     ]
-    assert sum(row.share for row in trace.contributors(report)) == pytest.approx(1)
+    every = trace.range_summary(report).contributors
+    assert sum(row.share for row in every) == pytest.approx(1)
 
 
 def test_slice_at_names_group_step_run_and_nothing(make: Make) -> None:
