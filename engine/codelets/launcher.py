@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,7 @@ def _write_once(path: Path, text: str) -> bool:
         return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{id(path):x}.tmp")
+        partial = path.with_suffix(f".{os.getpid()}.{id(path):x}.tmp")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     except OSError:
