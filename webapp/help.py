@@ -86,7 +86,11 @@ _WORDS = (
         "In memory from start to end: weights, code, stacks. The rest comes and goes and shares"
         " its place.",
     ),
-    ("Gaps", "Memory between variables that nothing uses, from alignment and order."),
+    (
+        "Gaps",
+        "Memory below the highest address in use that nothing uses, from alignment, order and the"
+        " places that operands ask for.",
+    ),
     (
         "Overlapped",
         "Categories whose parts share addresses at different times, so that their sum says more"

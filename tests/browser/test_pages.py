@@ -348,3 +348,9 @@ def test_a_browser_that_did_not_open_the_link_is_refused(chromium: Browser, orig
     assert answer.status == 401
     expect(page.locator("body")).to_contain_text("tilescope serve")
     stranger.close()
+
+
+def test_changes_stand_under_their_head_to_the_right(visit: Visit) -> None:
+    page = visit("/liveness", with_="changed")
+    cell = page.locator('#liveness-step .ag-center-cols-container [col-id="diff"]').first
+    expect(cell).to_have_css("text-align", "right", timeout=30_000)

@@ -7,6 +7,9 @@ from typing import Any
 
 import dash_ag_grid as dag
 
+#: A column's own class goes before that of its type, which puts cells to the right.
+_RIGHT = "ag-right-aligned-cell"
+
 __all__ = [
     "address_column",
     "bytes_column",
@@ -30,7 +33,7 @@ def text_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
 
 def change_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
     """Return a column of texts that say by how much numbers beside them differ, to the right."""
-    return {**text_column(name, title, flex=flex), "type": "rightAligned"}
+    return {**text_column(name, title, flex=flex), "type": "rightAligned", "cellClass": _RIGHT}
 
 
 def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:
@@ -63,7 +66,7 @@ def address_column(name: str, title: str) -> dict[str, Any]:
         "headerName": title,
         "width": 150,
         "type": "rightAligned",
-        "cellClass": "mono",
+        "cellClass": f"mono {_RIGHT}",
         "valueFormatter": {"function": "tilescopeAddress(params.value)"},
     }
 

@@ -104,7 +104,7 @@ def register(app: Dash, library: Library) -> None:
         if not view["report"] or not view["with"]:
             return (None,)
         sentence = "The trace is that of the source; swap the two to see the target's."
-        return (html.P(sentence, className="soft"),)
+        return (html.P(sentence),)
 
     @answer(
         app,
