@@ -16,9 +16,10 @@ from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
 from engine.library.parts import Parts
 from engine.library.share import Pieces, share_out
-from engine.planner import ConvolutionShape
+from engine.planner import ConvolutionShape, Plan
 from engine.planner.families import FAMILIES, Grouping
-from engine.planner.split import PARTS, clipped_range
+from engine.planner.reduction import left_after_stages
+from engine.planner.split import PARTS, clipped_range, part_edges
 
 __all__ = ["convolve"]
 
@@ -124,7 +125,7 @@ def convolve(
     codelet = family.codelet(shape, grouping, graph.compute_machine)
     builder.vertices(builder.compute_set("convolve"), codelet, tile, fields, scalars)
     if n_partials > 1:
-        partials = _reduce_partials(builder, partials, tile, fields["out"], result)
+        partials = _reduce_partials(builder, partials, tile, fields["out"], parts.plan, result)
     elif dtype != result:
         partials = _cast_partials(builder, partials, tile, fields["out"], result)
     return layout.as_images(partials)
@@ -197,15 +198,16 @@ def _reduce_partials(
     partials: Tensor,
     tile: NDArray[np.int64],
     regions: Regions,
+    plan: Plan,
     result: DType,
 ) -> Tensor:
-    """Sum the partial results: tiles that have partials of the same outputs share these out.
+    """Sum the partial results in the stages of the plan.
 
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, partialGroupedReduce.
+    Each stage but the last leaves partial sums of sections of those before it. The tiles that have
+    partials of the same outputs are divided into as many sections, and each sums its own.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, multiStageGroupedReduce.
     """
-    graph = builder.graph
-    n_partials, *out_shape = partials.shape
-    out = graph.add_variable(result, out_shape, "out", builder.debug)
+    n_partials = partials.shape[0]
     # Parts of the inputs are numbered fastest: those of one block of outputs stand in a row.
     sharers = tile.reshape(-1, n_partials)
     first = replace(
@@ -214,29 +216,77 @@ def _reduce_partials(
         size=regions.size[::n_partials],
         stride=regions.stride[::n_partials],
     )
+    *earlier, _ = left_after_stages(plan)
+    for i, left in enumerate(earlier):
+        shape = (left, *partials.shape[1:])
+        name = f"reduceStage{i}"
+        out = builder.graph.add_variable(partials.dtype, shape, name, builder.debug)
+        _add_stage(builder, name, partials, out, sharers, first)
+        partials = out
+    out = builder.graph.add_variable(result, partials.shape[1:], "out", builder.debug)
+    _add_stage(builder, "reduce", partials, out.reshape(1, *out.shape), sharers, first)
+    return out
+
+
+def _add_stage(
+    builder: Builder,
+    name: str,
+    partials: Tensor,
+    out: Tensor,
+    sharers: NDArray[np.int64],
+    first: Regions,
+) -> None:
+    """Sum sections of the partials, each on its section of the tiles that share each block.
+
+    `first` are the blocks of one partial.
+    """
+    n_left, n_elements = out.shape[0], prod(out.shape[1:])
+    edges = part_edges(partials.shape[0], n_left)
+    tile_edges = part_edges(sharers.shape[1], n_left)
+    depth = np.diff(edges)
+    shares = [
+        _shared(builder, first, sharers[:, begin:end], int(n), partials.dtype, out.dtype)
+        for begin, end, n in zip(tile_edges[:-1], tile_edges[1:], depth, strict=True)
+    ]
+    map_start = [each.map_start + i * n_elements for i, each in enumerate(shares)]
+    map_tile = [each.map_tile for each in shares]
+    builder.graph.set_tile_mapping(out, np.concatenate(map_start), np.concatenate(map_tile))
+    section = np.repeat(np.arange(n_left), [each.tile.size for each in shares])
+    start = np.concatenate([each.start for each in shares])
+    tile = np.concatenate([each.tile for each in shares])
+    size = np.concatenate([each.size for each in shares])
+    stride = np.concatenate([each.stride for each in shares])
+    fields = {
+        "partials": blocks(
+            partials.variable,
+            start + edges[section] * n_elements,
+            [depth[section], *size.T],
+            [n_elements, *stride.T],
+            tile.size,
+        ),
+        "out": Regions(out.variable, start + section * n_elements, size, stride),
+    }
+    builder.vertices(builder.compute_set(name), REDUCE_PARTIALS, tile, fields)
+
+
+def _shared(
+    builder: Builder,
+    first: Regions,
+    sharers: NDArray[np.int64],
+    n_partials: int,
+    dtype: DType,
+    result: DType,
+) -> Pieces:
+    """Share out the outputs among the tiles in the way that takes the slowest tile less."""
 
     def cycles(pieces: Pieces) -> int:
         each = reduce_partials_cycles(
             np.full(pieces.tile.size, n_partials),
             np.prod(pieces.size, axis=1),
-            partials.dtype.n_bytes,
+            dtype.n_bytes,
             result.n_bytes,
-            graph.compute_machine,
+            builder.graph.compute_machine,
         )
         return int(np.bincount(pieces.tile, each).max())
 
-    pieces = min((share_out(first, sharers, whole) for whole in (True, False)), key=cycles)
-    graph.set_tile_mapping(out, pieces.map_start, pieces.map_tile)
-    sizes, strides, n = pieces.size.T, pieces.stride.T, pieces.tile.size
-    fields = {
-        "partials": blocks(
-            partials.variable,
-            pieces.start,
-            [n_partials, *sizes],
-            [out.n_elements, *strides],
-            n,
-        ),
-        "out": Regions(out.variable, pieces.start, pieces.size, pieces.stride),
-    }
-    builder.vertices(builder.compute_set("reduce"), REDUCE_PARTIALS, pieces.tile, fields)
-    return out
+    return min((share_out(first, sharers, whole) for whole in (True, False)), key=cycles)

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from engine.codelets.codelet import Codelet
 from engine.codelets.copy import cast_cycles
-from engine.codelets.reduce import reduce_partials_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
 from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Family
+from engine.planner.reduction import reduction_cycles
 from engine.planner.split import Splits
 
 __all__ = ["Costs", "cost_of"]
@@ -83,7 +83,7 @@ def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool 
             _pieces(splits, input_bytes, tiles_used, machine),
         ),
         "compute": _slowest(codelet, splits, machine) if is_exact else codelet.law(batch, machine),
-        **_reduction(splits, tiles_used, machine),
+        **reduction_cycles(splits, tiles_used, machine),
     }
     is_reduced = n_partials > 1
     workspace = family.workspace_bytes(work_of(batch), machine)
@@ -166,58 +166,3 @@ def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.i
     for smaller in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0)):
         cycles = np.maximum(cycles, codelet.law(splits.batch((*smaller, 0, 0)), machine))
     return cycles
-
-
-def _grains_of_a_run(splits: Splits) -> NDArray[np.int64]:
-    """Return how many groups of channels of a part's outputs lie one after the other.
-
-    Rows of the field lie in a line, and groups of channels behind each other; where channels are
-    padded, all of a pixel lie together.
-    """
-    grouping, shape = splits.grouping, splits.shape
-    _, _, rows, columns, outputs, _ = splits.largest().T
-    _, _, row_parts, column_parts, out_parts, _ = splits.parts.T
-    is_padded = shape.out_channels % grouping.outputs > 0 or grouping.groups > 1
-    if is_padded:
-        run = outputs
-        run = run * np.where(out_parts == 1, columns, 1)
-        return np.asarray(run * np.where((out_parts == 1) & (column_parts == 1), rows, 1))
-    run = columns * np.where(column_parts == 1, rows, 1)
-    return np.asarray(run * np.where((column_parts == 1) & (row_parts == 1), outputs, 1))
-
-
-def _reduction(
-    splits: Splits, tiles_used: NDArray[np.int64], machine: Machine
-) -> dict[str, NDArray[np.int64]]:
-    """Return the cycles to bring the partial sums together and to add them up.
-
-    Tiles that have partial sums of the same outputs share these out, in whole groups of channels;
-    of its own share each has one partial sum already.
-    """
-    shape, grouping = splits.shape, splits.grouping
-    n_partials = splits.parts[:, 5]
-    grain = grouping.groups * grouping.outputs
-    n_grains = splits.batch().n_elements("out") // grain
-    even = -(-n_grains // n_partials)
-    run = _grains_of_a_run(splits)
-    n_runs = n_grains // run
-    of_runs = np.where(
-        run >= n_partials, -(-run // n_partials) * n_runs, -(-n_runs // n_partials) * run
-    )
-
-    def law(grains: NDArray[np.int64]) -> NDArray[np.int64]:
-        return reduce_partials_cycles(
-            n_partials, grains * grain, shape.partial_bytes, shape.result_bytes, machine
-        )
-
-    # Shares that are even may be in two or three pieces, each a vertex of its own.
-    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
-    in_pieces = law(even) + torn * law(np.zeros_like(even))
-    in_runs = law(of_runs)
-    cycles = np.minimum(in_pieces, in_runs)
-    outputs = np.where(in_runs <= in_pieces, of_runs, even) * grain
-    pieces = n_partials - 1
-    is_reduced = n_partials > 1
-    moved = np.where(is_reduced, outputs * pieces * shape.partial_bytes, 0)
-    exchanged = exchange_cycles(moved, np.zeros_like(moved), tiles_used, machine, pieces)
-    return {"reduce_exchange": exchanged, "reduce": np.where(is_reduced, cycles, 0)}

@@ -1,0 +1,223 @@
+"""How partial sums are added up: at once, or in two or three stages where that is quicker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets.reduce import reduce_partials_cycles
+from engine.machine import Machine
+from engine.planner.exchange import exchange_cycles
+from engine.planner.plan import Plan
+from engine.planner.shape import ConvolutionShape
+from engine.planner.split import PARTS, Splits
+
+__all__ = ["left_after_stages", "library_stages", "reduction_cycles"]
+
+Counts = NDArray[np.int64]
+
+#: Compute sets of the stages before the last.
+_EARLIER = ("reduceStage0", "reduceStage1")
+_LAST = "reduce"
+#: Partial sums from which on the published library has so many stages.
+_TWO_STAGES, _THREE_STAGES = 16, 125  # Source: lib/poplin/ConvReducePlan.cpp, getNumReduceStages
+_INPUTS = PARTS.index("inputs")
+
+
+@cache
+def library_stages(n_partials: int) -> tuple[int, ...]:
+    """Return how many partial sums the published library has left after each stage but the last.
+
+    Parameters
+    ----------
+    n_partials
+        Partial sums of every result.
+
+    Notes
+    -----
+    Each stage leaves the whole number next to the root's power that asks a tile for fewer messages
+    over all stages; the larger one where both ask for as many.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReducePlan.cpp.
+    """
+    n_stages = 1 + (n_partials >= _TWO_STAGES) + (n_partials >= _THREE_STAGES)
+    return _fewest_messages(n_partials, n_stages)[1]
+
+
+def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, ...]]:
+    """Return the messages to a tile over so many stages, and what the earlier ones leave."""
+    if n_stages == 1:
+        return n_partials, ()
+    below = int(n_partials ** ((n_stages - 1) / n_stages))
+    ways = []
+    for left in (below + 1, below):
+        messages, later = _fewest_messages(left, n_stages - 1)
+        ways.append((messages + n_partials / left, (left, *later)))
+    return min(ways, key=lambda way: way[0])
+
+
+def left_after_stages(plan: Plan) -> tuple[int, ...]:
+    """Return how many partial sums of a result are left after each stage of a plan's reduction.
+
+    Parameters
+    ----------
+    plan
+        Says by its predicted cycles whether there are stages before the last.
+    """
+    is_staged = plan.predicted.get(_EARLIER[0], 0) > 0
+    return (*(library_stages(plan.split["inputs"]) if is_staged else ()), 1)
+
+
+def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> dict[str, Counts]:
+    """Return the cycles to bring partial sums together and to add them up, by stage.
+
+    Stages before the last are in it where any of the splits has them.
+
+    Parameters
+    ----------
+    splits
+        Whose partial sums.
+    tiles_used : ndarray of int64, shape (n,)
+        Tiles of each split.
+    machine
+        The target.
+    """
+    shape, sums = splits.shape, _Sums.of(splits, tiles_used)
+    n_partials = sums.n_partials
+    exchange, reduce = _stage(
+        sums, n_partials, n_partials, shape.result_bytes, machine, holds_own=True
+    )
+    is_reduced = n_partials > 1
+    by_part = {
+        f"{_LAST}_exchange": np.where(is_reduced, exchange, 0),
+        _LAST: np.where(is_reduced, reduce, 0),
+    }
+    at_once = by_part[f"{_LAST}_exchange"] + by_part[_LAST]
+    # Every stage takes a sync and the start of its vertices: most splits need no further look.
+    none, types = np.zeros(1, np.int64), (shape.partial_bytes, shape.result_bytes)
+    start_cycles = int(reduce_partials_cycles(none + 1, none, *types, machine)[0])
+    least = machine.sync_cycles + machine.latest_start_cycles + start_cycles
+    many = np.flatnonzero((n_partials >= _TWO_STAGES) & (at_once > 2 * least))
+    if many.size == 0:
+        return by_part
+    different, which = np.unique(n_partials[many], return_inverse=True)
+    table = [(*library_stages(n), 0)[: len(_EARLIER)] for n in different.tolist()]
+    left = np.array(table, np.int64)[which.reshape(-1)]
+    staged = _staged(sums.keep(many), left, machine)
+    is_quicker = np.sum(list(staged.values()), axis=0) < at_once[many]
+    taken = many[is_quicker]
+    found: dict[str, Counts] = {}
+    for part, cycles in staged.items():
+        found[part] = by_part.get(part, np.zeros_like(tiles_used))
+        found[part][taken] = cycles[is_quicker]
+    return {part: each for part, each in found.items() if part in by_part or each.any()}
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The partial sums of every split: how many, and the groups of channels of a part's outputs.
+
+    Parameters
+    ----------
+    shape, grain
+        Whose they are, and the outputs of a group of channels.
+    n_partials, tiles_used, n_grains, run : ndarray of int64, shape (n,)
+        Partial sums of an output; tiles; groups of channels of a part, and of those one after the
+        other.
+    """
+
+    shape: ConvolutionShape
+    grain: int
+    n_partials: Counts
+    tiles_used: Counts
+    n_grains: Counts
+    run: Counts
+
+    @classmethod
+    def of(cls, splits: Splits, tiles_used: Counts) -> _Sums:
+        """Return those of splits over so many tiles."""
+        grain = splits.grouping.groups * splits.grouping.outputs
+        n_grains = splits.batch().n_elements("out") // grain
+        n_partials = splits.parts[:, _INPUTS]
+        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, _grains_of_a_run(splits))
+
+    def keep(self, chosen: Counts) -> _Sums:
+        """Return those of the chosen splits only, by their places."""
+        arrays = (self.n_partials, self.tiles_used, self.n_grains, self.run)
+        return _Sums(self.shape, self.grain, *(each[chosen] for each in arrays))
+
+
+def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[str, Counts]:
+    """Return the cycles of the stages that leave so many partial sums, 0 for no such stage."""
+    shape, n_partials = sums.shape, sums.n_partials
+    by_part: dict[str, Counts] = {}
+    before = n_partials
+    for k, name in enumerate(_EARLIER):
+        is_there = left[:, k] > 0
+        sections = np.where(is_there, left[:, k], 1)
+        # A section has as many tiles as partial sums, at first; fewer tiles have larger shares.
+        few, many = n_partials // sections, -(-n_partials // sections)
+        cases = ((few, few), (many, many)) if k == 0 else ((-(-before // sections), few),)
+        ways = [
+            _stage(sums, depth, sharers, shape.partial_bytes, machine, holds_own=k == 0)
+            for depth, sharers in cases
+        ]
+        for part, cycles in zip((f"{name}_exchange", name), zip(*ways, strict=True), strict=True):
+            by_part[part] = np.where(is_there, np.max(cycles, axis=0), 0)
+        before = np.where(is_there, sections, before)
+    last = _stage(sums, before, n_partials, shape.result_bytes, machine, holds_own=False)
+    return {**by_part, f"{_LAST}_exchange": last[0], _LAST: last[1]}
+
+
+def _stage(
+    sums: _Sums,
+    depth: Counts,
+    sharers: Counts,
+    out_bytes: int,
+    machine: Machine,
+    *,
+    holds_own: bool,
+) -> tuple[Counts, Counts]:
+    """Return the cycles of the exchange and of the vertices of a stage.
+
+    Tiles share the results out in whole groups of channels; before the first stage each has one
+    partial sum of its own share already.
+    """
+    partial_bytes, grain, run = sums.shape.partial_bytes, sums.grain, sums.run
+    even = -(-sums.n_grains // sharers)
+    n_runs = sums.n_grains // run
+    of_runs = np.where(run >= sharers, -(-run // sharers) * n_runs, -(-n_runs // sharers) * run)
+
+    def law(grains: Counts) -> Counts:
+        return reduce_partials_cycles(depth, grains * grain, partial_bytes, out_bytes, machine)
+
+    # Shares that are even may be in two or three pieces, each a vertex of its own.
+    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
+    in_pieces = law(even) + torn * law(np.zeros_like(even))
+    in_runs = law(of_runs)
+    cycles = np.minimum(in_pieces, in_runs)
+    outputs = np.where(in_runs <= in_pieces, of_runs, even) * grain
+    pieces = depth - holds_own
+    moved = np.where(depth > 1, outputs * pieces * partial_bytes, 0)
+    exchanged = exchange_cycles(moved, np.zeros_like(moved), sums.tiles_used, machine, pieces)
+    return exchanged, cycles
+
+
+def _grains_of_a_run(splits: Splits) -> Counts:
+    """Return how many groups of channels of a part's outputs lie one after the other.
+
+    Rows of the field lie in a line, and groups of channels behind each other; where channels are
+    padded, all of a pixel lie together.
+    """
+    grouping, shape = splits.grouping, splits.shape
+    _, _, rows, columns, outputs, _ = splits.largest().T
+    _, _, row_parts, column_parts, out_parts, _ = splits.parts.T
+    is_padded = shape.out_channels % grouping.outputs > 0 or grouping.groups > 1
+    if is_padded:
+        run = outputs
+        run = run * np.where(out_parts == 1, columns, 1)
+        return np.asarray(run * np.where((out_parts == 1) & (column_parts == 1), rows, 1))
+    run = columns * np.where(column_parts == 1, rows, 1)
+    return np.asarray(run * np.where((column_parts == 1) & (row_parts == 1), outputs, 1))
