@@ -63,7 +63,9 @@ def product_types(
             raise BadGraph(f"{name}: its weights are {kind}, not {dtype_of(weights_dtype)}")
     else:
         kind = x.dtype if weights_dtype is None else dtype_of(weights_dtype)
-    if not x.dtype.is_float or kind.kind != x.dtype.kind:
+    # Only float8 comes in several formats that go together.
+    is_same = kind.kind == "float8" if x.dtype.kind == "float8" else kind == x.dtype
+    if not x.dtype.is_float or not is_same:
         raise BadGraph(
             f"{name}: {x.dtype} and {kind} cannot be multiplied; cast them to float32, float16 or"
             " float8 both"

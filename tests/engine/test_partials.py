@@ -170,3 +170,14 @@ def test_float8_is_not_added_up_in_float() -> None:
     builder = Builder(graph, Sequence(""))
     with pytest.raises(BadGraph, match=r"float8_143.*add up in half"):
         matmul(builder, a, np.ones((1, 32, 4), np.float32), partials_type="float")
+
+
+@pytest.mark.parametrize("other", ["float16", "int32"])
+def test_operands_of_two_types_are_not_multiplied(other: str) -> None:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=2))
+    a = graph.add_variable("float32", (1, 4, 8), "a")
+    b = graph.add_variable(other, (1, 8, 4), "b")
+    for tensor in (a, b):
+        graph.map_linearly(tensor)
+    with pytest.raises(BadGraph, match=f"float32 and {other} cannot be multiplied; cast them"):
+        matmul(Builder(graph, Sequence("")), a, b)
