@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -221,6 +222,9 @@ def _near(name: str, names: list[str]) -> list[str]:
     return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
 
 
+#: Before the names of compute sets of a part of the outputs, where parts are made in turn.
+_IN_TURN = re.compile(r"^serial\d+/")
+
 #: Compute sets that the planner calls otherwise.
 _PART_OF_COMPUTE_SET = {"convolve": "compute", "": "compute"}
 
@@ -228,6 +232,7 @@ _PART_OF_COMPUTE_SET = {"convolve": "compute", "": "compute"}
 def _part(plan: Plan, name: str, phase: str) -> str:
     """Return what part of an operation a step is: a compute set, or the exchange before it."""
     inside = name.removeprefix(plan.name).strip("/") if name.startswith(plan.name) else name
+    inside = _IN_TURN.sub("", inside)
     part = _PART_OF_COMPUTE_SET.get(inside, inside)
     if phase == "compute":
         return part

@@ -7,6 +7,7 @@ copy rate); 4 worker instructions an element where one side is strided, from 126
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from engine.codelets.codelet import Batch, Codelet, Field, worker_share
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "cast_cycles", "rows_cycles"]
+__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "cast_cycles", "copy_cycles", "rows_cycles"]
 
 
 @jit
@@ -64,6 +65,39 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     strided = 4 * worker_share(n_rows * n_columns, machine)
     work = np.where(is_plain & (n_columns > 1), plain, strided)
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))
+
+
+def copy_cycles(
+    n_rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    dtype: tuple[str, int],
+    machine: Machine,
+) -> NDArray[np.int64]:
+    """Return the cycles of a tile that copies rows at one distance, or one run: ndarray of int64.
+
+    Parameters
+    ----------
+    n_rows, columns : ndarray of int64
+        Rows, and elements of each, which lie together.
+    dtype
+        Type of the elements and its bytes.
+    machine
+        Gives the worker contexts.
+    """
+    ones = np.ones_like(n_rows)
+    kind, item_bytes = dtype
+    names = ("x", "out")
+    batch = Batch(
+        n_rows.size,
+        dict.fromkeys(names, np.stack([n_rows, ones, columns], axis=1)),
+        dict.fromkeys(names, np.stack([columns, columns, ones], axis=1)),
+        dict.fromkeys(names, item_bytes),
+        dict.fromkeys(names, kind),
+        {},
+        np.zeros_like(n_rows),
+    )
+    together = replace(batch, size=dict.fromkeys(names, columns[:, None]))
+    return np.where(n_rows > 1, _copy_block_law(batch, machine), _copy_law(together, machine))
 
 
 #: Cycles of a vector and its elements, by the types a cast is from and to.

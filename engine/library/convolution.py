@@ -24,9 +24,10 @@ from engine.library.channels import (
     weight_values,
 )
 from engine.library.convolve import convolve
-from engine.library.elementwise import copy_together
+from engine.library.elementwise import copy_together, row_major_copy
 from engine.library.parts import Parts, map_weights
 from engine.library.product_types import ProductTypes, product_types
+from engine.library.serial import in_series
 from engine.library.window import Window, output_size
 from engine.planner import ConvolutionShape, Plan, plan_convolution
 from engine.planner.families import Grouping
@@ -278,19 +279,33 @@ def _built(
     graph = build.graph
     grouping = Grouping(**plan.grouping)
     layout = ChannelLayout(shape.groups, shape.in_channels, grouping.groups, grouping.inputs)
-    parts = Parts(plan, shape, grouping, build)
+    n_channels = shape.out_channels // plan.n_serial
+    part = replace(shape, out_channels=n_channels)
+    parts = Parts(plan, part, grouping, build)
     if isinstance(x, Tensor):
         source = arranged_images(build, x, layout, parts.all_tiles().tolist())
     else:
         values = image_values(x, layout)
         # It is mapped with the vertices, to the tiles that read it.
         source = graph.add_constant(values, "weights", dtype=constant_dtype, debug=build.debug)
-    if isinstance(weights, Tensor):
-        kernel, pairs = arranged_weights(build, weights, shape, grouping)
-        map_weights(build, kernel, parts)
-        copy_together(build, pairs, "preArrangeWeights")
-    else:
-        values = weight_values(weights, shape, grouping)
-        kernel = graph.add_constant(values, "weights", dtype=constant_dtype, debug=build.debug)
-        map_weights(build, kernel, parts)
-    return convolve(build, source, kernel, shape, grouping, parts)
+    if isinstance(weights, Tensor) and plan.n_serial > 1:
+        try:
+            weights.slice(1, 0, n_channels)
+        except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+            weights = row_major_copy(build, weights, "rowMajor")
+
+    def convolve_part(inside: Builder, i: int) -> Tensor:
+        first, end = i * n_channels, (i + 1) * n_channels
+        if isinstance(weights, Tensor):
+            kernel, pairs = arranged_weights(inside, weights.slice(1, first, end), part, grouping)
+            map_weights(inside, kernel, parts)
+            copy_together(inside, pairs, "preArrangeWeights")
+        else:
+            values = weight_values(weights[:, first:end], part, grouping)
+            kernel = graph.add_constant(values, "weights", dtype=constant_dtype, debug=inside.debug)
+            map_weights(inside, kernel, parts)
+        return convolve(inside, source, kernel, part, grouping, parts)
+
+    if plan.n_serial == 1:
+        return convolve_part(build, 0)
+    return in_series(build, shape, grouping, plan.n_serial, convolve_part)

@@ -8,7 +8,7 @@ reduction.
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from engine.planner.cost import Costs, cost_of
 from engine.planner.families import FAMILIES, Family
 from engine.planner.memo import planned_once
-from engine.planner.plan import Plan
+from engine.planner.plan import SERIAL_OUTPUTS, Plan
 from engine.planner.shape import ConvolutionShape
 from engine.planner.split import PARTS, Splits
 
@@ -49,13 +49,14 @@ class _Choice:
     family: Family
     splits: Splits
     costs: Costs
+    swaps_operands: bool
 
     def within(self, most_cycles: int) -> _Choice:
         """Return the splits that take no more than so many cycles."""
         kept = self.costs.total <= most_cycles
         by_part = {part: cycles[kept] for part, cycles in self.costs.by_part.items()}
         costs = Costs(by_part, self.costs.temporary_bytes[kept])
-        return _Choice(self.family, self.splits.keep(kept), costs)
+        return replace(self, splits=self.splits.keep(kept), costs=costs)
 
     def promising(self, limit_bytes: float, machine: Machine) -> _Choice:
         """Return the quickest splits, those that fit, and those that need the least, costed anew.
@@ -70,14 +71,22 @@ class _Choice:
             np.lexsort((total, temporary))[:_PROMISING],
         ]
         splits = self.splits.keep(np.unique(np.concatenate(kept)))
-        return _Choice(self.family, splits, cost_of(self.family, splits, machine, is_exact=True))
+        return replace(
+            self, splits=splits, costs=cost_of(self.family, splits, machine, is_exact=True)
+        )
+
+    def split(self, i: int) -> dict[str, int]:
+        """Return the part counts of a split by dimension, and in time if there are several."""
+        counts = dict(zip(PARTS, self.splits.parts[i].tolist(), strict=True))
+        n_serial = self.splits.n_serial
+        return counts if n_serial == 1 else {**counts, SERIAL_OUTPUTS: n_serial}
 
     def describe(self, i: int) -> dict[str, int | str]:
         """Return what a runner-up says of itself."""
         return {
             "family": self.family.name,
             "grouping": " x ".join(str(n) for n in astuple(self.splits.grouping)),
-            **dict(zip(PARTS, self.splits.parts[i].tolist(), strict=True)),
+            **self.split(i),
             "cycles": int(self.costs.total[i]),
         }
 
@@ -111,6 +120,15 @@ def plan_convolution(
     ------
     BadGraph
         When there is no such family, or it cannot do the shape.
+
+    Notes
+    -----
+    Where the quickest split does not keep to its memory, splits in time are weighed as well: the
+    operation in 2, 4, 8 … equal parts of its output channels, one after the other. Equal, as the
+    library runs one program for all parts. Operations of several groups are not split so, nor are
+    outputs that are padded to whole groups of channels.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial.
+    Assumption: powers of two are enough, as they halve what a part takes.
     """
     if available_memory_proportion < _SMALL_SHARE:
         _log.warning(
@@ -119,12 +137,17 @@ def plan_convolution(
             available_memory_proportion,
         )
     choices = _choices(shape, machine, family)
+    if not choices:
+        raise BadGraph(
+            f"The vertices {family!r} cannot do this {shape.operation} of {shape.dtype}: leave the"
+            " choice to the planner"
+        )
     n_candidates = sum(len(choice.splits.parts) for choice in choices)
     limit = available_memory_proportion * machine.allocatable_bytes
     bearable = _MOST_TIMES * min(int(choice.costs.total.min()) for choice in choices)
-    choices = [choice.within(bearable) for choice in choices]
-    choices = [choice for choice in choices if len(choice.splits.parts)]
-    choices = [choice.promising(limit, machine) for choice in choices]
+    choices = _promising(choices, bearable, limit, machine)
+    if not _quickest_fits(choices, limit):
+        choices += _serial_choices(shape, machine, family, bearable, limit)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -152,8 +175,8 @@ def plan_convolution(
         operation=shape.operation,
         family=choice.family.name,
         grouping=asdict(choice.splits.grouping),
-        split=dict(zip(PARTS, choice.splits.parts[i].tolist(), strict=True)),
-        swaps_operands=choice.splits.shape is not shape,
+        split=choice.split(i),
+        swaps_operands=choice.swaps_operands,
         n_tiles=int(tiles_used[best]),
         predicted={part: int(cycles[i]) for part, cycles in choice.costs.by_part.items()},
         temporary_bytes=int(temporary[best]),
@@ -176,8 +199,53 @@ def plan_convolution(
     return plan
 
 
-def _choices(shape: ConvolutionShape, machine: Machine, only: str) -> list[_Choice]:
-    """Return what each family can do, costed."""
+def _promising(
+    choices: list[_Choice], bearable: int, limit_bytes: float, machine: Machine
+) -> list[_Choice]:
+    """Return what is worth to be looked at tile by tile: none that takes too many cycles."""
+    choices = [choice.within(bearable) for choice in choices]
+    return [
+        choice.promising(limit_bytes, machine) for choice in choices if len(choice.splits.parts)
+    ]
+
+
+def _quickest_fits(choices: list[_Choice], limit_bytes: float) -> bool:
+    """Whether the quickest split keeps to the memory that is available."""
+    quickest = min(choices, key=lambda choice: int(choice.costs.total.min())).costs
+    return bool(quickest.temporary_bytes[quickest.total.argmin()] <= limit_bytes)
+
+
+def _serial_choices(
+    shape: ConvolutionShape, machine: Machine, only: str, bearable: int, limit_bytes: float
+) -> list[_Choice]:
+    """Return the promising splits in time: 2, 4, 8 … equal parts of the output channels in turn."""
+    found: list[_Choice] = []
+    n_serial = 2
+    while True:
+        choices = _choices(shape, machine, only, n_serial)
+        choices = _promising(choices, bearable, limit_bytes, machine)
+        if not choices:
+            return found
+        found += choices
+        n_serial *= 2
+
+
+def _part_of(way: ConvolutionShape, n_serial: int) -> ConvolutionShape | None:
+    """Return one of equal parts of the output channels; None where there are no such parts."""
+    if n_serial == 1:
+        return way
+    if way.groups > 1 or way.out_channels % n_serial:
+        return None
+    return replace(way, out_channels=way.out_channels // n_serial, swapped=None)
+
+
+def _choices(
+    shape: ConvolutionShape, machine: Machine, only: str, n_serial: int = 1
+) -> list[_Choice]:
+    """Return what each family can do, costed; in so many parts of the outputs, one by one.
+
+    Such parts have whole groups of channels: the result is put together in place.
+    """
     families = [family for family in FAMILIES if only in ("", family.name)]
     if not families:
         names = ", ".join(family.name for family in FAMILIES)
@@ -186,17 +254,19 @@ def _choices(shape: ConvolutionShape, machine: Machine, only: str) -> list[_Choi
     # Of equal plans of a product the library takes that with swapped operands.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
     for way in (shape.swapped, shape) if shape.swapped else (shape,):
+        part = _part_of(way, n_serial)
+        if part is None:
+            continue
         for family in families:
-            for grouping in family.groupings(way, machine):
-                splits = Splits.over(way, grouping, machine.n_tiles)
+            for grouping in family.groupings(part, machine):
+                is_padded = grouping.groups > 1 or part.out_channels % grouping.outputs
+                if n_serial > 1 and is_padded:
+                    continue
+                splits = Splits.over(part, grouping, machine.n_tiles, n_serial)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
-                    choices.append(_Choice(family, splits, cost_of(family, splits, machine)))
-    if not choices:
-        raise BadGraph(
-            f"The vertices {only!r} cannot do this {shape.operation} of {shape.dtype}: leave the"
-            " choice to the planner"
-        )
+                    costs = cost_of(family, splits, machine)
+                    choices.append(_Choice(family, splits, costs, way is not shape))
     return choices
 
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.codelet import Codelet
-from engine.codelets.copy import cast_cycles
+from engine.codelets.copy import cast_cycles, copy_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
 from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Family
-from engine.planner.reduction import reduction_cycles
+from engine.planner.reduction import grains_of_a_run, reduction_cycles
 from engine.planner.split import Splits
 
 __all__ = ["Costs", "cost_of"]
@@ -92,7 +92,36 @@ def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool 
         types = shape.partial_dtype, shape.result_dtype
         by_part["cast"] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
         kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
-    return Costs(by_part, arranged + input_bytes + weight_bytes + workspace + kept)
+    costs = Costs(by_part, arranged + input_bytes + weight_bytes + workspace + kept)
+    return costs if splits.n_serial == 1 else _in_series(costs, splits, machine)
+
+
+#: Parts of an operation that there is one of, however many parts of the outputs are made in turn.
+_ONCE = ("preArrange_exchange", "preArrange")
+
+
+def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
+    """Return what all parts of the outputs cost, made one after the other as the given one.
+
+    Each is copied to its place on the tiles that have it; the whole result is there from the first
+    one on, beside what a part takes.
+    """
+    shape, n_serial = splits.shape, splits.n_serial
+    n_partials = splits.parts[:, 5]
+    run = grains_of_a_run(splits)
+    n_runs = splits.batch().n_elements("out") // splits.grouping.outputs // run
+    # Tiles with partial sums of the same share each run out, or whole runs where they are short.
+    is_long = run >= n_partials
+    rows = np.where(is_long, n_runs, -(-n_runs // n_partials))
+    columns = np.where(is_long, -(-run // n_partials), run) * splits.grouping.outputs
+    by_part = {
+        name: cycles if name in _ONCE else n_serial * cycles
+        for name, cycles in part.by_part.items()
+    }
+    types = shape.result_dtype, shape.result_bytes
+    by_part["update"] = n_serial * copy_cycles(rows, columns, types, machine)
+    outputs = rows * columns * shape.result_bytes
+    return Costs(by_part, part.temporary_bytes + (n_serial + 1) * outputs)
 
 
 def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 
-__all__ = ["Plan"]
+__all__ = ["SERIAL_OUTPUTS", "Plan", "serial_name"]
+
+#: The part count of a split in time.
+SERIAL_OUTPUTS = "serial outputs"
+
+
+def serial_name(i: int) -> str:
+    """Return the name of the call, inside its operation's, that makes a part of the outputs."""
+    return f"serial{i}"
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,8 @@ class Plan:
     grouping
         Convolution groups, inputs and outputs that are worked on as one.
     split
-        Number of parts by dimension.
+        Number of parts by dimension; ``serial outputs`` are parts of the outputs that are made one
+        after the other, if there are several, each of them split over tiles as the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted
@@ -51,6 +60,18 @@ class Plan:
     bound: str
     runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
+
+    @property
+    def n_serial(self) -> int:
+        """Parts of the outputs that are made one after the other; 1 where all are at once."""
+        return self.split.get(SERIAL_OUTPUTS, 1)
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Debug names of the calls that convolve: its own, or those of the parts made in turn."""
+        if self.n_serial == 1:
+            return (self.name,)
+        return tuple(f"{self.name}/{serial_name(i)}" for i in range(self.n_serial))
 
     @property
     def predicted_cycles(self) -> int:

@@ -15,7 +15,7 @@ from engine.planner.plan import Plan
 from engine.planner.shape import ConvolutionShape
 from engine.planner.split import PARTS, Splits
 
-__all__ = ["left_after_stages", "library_stages", "reduction_cycles"]
+__all__ = ["grains_of_a_run", "left_after_stages", "library_stages", "reduction_cycles"]
 
 Counts = NDArray[np.int64]
 
@@ -141,7 +141,7 @@ class _Sums:
         grain = splits.grouping.groups * splits.grouping.outputs
         n_grains = splits.batch().n_elements("out") // grain
         n_partials = splits.parts[:, _INPUTS]
-        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, _grains_of_a_run(splits))
+        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, grains_of_a_run(splits))
 
     def keep(self, chosen: Counts) -> _Sums:
         """Return those of the chosen splits only, by their places."""
@@ -205,7 +205,7 @@ def _stage(
     return exchanged, cycles
 
 
-def _grains_of_a_run(splits: Splits) -> Counts:
+def grains_of_a_run(splits: Splits) -> Counts:
     """Return how many groups of channels of a part's outputs lie one after the other.
 
     Rows of the field lie in a line, and groups of channels behind each other; where channels are

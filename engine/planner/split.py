@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
@@ -91,15 +91,21 @@ class Splits:
         Units along each of `PARTS`.
     parts : ndarray of int64, shape (n, 6)
         Part counts of every split.
+    n_serial
+        How many times a convolution of that shape is made, one after the other, each time of other
+        output channels.
     """
 
     shape: ConvolutionShape
     grouping: Grouping
     sizes: tuple[int, ...]
     parts: NDArray[np.int64]
+    n_serial: int = 1
 
     @classmethod
-    def over(cls, shape: ConvolutionShape, grouping: Grouping, n_tiles: int) -> Splits:
+    def over(
+        cls, shape: ConvolutionShape, grouping: Grouping, n_tiles: int, n_serial: int = 1
+    ) -> Splits:
         """Return all useful splits over at most `n_tiles` tiles."""
         groups, in_groups, out_groups = grouping.count(shape)
         sizes = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
@@ -112,7 +118,7 @@ class Splits:
             )
             grid = grid[grid.prod(axis=1) <= n_tiles]
         grid = grid[grid.prod(axis=1) <= n_tiles]
-        return cls(shape, grouping, sizes, grid)
+        return cls(shape, grouping, sizes, grid, n_serial)
 
     def largest(self, less: Sequence[int] = (0,) * len(PARTS)) -> NDArray[np.int64]:
         """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6).
@@ -171,4 +177,4 @@ class Splits:
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
         """Return only the chosen splits, by a mask or their places."""
-        return Splits(self.shape, self.grouping, self.sizes, self.parts[chosen])
+        return replace(self, parts=self.parts[chosen])

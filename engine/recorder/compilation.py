@@ -242,9 +242,12 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
 
 
 def _write_plans(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
-    by_name: dict[str, DebugContext] = {
-        item.debug.name: item.debug for item in executable.graph.compute_sets
-    }
+    by_name: dict[str, DebugContext] = {}
+    for each in executable.graph.compute_sets:
+        around: DebugContext | None = each.debug
+        while around is not None and around.name not in by_name:
+            by_name[around.name] = around
+            around = around.parent
     writer.add(
         plan,
         [
@@ -278,10 +281,11 @@ def _tile_balance(executable: Executable, item: Plan) -> float:
     The mean is over all tiles of the IPUs that take part, idle ones included.
     """
     machine = executable.machine
+    names = {f"{call}/convolve" for call in item.calls}
     phases = [
         found.cost.tile_cycles.reshape(machine.n_ipus, -1)
         for found in executable.steps
-        if found.kind == "OnTileExecute" and found.name == f"{item.name}/convolve"
+        if found.kind == "OnTileExecute" and found.name in names
     ]
     busiest = sum(int(phase.max()) for phase in phases)
     if not busiest:

@@ -474,3 +474,34 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     assert parts["compute"]["predicted_cycles"] == parts["compute"]["compiled_cycles"]
     assert found["compiled_cycles"] == calls["product/matmul"]["cycles"]
     assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
+
+
+def test_a_plan_split_in_time_is_explained(tilescope: Run, tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).standard_normal((256, 256)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        "wide",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 256])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 256])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    wide = tmp_path / "wide.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), wide
+    )
+    share = ("--available-memory-proportion", 0.001)
+    done = tilescope("run", wide, "--tiles", 8, *share, "--report", "report")
+    assert done.code == 0, done.err
+    found = tilescope("ops", "report", "--json", "--plan", "product").json()
+    n_serial = found["plan"]["split"]["serial outputs"]
+    assert n_serial > 1
+    parts = {each["part"]: each for each in found["parts"]}
+    assert {"compute", "exchange", "update"} <= set(parts)
+    assert not any("serial" in name for name in parts)
+    assert parts["update"]["predicted_cycles"] == parts["update"]["compiled_cycles"] > 0
+    said = tilescope("ops", "report", "--plan", "product").out
+    assert f"serial outputs {n_serial}" in said
+    assert f"8 poplin::ConvPartial1x1Out on 8 tiles, {n_serial} times" in said
+    assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
+    calls = tilescope("ops", "report", "--json").json()["operations"]
+    assert [each["name"] for each in calls] == ["product/matmul"], "its parts are within it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -186,6 +187,15 @@ def _choice(choice: dict[str, int] | dict[str, int | str]) -> str:
     return ", ".join(said) or "not split"
 
 
+def _vertices(found: PlanExplanation) -> list[str]:
+    """Return what computes; compute sets that are alike, as those of parts in turn, once."""
+    times = Counter(
+        f"{each.n_vertices:,} {each.vertex_type} on {each.n_tiles:,} tiles"
+        for each in found.vertices
+    )
+    return [said if n == 1 else f"{said}, {n} times" for said, n in times.items()]
+
+
 #: What a planner's word for a bound means.
 _BOUNDS = {"cycles": "cycles: no other split is predicted to take fewer, and this one fits"}
 
@@ -207,10 +217,7 @@ def _print_plan(found: PlanExplanation, units: Units) -> None:
             f"{plan.n_tiles:,} of {found.n_machine_tiles:,} compute, balance"
             f" {plan.tile_balance:.1%} (mean over busiest, idle tiles included)",
         ),
-        *(
-            ("Vertices", f"{each.n_vertices:,} {each.vertex_type} on {each.n_tiles:,} tiles")
-            for each in found.vertices
-        ),
+        *(("Vertices", said) for said in _vertices(found)),
         (
             "Memory",
             f"{format_bytes(plan.temporary_bytes, units.style)} of temporary memory predicted on a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -57,15 +58,15 @@ def compiled_parts(executable: Executable) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for step in executable.steps:
         name = step.name.split("op/", 1)[1].replace("convolve", "compute")
+        name = re.sub(r"^serial\d+/", "", name)
         if step.kind != "OnTileExecute":
             name = "exchange" if name == "compute" else f"{name}_exchange"
         found[name] = found.get(name, 0) + int(step.cost.cycles.max())
     return found
 
 
-@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
-def test_every_part_costs_what_was_planned(layer: Layer) -> None:
-    graph, program, plan = build(layer)
+def check_parts(graph: Graph, program: Sequence, plan: Plan) -> None:
+    """Check each part of a plan against the compiled program."""
     compiled = compiled_parts(compile_programs(graph, [program], plans=[plan]))
     planned = {part: cycles for part, cycles in plan.predicted.items() if cycles}
     assert set(planned) == set(compiled)
@@ -78,6 +79,33 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
     }
     assert wrong == {}
     assert abs(plan.predicted_cycles / total - 1) < 0.05
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
+def test_every_part_costs_what_was_planned(layer: Layer) -> None:
+    graph, program, plan = build(layer)
+    assert plan.n_serial == 1
+    check_parts(graph, program, plan)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "n_serial"),
+    [
+        ("resnet50 first", 0.01, 4),
+        ("resnet50 conv4 3x3 float", 0.02, 2),
+        ("vgg16 conv3", 0.04, 8),
+        ("vgg16 conv5", 0.02, 4),
+        ("bert output", 0.04, 8),
+        ("bert intermediate", 0.01, 32),
+    ],
+)
+def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, n_serial: int) -> None:
+    layer = next(each for each in LAYERS if each.name == name)
+    graph, program, plan = build(layer, share)
+    assert plan.n_serial == n_serial
+    assert plan.temporary_bytes < build(layer, 1.0)[2].temporary_bytes
+    assert plan.predicted["update"] > 0
+    check_parts(graph, program, plan)
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
@@ -96,6 +124,7 @@ def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
     cycles = [plan.predicted_cycles for plan in plans]
     assert all(less <= more for more, less in pairwise(taken))
     assert all(slower >= faster for faster, slower in pairwise(cycles))
+    assert plans[0].n_serial == 1 < plans[-1].n_serial
     # A plan stays until it does not fit any more: shares between two steps change nothing.
     assert 2 <= len(set(taken)) < len(shares) / 2
     for plan, share in zip(plans, shares, strict=True):

@@ -1,0 +1,139 @@
+"""Operations split in time: right values, less memory, equal parts, and what is not split so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine import (
+    Engine,
+    Executable,
+    Graph,
+    Tensor,
+    compile_programs,
+    load_machine,
+    resolve_options,
+)
+from engine.graph import dtype_of
+from engine.library.builder import Builder
+from engine.library.convolution import convolution, matmul
+from engine.library.window import Window
+from engine.planner import ConvolutionShape, plan_convolution
+from engine.program import Sequence
+
+MACHINE = load_machine("c600", tiles_per_ipu=16)
+GROUPED = ConvolutionShape(
+    groups=4, images=1, height=28, width=28, in_channels=32, out_channels=32, kernel=(3, 3),
+    padding_before=(1, 1), in_height=28, in_width=28,
+)  # fmt: skip
+
+#: A share of a tile that the quickest plans keep to, and one that none does.
+ALL, LEAST = 1.0, 1e-6
+
+
+def new_builder() -> Builder:
+    return Builder(Graph(MACHINE), Sequence("main"))
+
+
+def new_tensor(builder: Builder, shape: tuple[int, ...], dtype: str, name: str) -> Tensor:
+    tensor = builder.graph.add_variable(dtype, shape, name)
+    builder.graph.map_linearly(tensor, grain=8)
+    return tensor
+
+
+def drawn(shape: tuple[int, ...], seed: int) -> NDArray[Any]:
+    """Return whole numbers so small that every type holds them, and every sum of a product."""
+    return np.random.default_rng(seed).integers(-1, 2, shape).astype(np.float32)
+
+
+def run(
+    builder: Builder, operands: list[tuple[Tensor, NDArray[Any]]], out: Tensor
+) -> tuple[Executable, NDArray[Any]]:
+    executable = compile_programs(builder.graph, [builder.sequence], plans=builder.plans)
+    with Engine(executable, resolve_options()) as engine:
+        for tensor, values in operands:
+            engine.write_tensor(tensor, values)
+        engine.run()
+        return executable, engine.read_tensor(out)
+
+
+def product(
+    dtype: str, is_constant: bool, share: float, rows: int = 64, columns: int = 512
+) -> tuple[Builder, Executable, NDArray[Any], NDArray[Any]]:
+    """Return a product that was run, its result, and that of numpy."""
+    builder = new_builder()
+    a = new_tensor(builder, (1, rows, 256), dtype, "a")
+    left, right = drawn(a.shape, 1), drawn((1, 256, columns), 2)
+    operands = [(a, left)]
+    if is_constant:
+        out = matmul(builder, a, right, b_dtype=dtype_of(dtype), available_memory_proportion=share)
+    else:
+        b = new_tensor(builder, right.shape, dtype, "b")
+        operands.append((b, right))
+        out = matmul(builder, a, b, available_memory_proportion=share)
+    executable, result = run(builder, operands, out)
+    return builder, executable, result, left @ right
+
+
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "computed"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_143"])
+def test_a_product_in_turn_is_right_and_takes_less_memory(dtype: str, is_constant: bool) -> None:
+    peaks = []
+    for share in (ALL, LEAST):
+        builder, executable, result, expected = product(dtype, is_constant, share)
+        (plan,) = builder.plans
+        assert (plan.n_serial > 1) == (share == LEAST)
+        np.testing.assert_array_equal(result, expected)
+        peaks.append(int(executable.memory.live.max()))
+    # What cannot be halved is made at once, by the plan that needs the least memory for that.
+    builder, executable, _, _ = product(dtype, is_constant, LEAST, 63, 511)
+    assert builder.plans[0].n_serial == 1
+    at_once = int(executable.memory.live.max())
+    assert peaks[1] < min(at_once, peaks[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_convolution_in_turn_is_right_and_takes_less_memory(dtype: str) -> None:
+    peaks = []
+    for share in (ALL, LEAST):
+        builder = new_builder()
+        x = new_tensor(builder, (2, 32, 10, 10), dtype, "x")
+        values, weights = drawn(x.shape, 3), drawn((128, 32, 3, 3), 4)
+        window = Window((3, 3))
+        out = convolution(builder, x, weights, window, available_memory_proportion=share)
+        assert (builder.plans[0].n_serial > 1) == (share == LEAST)
+        executable, result = run(builder, [(x, values)], out)
+        seen = np.lib.stride_tricks.sliding_window_view(values, (3, 3), axis=(2, 3))
+        np.testing.assert_array_equal(result, np.einsum("nirckl,oikl->norc", seen, weights))
+        peaks.append(int(executable.memory.live.max()))
+    assert peaks[1] < peaks[0]
+
+
+def test_every_part_is_the_same_program_on_other_channels() -> None:
+    builder, executable, _, _ = product("float32", True, LEAST)
+    (plan,) = builder.plans
+    of_part: dict[str, list[int]] = {}
+    for step in executable.steps:
+        if "/serial" in step.name:
+            name = step.name.split("/", 2)[2] + step.kind
+            of_part.setdefault(name, []).append(int(step.cost.cycles.max()))
+    assert {len(cycles) for cycles in of_part.values()} == {plan.n_serial}
+    assert all(len(set(cycles)) == 1 for cycles in of_part.values())
+    kinds = {step.kind for step in executable.steps if step.name.endswith("/update")}
+    assert kinds == {"OnTileExecute"}, "what a part gives stays where it is"
+
+
+def test_operations_of_several_groups_are_not_split_in_time() -> None:
+    plan = plan_convolution("conv", GROUPED, MACHINE, LEAST)
+    assert plan.n_serial == 1
+    assert plan.bound.startswith("memory: no split keeps")
+
+
+def test_outputs_that_cannot_be_halved_are_not_split_in_time() -> None:
+    shape = ConvolutionShape(
+        1, 1, 1, 64, 256, 511, in_height=1, in_width=64, is_matmul=True, runs=(8,)
+    )
+    assert plan_convolution("product", shape, MACHINE, LEAST).n_serial == 1
