@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -152,7 +153,7 @@ class Exchange:
         distinct piece and for every so many words.
         """
         n_tiles = machine.n_tiles
-        _, sender, receiver = self._in_order()
+        _, sender, receiver = self._in_order
         is_change = np.ones(sender.size, dtype=np.bool_)
         is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
         changes = np.bincount(receiver[is_change], minlength=n_tiles)
@@ -197,7 +198,7 @@ class Exchange:
         """Return bytes taken in pairs, and receiving and sending cycles, of every tile."""
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
-        order, sender, receiver = self._in_order()
+        order, sender, receiver = self._in_order
         is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
         piece, start, length, is_shared = split_by_pair(
             receiver, sender, self.start[order], self.length[order], partner, is_near
@@ -219,6 +220,7 @@ class Exchange:
         sending = np.ceil(sent / single + wide / double).astype(np.int64)
         return shared.astype(np.int64), receiving, sending
 
+    @cached_property
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the order by receiver and start, and senders and receivers in it."""
         order = np.lexsort((self.start, self.receiver))

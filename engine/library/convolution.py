@@ -140,7 +140,6 @@ def matmul(
     b_dtype: Any = None,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
-    family: str = "",
 ) -> Tensor:
     """Multiply matrices or batches of matrices.
 
@@ -156,8 +155,6 @@ def matmul(
         Largest share of a tile for temporary memory; the builder's if not given.
     partials_type
         ``float`` or ``half``: in which type halves are added up; the builder's if not given.
-    family
-        The only family of vertices to take; the best when empty.
 
     Returns
     -------
@@ -167,7 +164,7 @@ def matmul(
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or the family cannot do them.
+        When the shapes or types do not go together.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -195,7 +192,7 @@ def matmul(
     share = builder.available_memory.with_own(available_memory_proportion).matmul
     straight = _product(a, b, shape)
     swapped = _product(_transposed(b), _transposed(a), shape)
-    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, family)
+    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share)
     way = swapped if plan.swaps_operands else straight
     out = _built(build, way.x, way.weights, types.weights, way.shape, plan)
     out = out.reshape(batch, way.shape.out_channels, way.shape.width)
@@ -258,7 +255,7 @@ def _transposed(matrices: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
 
 
 def _plan(
-    build: Builder, shape: ConvolutionShape, available_memory_proportion: float, family: str
+    build: Builder, shape: ConvolutionShape, available_memory_proportion: float, family: str = ""
 ) -> Plan:
     """Return the plan, which the report will have."""
     machine = build.graph.compute_machine
