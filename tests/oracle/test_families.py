@@ -15,8 +15,9 @@ from engine.errors import BadGraph
 from engine.library.convolution import convolution
 from engine.library.window import Window
 from engine.planner.families import FAMILIES
+from tests.oracle.compared import check, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, tensors
-from tests.oracle.test_library import check, naive_convolution, values_for, windows
+from tests.oracle.windows import naive_convolution, windows
 
 NAMES = [family.name for family in FAMILIES]
 

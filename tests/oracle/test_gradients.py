@@ -13,8 +13,9 @@ from engine import load_machine
 from engine.errors import BadGraph
 from engine.library.transposed import transposed_convolution, weight_gradient
 from engine.library.window import Window, output_size
+from tests.oracle.compared import check, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, tensors
-from tests.oracle.test_library import check, naive_convolution, values_for, windows
+from tests.oracle.windows import naive_convolution, windows
 
 
 def places(window: Window, y: int, x: int, ky: int, kx: int) -> tuple[int, int]:

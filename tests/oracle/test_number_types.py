@@ -16,9 +16,10 @@ from engine import load_machine
 from engine.graph import Tensor, dtype_of
 from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import cast
+from tests.oracle.compared import check, seeds
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
 from tests.oracle.naive_machine import NaiveMachine
-from tests.oracle.test_library import check, naive_convolution, seeds, windows
+from tests.oracle.windows import naive_convolution, windows
 
 HALF_STEP = 2.0**-10
 float8_types = st.builds("float8_{}@{}".format, st.sampled_from(["143", "152"]), st.integers(-4, 4))

@@ -1,16 +1,68 @@
-"""Partial sums added up in two and three stages, against the naive machine."""
+"""Reductions, and partial sums added up in two and three stages, against the naive machine."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine import load_machine
+from engine import (
+    load_machine,
+)
 from engine.library.convolution import convolution, matmul
+from engine.library.reduce import reduce
 from engine.library.window import Window
 from engine.planner.reduction import left_after_stages
-from tests.oracle.drawn_graphs import new_builder
-from tests.oracle.test_library import check, values_for
+from tests.oracle.compared import check, seeds, small_machine, values_for
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.naive_codelets import REDUCTIONS
+
+NUMPY_REDUCTIONS: dict[str, Any] = {
+    "sum": np.sum,
+    "maximum": np.max,
+    "minimum": np.min,
+    "product": np.prod,
+}
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(most=60),
+    st.sampled_from(sorted(REDUCTIONS)),
+    seeds,
+)
+def test_reduce(data: st.DataObject, machine: Any, shape: Any, operation: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    dims = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    scale = data.draw(st.sampled_from([1.0, 0.25]))
+    out = reduce(builder, operation, x, dims, scale)
+    values = values_for(x, seed, low=-1.2, high=1.2)
+    (result,) = check(builder, [(x, values)], [out])
+    function = NUMPY_REDUCTIONS[operation]
+    expected = function(values.astype(np.float64), axis=tuple(dims), keepdims=True) * scale
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("operation", sorted(REDUCTIONS))
+def test_a_long_reduction_goes_over_partial_results(operation: str) -> None:
+    graph, builder = new_builder(small_machine(8))
+    x = graph.add_variable("float32", (2, 600), "x")
+    graph.map_linearly(x, grain=3)
+    out = reduce(builder, operation, x, [1], 0.5)
+    values = values_for(x, 3, low=0.99, high=1.01)
+    (result,) = check(builder, [(x, values)], [out])
+    assert [s.name.rsplit("/", 1)[-1] for s in graph.compute_sets] == [
+        "reduceStage1",
+        "reduceStage2",
+    ]
+    function = NUMPY_REDUCTIONS[operation]
+    expected = function(values.astype(np.float64), axis=1, keepdims=True) * 0.5
+    np.testing.assert_allclose(result, expected, rtol=2e-5)
 
 
 @pytest.mark.parametrize(("n_tiles", "n_stages"), [(64, 2), (128, 3)])

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from engine import Tensor
 from engine.library.convolution import convolution, matmul
 from engine.library.window import Window
+from tests.oracle.compared import check, seeds, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, tensors
-from tests.oracle.test_library import check, naive_convolution, seeds, values_for
 from tests.oracle.test_number_types import held
+from tests.oracle.windows import naive_convolution
 
 #: A share that no plan keeps to: the one that needs the least memory is taken.
 LEAST = 1e-6

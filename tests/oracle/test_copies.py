@@ -1,0 +1,170 @@
+"""Copies, fills and joins on random shapes, layouts and mappings, against the naive machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import (
+    Tensor,
+    load_machine,
+)
+from engine.errors import BadGraph
+from engine.graph.tensor import row_major
+from engine.library.concat import concat
+from engine.library.elementwise import copy_to, rearranged
+from engine.library.fill import fill
+from engine.program import Copy
+from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
+from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(["float32", "int32"]), seeds)
+def test_copy(data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    source = data.draw(tensors(graph, shape, dtype, "source"))
+    target = data.draw(tensors(graph, shape, dtype, "target", may_be_part=False))
+    copy_to(builder, source, target)
+    values = values_for(source, seed)
+    (result,) = check(builder, [(source, values)], [target])
+    np.testing.assert_array_equal(result, values)
+
+
+@given(st.data(), machines(), st.sampled_from(["float16", "float32", "int32", "uint8"]), seeds)
+def test_a_copy_that_transposes(data: st.DataObject, machine: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    planes, rows, columns = (data.draw(st.sampled_from(n)) for n in ([1, 2, 7], [3, 4, 8], [4, 12]))
+    source = data.draw(tensors(graph, (planes, columns, rows), dtype, "source"))
+    target = graph.add_variable(dtype, (planes, rows, columns), "target")
+    graph.map_linearly(target, grain=data.draw(st.sampled_from([1, columns, rows * columns])))
+    copy_to(builder, source.dim_shuffle(0, 2, 1), target)
+    values = values_for(source, seed).astype(
+        np.float16 if dtype == "float16" else source.dtype.host
+    )
+    if dtype == "uint8":
+        values = np.abs(values)
+    (result,) = check(builder, [(source, values)], [target])
+    np.testing.assert_array_equal(result, values.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "is_taken"),
+    [("float16", 8, True), ("float16", 6, False), ("int32", 6, True), ("uint8", 8, False)],
+)
+def test_when_a_copy_turns_whole_blocks(dtype: str, rows: int, is_taken: bool) -> None:
+    graph, builder = new_builder(small_machine(2))
+    source = graph.add_variable(dtype, (12, 16, rows), "source")
+    target = graph.add_variable(dtype, (12, rows, 16), "target")
+    for tensor in (source, target):
+        graph.map_linearly(tensor, grain=16 * rows)
+    copy_to(builder, source.dim_shuffle(0, 2, 1), target)
+    (compute_set,) = graph.compute_sets
+    names = {batch.codelet.name for batch in compute_set.batches}
+    assert names == {"poplar_rt::Transpose" if is_taken else "poplar::StridedCopy"}
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(),
+    st.sampled_from([("float32", 0.5), ("float16", -3.0), ("int32", 7), ("uint8", 200)]),
+)
+def test_fill(data: st.DataObject, machine: Any, shape: Any, kind: tuple[str, float]) -> None:
+    """Every element of the tensor, and no other of its variable."""
+    graph, builder = new_builder(machine)
+    dtype, value = kind
+    target = data.draw(tensors(graph, shape, dtype, "target"))
+    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    fill(builder, target, value)
+    before = np.ones(whole.shape, "float16" if dtype == "float16" else target.dtype.host)
+    _, (result, all_of_it) = run_both(graph, builder.sequence, [(whole, before)], [target, whole])
+    assert (result == value).all()
+    assert (all_of_it == value).sum() == target.n_elements
+
+
+def test_a_value_that_the_type_cannot_hold() -> None:
+    graph, builder = new_builder(small_machine(1))
+    for dtype, value in (("int32", 0.5), ("uint8", 256), ("uint8", -1)):
+        x = graph.add_variable(dtype, (2,), "x")
+        graph.map_linearly(x)
+        with pytest.raises(BadGraph, match=f"'x' holds {dtype}: it cannot be filled with"):
+            fill(builder, x, value)
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_copy_into_a_part(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
+    """A target may be cut out of its variable, and reversed; the rest stays as it is."""
+    graph, builder = new_builder(machine)
+    source = data.draw(tensors(graph, shape, name="source"))
+    target = data.draw(tensors(graph, shape, name="target"))
+    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    builder.sequence.add(Copy(source, target))
+    values, before = values_for(source, seed), values_for(whole, seed + 1)
+    inputs = [(source, values), (whole, before)]
+    _, (result, all_of_it) = run_both(graph, builder.sequence, inputs, [target, whole])
+    np.testing.assert_array_equal(result, values)
+    assert (all_of_it != before).sum() <= target.n_elements
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_copy_within_a_variable(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    sizes = [shape[0] + data.draw(st.integers(0, 3)), *shape[1:]]
+    x = graph.add_variable("float32", sizes, "x")
+    data.draw(mappings(graph, x))
+    source = x.slice(0, sizes[0] - shape[0], sizes[0])
+    target = x.slice(0, 0, shape[0])
+    if data.draw(st.booleans()):
+        source = source.reverse(data.draw(st.integers(0, len(shape) - 1)))
+    builder.sequence.add(Copy(source, target))
+    values = values_for(x, seed)
+    _, (result,) = run_both(graph, builder.sequence, [(x, values)], [target])
+    assert sorted(result.reshape(-1)) == sorted(values[sizes[0] - shape[0] :].reshape(-1))
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_rearranged_keeps_the_logical_order(
+    data: st.DataObject, machine: Any, shape: Any, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    out = rearranged(builder, x, (x.n_elements,), "flat")
+    values = values_for(x, seed)
+    (result,) = check(builder, [(x, values)], [out])
+    np.testing.assert_array_equal(result, values.reshape(-1))
+
+
+@given(st.data(), machines(), shapes(), seeds)
+def test_concat(data: st.DataObject, machine: Any, shape: tuple[int, ...], seed: int) -> None:
+    graph, builder = new_builder(machine)
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    dtype = data.draw(st.sampled_from(["float32", "int32"]))
+    parts = []
+    for i in range(data.draw(st.integers(1, 4))):
+        sizes = list(shape)
+        sizes[dim] = data.draw(st.integers(1, 4))
+        parts.append(data.draw(tensors(graph, sizes, dtype, f"part {i}")))
+    values = [values_for(part, seed + i) for i, part in enumerate(parts)]
+    out = concat(builder, parts, dim)
+    (result,) = check(builder, list(zip(parts, values, strict=True)), [out])
+    np.testing.assert_array_equal(result, np.concatenate(values, axis=dim))
+
+
+def test_parts_that_do_not_agree_are_not_joined() -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=2))
+    x = graph.add_variable("float32", (2, 3), "x")
+    wide, whole = (
+        graph.add_variable("float32", (2, 4), "y"),
+        graph.add_variable("int32", (2, 3), "z"),
+    )
+    for other in (wide, whole):
+        with pytest.raises(BadGraph, match=r"cannot be joined to float32 \(2, 3\)"):
+            concat(builder, [x, other], 0)
+    with pytest.raises(BadGraph, match="no dimension 2"):
+        concat(builder, [x], 2)
+    with pytest.raises(BadGraph, match="nothing to concatenate"):
+        concat(builder, [], 0)

@@ -1,0 +1,175 @@
+"""Elementwise functions on random shapes, layouts and mappings, against the naive machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import (
+    Tensor,
+    load_machine,
+)
+from engine.errors import BadGraph
+from engine.graph import dtype_of
+from engine.library.elementwise import binary, cast, unary
+from engine.library.scaled_add import scaled_add
+from tests.oracle.compared import check, seeds, small_machine, values_for
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.naive_codelets import BINARY, UNARY
+
+
+@given(st.data(), machines(), shapes(), st.booleans(), st.booleans(), seeds)
+def test_scaled_add(
+    data: st.DataObject, machine: Any, shape: Any, is_fast: bool, is_half: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    dtype = "float16" if is_half else "float32"
+    a, b = (data.draw(tensors(graph, shape, dtype, name)) for name in "ab")
+    if data.draw(st.booleans()):
+        scale: Tensor | float = data.draw(tensors(graph, (1,), dtype, "s", may_be_part=False))
+    else:
+        scale = 0.5
+    scaled_add(builder, a, b, scale, optimise_for_speed=is_fast)
+    inputs = [(x, values_for(x, seed + i)) for i, x in enumerate((a, b))]
+    factor: Any = 0.5
+    if isinstance(scale, Tensor):
+        inputs.append((scale, values_for(scale, seed + 2)))
+        factor = inputs[2][1]
+    (result,) = check(builder, inputs, [a])
+    near = 4e-3 if is_half else 1e-5
+    np.testing.assert_allclose(result, inputs[0][1] + factor * inputs[1][1], rtol=near, atol=near)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "scale", "message"),
+    [
+        ("int32", "int32", 2.0, "'a' is int32: a scaled addition takes float16 or float32"),
+        ("float32", "float16", 2.0, "'b' is float16, but what it is added to, 'a', is float32"),
+        ("float32", "float32", "float16", "'s' is float16, but what it is added to"),
+        ("float32", "float32", "float32", "'s' scales an addition and has 3 elements"),
+    ],
+)
+def test_a_scaled_addition_that_cannot_be(a: str, b: str, scale: Any, message: str) -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=2))
+    x, y = graph.add_variable(a, (3,), "a"), graph.add_variable(b, (3,), "b")
+    factor = graph.add_variable(scale, (3,), "s") if isinstance(scale, str) else scale
+    with pytest.raises(BadGraph, match=message):
+        scaled_add(builder, x, y, factor)
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(UNARY)), seeds)
+def test_unary(data: st.DataObject, machine: Any, shape: Any, function: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape))
+    out = unary(builder, function, x)
+    low = 0.1 if function in ("log", "sqrt", "inverse") else -2.0
+    values = values_for(x, seed, low=low)
+    (result,) = check(builder, [(x, values)], [out])
+    expected = np.vectorize(UNARY[function], otypes=[float])(values.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(BINARY)), seeds)
+def test_binary_broadcasts(
+    data: st.DataObject, machine: Any, shape: Any, function: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    is_stretched = data.draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
+    other = [1 if flag else s for s, flag in zip(shape, is_stretched, strict=True)]
+    other = other[data.draw(st.integers(0, len(shape) - 1)) :]
+    first, second = (shape, other) if data.draw(st.booleans()) else (other, shape)
+    a = data.draw(tensors(graph, first, name="a"))
+    b = data.draw(tensors(graph, second, name="b"))
+    out = binary(builder, function, a, b, shape)
+    low = 0.2 if function in ("divide", "power") else -2.0
+    left, right = values_for(a, seed, low=low), values_for(b, seed + 1, low=low)
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    expected = np.vectorize(BINARY[function], otypes=[float])(left.astype(np.float64), right)
+    np.testing.assert_allclose(result, np.broadcast_to(expected, shape), rtol=3e-5, atol=2e-5)
+
+
+@given(st.data(), machines(), st.sampled_from(["add", "subtract", "multiply", "divide"]), seeds)
+def test_a_row_that_all_rows_share(
+    data: st.DataObject, machine: Any, function: str, seed: int
+) -> None:
+    """Rows of one tile share a bias or a scale: of all rows, or another for each group."""
+    graph, builder = new_builder(machine)
+    groups, rows = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 7))
+    columns = data.draw(st.sampled_from([1, 3, 4, 8, 12]))
+    a = graph.add_variable("float16", (groups, rows, columns), "a")
+    graph.map_linearly(a, grain=data.draw(st.sampled_from([1, columns, rows * columns])))
+    is_grouped = data.draw(st.booleans())
+    b = data.draw(tensors(graph, (groups if is_grouped else 1, 1, columns), "float16", "b"))
+    operands = [b, a] if function in ("add", "multiply") and data.draw(st.booleans()) else [a, b]
+    out = binary(builder, function, operands[0], operands[1], a.shape)
+    left, right = (values_for(x, seed, low=0.5).astype(np.float16) for x in (a, b))
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    expected = np.vectorize(BINARY[function])(left.astype(np.float64), right.astype(np.float64))
+    np.testing.assert_allclose(result, expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "columns", "is_taken"),
+    [
+        ("add", "float16", 16, True),
+        ("add", "float16", 10, False),
+        ("add", "float32", 16, False),
+        ("divide", "float32", 10, True),
+        ("maximum", "float16", 16, False),
+    ],
+)
+def test_when_a_shared_row_has_a_vertex(
+    function: str, dtype: str, columns: int, is_taken: bool
+) -> None:
+    """Source: graphcore/poplibs sdk-release-3.4, lib/popops/ElementWise.cpp."""
+    graph, builder = new_builder(small_machine(2))
+    a = graph.add_variable(dtype, (6, columns), "a")
+    b = graph.add_variable(dtype, (columns,), "b")
+    for tensor in (a, b):
+        graph.map_linearly(tensor, grain=3 * columns)
+    binary(builder, function, a, b, a.shape)
+    (compute_set,) = graph.compute_sets
+    names = {batch.codelet.name for batch in compute_set.batches}
+    kind = "VectorInner" if is_taken else "Op2D"
+    assert names == {f"popops::Broadcast{kind}<{function}>"}
+
+
+@pytest.mark.parametrize("function", ["add", "subtract", "multiply", "maximum", "minimum"])
+def test_binary_on_integers(function: str) -> None:
+    graph, builder = new_builder(small_machine(5))
+    a = graph.add_variable("int32", (4, 3), "a")
+    b = graph.add_variable("int32", (3,), "b")
+    graph.map_linearly(a)
+    graph.map_linearly(b, first=2)
+    out = binary(builder, function, a, b, (4, 3))
+    left, right = values_for(a, 1), values_for(b, 2)
+    (result,) = check(builder, [(a, left), (b, right)], [out])
+    assert result.tolist() == np.vectorize(BINARY[function])(left, right).tolist()
+
+
+@pytest.mark.parametrize("function", ["exp", "inverse", "tanh"])
+def test_a_function_of_real_numbers_takes_no_whole_ones(function: str) -> None:
+    graph, builder = new_builder(small_machine(2))
+    x = graph.add_variable("int32", (4,), "x")
+    graph.map_linearly(x)
+    with pytest.raises(BadGraph, match=r"x.*int32.*cast it to float32 or float16"):
+        unary(builder, function, x)
+
+
+CASTS = [("float32", "float16"), ("float16", "float32"), ("float32", "int32"), ("int32", "float16")]
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(CASTS), seeds)
+def test_cast(
+    data: st.DataObject, machine: Any, shape: Any, types: tuple[str, str], seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(tensors(graph, shape, types[0]))
+    out = cast(builder, x, dtype_of(types[1]))
+    values = values_for(x, seed).astype(types[0])
+    (result,) = check(builder, [(x, values)], [out])
+    np.testing.assert_array_equal(result, values.astype(types[1]))

@@ -1,0 +1,82 @@
+"""Vertices and loops beside what the library makes, against the naive machine."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import engine.codelets
+from engine import (
+    Builder,
+)
+from engine.codelets.codelet import Codelet
+from engine.codelets.fill import FILL
+from engine.graph import blocks
+from engine.library.elementwise import binary
+from engine.program import Copy, Repeat
+from engine.program import Sequence as ProgramSequence
+from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
+from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
+from tests.oracle.naive_codelets import NAIVE
+from tests.oracle.naive_machine import NaiveMachine, naive_live_bytes
+
+
+def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
+    found = set()
+    for info in pkgutil.iter_modules(engine.codelets.__path__):
+        for value in vars(importlib.import_module(f"engine.codelets.{info.name}")).values():
+            members = value.values() if isinstance(value, dict) else [value]
+            found |= {each.name for each in members if isinstance(each, Codelet)}
+    assert found == set(NAIVE)
+
+
+@given(st.data(), machines(), st.integers(1, 30), st.integers(1, 4))
+def test_outputs_on_other_tiles_are_exchanged(
+    data: st.DataObject, machine: Any, size: int, n_vertices: int
+) -> None:
+    """A vertex may write what another tile holds; no library function makes one do that."""
+    graph, builder = new_builder(machine)
+    out = graph.add_variable("float32", (n_vertices, size), "out")
+    data.draw(mappings(graph, out))
+    places = st.lists(st.integers(0, machine.n_tiles - 1), min_size=n_vertices, max_size=n_vertices)
+    start = np.arange(n_vertices, dtype=np.int64) * size
+    fields = {"out": blocks(out.variable, start, [size], [1], n_vertices)}
+    compute_set = builder.compute_set("fill")
+    builder.vertices(compute_set, FILL, data.draw(places), fields, {"value": start + 1.5})
+    (result,) = check(builder, [], [out])
+    assert result[:, 0].tolist() == (start + 1.5).tolist()
+
+
+@given(st.data(), machines(), shapes(), st.integers(1, 4), seeds)
+def test_a_loop_carries_its_state(
+    data: st.DataObject, machine: Any, shape: Any, count: int, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    state = data.draw(tensors(graph, shape, name="state", may_be_part=False))
+    step = data.draw(tensors(graph, shape, name="step"))
+    inside = Builder(graph, ProgramSequence("body"), builder.debug)
+    made = binary(inside, "add", state, step, shape)
+    inside.sequence.add(Copy(made, state))
+    program = ProgramSequence("all").add(Repeat(count, inside.sequence, "loop"))
+    first, added = values_for(state, seed), values_for(step, seed + 1)
+    executable, (result,) = run_both(graph, program, [(state, first), (step, added)], [state])
+    np.testing.assert_allclose(result, first + count * added.astype(np.float64), atol=1e-4)
+    assert (executable.memory.live >= naive_live_bytes(executable)).all()
+
+
+def test_the_rule_is_broken_where_two_vertices_write_one_element() -> None:
+    """The naive machine would say so: it finds an overlap that is there."""
+    graph, builder = new_builder(small_machine(2))
+    out = graph.add_variable("float32", (4,), "out")
+    graph.map_linearly(out)
+    fields = {"out": blocks(out.variable, np.array([0, 2]), [np.array([3, 2])], [1], 2)}
+    compute_set = builder.compute_set("overlap")
+    builder.vertices(compute_set, FILL, [0, 1], fields, {"value": 1.0})
+    naive = NaiveMachine(graph)
+    naive.run(builder.sequence)
+    assert naive.violations == [("overlap", (out.variable.variable_id, 2))]
