@@ -294,14 +294,18 @@ def weight_values(
         What they are for.
     """
     blocks, in_groups, out_groups = grouping.count(shape)
-    inside, n_in, n_out = grouping.groups, grouping.inputs, grouping.outputs
+    inside, n_in, n_out = grouping.inside, grouping.own_inputs, grouping.own_outputs
     sizes = (blocks * inside, out_groups * n_out, in_groups * n_in)
     missing = [(0, size - have) for size, have in zip(sizes, weights.shape[:3], strict=True)]
     whole = np.pad(weights, [*missing, (0, 0), (0, 0)])
     split = whole.reshape(
         blocks, inside, out_groups, n_out, in_groups, n_in, *weights.shape[3:]
     ).transpose(0, 2, 4, 6, 7, 5, 1, 3)
-    return np.ascontiguousarray(split).reshape(*split.shape[:6], inside * n_out)
+    if grouping.combined > 1:
+        is_own = np.eye(inside, dtype=bool)[:, None, :, None]
+        split = np.where(is_own, np.expand_dims(split, 5), np.zeros((), weights.dtype))
+    laid = np.ascontiguousarray(split)
+    return laid.reshape(*split.shape[:5], grouping.inputs, grouping.groups * grouping.outputs)
 
 
 def arranged_weights(
@@ -329,6 +333,8 @@ def arranged_weights(
     made = builder.graph.add_variable(
         weights.dtype, (*sizes, inside * n_out), "preArrangedWeights", builder.debug
     )
+    if grouping.combined > 1:
+        return made, _combined_weights(builder, weights, made, grouping)
     groups, outputs, inputs = weights.shape[:3]
     axes = [
         _Axis(0, block=0, unit=6, have=groups, size=inside),
@@ -337,3 +343,38 @@ def arranged_weights(
     ]
     target = made.reshape(*sizes, inside, n_out)
     return made, _pairs(builder, weights, target, axes, (0, 6, 1, 7, 2, 5, 3, 4))
+
+
+def _combined_weights(
+    builder: Builder, weights: Tensor, made: Tensor, grouping: Grouping
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what to copy so that groups combined into one have zeros between them."""
+    n, n_in, n_out = grouping.combined, grouping.own_inputs, grouping.own_outputs
+    full, rest = divmod(weights.shape[0], n)
+    sizes = made.shape[:5]
+    dense = made.reshape(*sizes, n, n_in, n, n_out)
+    try:
+        whole = weights.slice(0, 0, full * n).reshape(full, n, *weights.shape[1:]) if full else None
+    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+        weights = row_major_copy(builder, weights, "rowMajor")
+        return _combined_weights(builder, weights, made, grouping)
+    pairs, zeros = [], []
+    for i in range(n):
+        inputs = dense.slice(5, i, i + 1)
+        own = inputs.slice(7, i, i + 1).reshape(*sizes, n_in, n_out)
+        own = own.dim_shuffle(0, 1, 2, 6, 5, 3, 4).reshape(sizes[0], n_out, n_in, *sizes[3:])
+        n_real = weights.shape[1]
+        if n_real < n_out:
+            zeros.append(own.slice(1, n_real, n_out))
+            own = own.slice(1, 0, n_real)
+        zeros += [inputs.slice(7, *others) for others in ((0, i), (i + 1, n)) if np.ptp(others)]
+        if whole is not None:
+            pairs.append(
+                (whole.slice(1, i, i + 1).reshape(full, *weights.shape[1:]), own.slice(0, 0, full))
+            )
+        if i < rest:
+            last = full * n + i
+            pairs.append((weights.slice(0, last, last + 1), own.slice(0, full, full + 1)))
+        elif rest:
+            zeros.append(own.slice(0, full, full + 1))
+    return pairs + zeros_into(builder, weights, zeros)

@@ -275,7 +275,7 @@ def _built(
     """Lay out and convolve by a plan; return (images, channels, rows, columns)."""
     graph = build.graph
     grouping = Grouping(**plan.grouping)
-    layout = ChannelLayout(shape.groups, shape.in_channels, grouping.groups, grouping.inputs)
+    layout = ChannelLayout(shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs)
     n_channels = shape.out_channels // plan.n_serial
     part = replace(shape, out_channels=n_channels)
     parts = Parts(plan, part, grouping, build)

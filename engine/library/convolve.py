@@ -72,7 +72,7 @@ def convolve(
         Shape (images, channels, rows, columns).
     """
     graph = builder.graph
-    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.groups, grouping.outputs)
+    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)
     out_shape = layout.variable_shape(shape.images, shape.height, shape.width)
     part, first, count = parts.ranges()
     tile = parts.tile(*part)
@@ -143,9 +143,9 @@ def _products(
         end = np.minimum((first[d] + count[d]) * size, have)
         return np.asarray(end - np.minimum(first[d] * size, have))
 
-    groups = real(0, grouping.groups, shape.groups)
-    outputs = real(4, grouping.outputs, shape.out_channels)
-    inputs = real(5, grouping.inputs, shape.in_channels)
+    groups = real(0, grouping.inside, shape.groups)
+    outputs = real(4, grouping.own_outputs, shape.out_channels)
+    inputs = real(5, grouping.own_inputs, shape.in_channels)
     _, images, rows, columns, _, _ = count
     return np.asarray(
         groups * images * rows * columns * outputs * inputs * shape.kernel[0] * shape.kernel[1]

@@ -49,7 +49,7 @@ def in_series(
         Shape (images, channels, rows, columns).
     """
     graph = builder.graph
-    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.groups, grouping.outputs)
+    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)
     size = layout.variable_shape(shape.images, shape.height, shape.width)
     n_channels = shape.out_channels // n_parts
     whole: Tensor | None = None

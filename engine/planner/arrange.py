@@ -21,7 +21,7 @@ def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
     """Whether the images have to be copied for a grouping: they lie otherwise, or are padded."""
     if shape.is_input_constant:
         return False
-    is_padded = shape.groups % grouping.groups or shape.in_channels % grouping.inputs
+    is_padded = shape.groups % grouping.inside or shape.in_channels % grouping.own_inputs
     return bool(is_padded) or grouping.groups * grouping.inputs not in shape.runs
 
 

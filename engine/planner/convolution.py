@@ -8,7 +8,7 @@ reduction.
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class _Choice:
         """Return what a runner-up says of itself."""
         return {
             "family": self.family.name,
-            "grouping": " x ".join(str(n) for n in astuple(self.splits.grouping)),
+            "grouping": " x ".join(map(str, self.splits.grouping.counts().values())),
             **self.split(i),
             "cycles": int(self.costs.total[i]),
         }
@@ -174,7 +174,7 @@ def plan_convolution(
         name=name,
         operation=shape.operation,
         family=choice.family.name,
-        grouping=asdict(choice.splits.grouping),
+        grouping=choice.splits.grouping.counts(),
         split=choice.split(i),
         swaps_operands=choice.swaps_operands,
         n_tiles=int(tiles_used[best]),
@@ -259,7 +259,7 @@ def _choices(
             continue
         for family in families:
             for grouping in family.groupings(part, machine):
-                is_padded = grouping.groups > 1 or part.out_channels % grouping.outputs
+                is_padded = grouping.inside > 1 or part.out_channels % grouping.own_outputs
                 if n_serial > 1 and is_padded:
                     continue
                 splits = Splits.over(part, grouping, machine.n_tiles, n_serial)

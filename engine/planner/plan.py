@@ -27,7 +27,8 @@ class Plan:
     family
         The vertices that compute: a name of `engine.planner.families`.
     grouping
-        Convolution groups, inputs and outputs that are worked on as one.
+        Convolution groups, inputs and outputs that are worked on as one; ``combined`` are the
+        convolution groups of the operation that were made one of these, if several were.
     split
         Number of parts by dimension; ``serial outputs`` are parts of the outputs that are made one
         after the other, if there are several, each of them split over tiles as the rest says.
@@ -44,7 +45,7 @@ class Plan:
     bound
         What kept a faster split from being taken.
     runner_up
-        The next best: its family, grouping (groups x inputs x outputs), split and cycles by name.
+        The next best: its family, grouping (its counts as above), split and cycles by name.
     """
 
     name: str

@@ -214,7 +214,7 @@ def grains_of_a_run(splits: Splits) -> Counts:
     grouping, shape = splits.grouping, splits.shape
     _, _, rows, columns, outputs, _ = splits.largest().T
     _, _, row_parts, column_parts, out_parts, _ = splits.parts.T
-    is_padded = shape.out_channels % grouping.outputs > 0 or grouping.groups > 1
+    is_padded = shape.out_channels % grouping.own_outputs > 0 or grouping.inside > 1
     if is_padded:
         run = outputs
         run = run * np.where(out_parts == 1, columns, 1)

@@ -17,6 +17,7 @@ from engine.library.window import Window
 from engine.planner.families import FAMILIES
 from tests.oracle.compared import check, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution, windows
 
 NAMES = [family.name for family in FAMILIES]
@@ -76,3 +77,33 @@ def test_a_convolution_by_each_family(
     near = 2e-2 if dtype == "float16" else 1e-4
     np.testing.assert_allclose(result, expected, rtol=near, atol=near)
     assert builder.plans[0].family == family
+
+
+@settings(max_examples=25)
+@given(st.data(), machines(), st.integers(0, 1000))
+def test_groups_made_one_have_no_part_in_each_other(
+    data: st.DataObject, machine: Any, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    dtype = data.draw(st.sampled_from(["float32", "float16"]))
+    inputs = 1 if dtype == "float32" else data.draw(st.sampled_from([1, 2]))
+    groups, outputs = data.draw(st.integers(2, 19)), data.draw(st.sampled_from([1, 1, 2, 3]))
+    height, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
+    window = data.draw(windows(height, width))
+    x = data.draw(tensors(graph, (1, groups * inputs, height, width), dtype))
+    shape = (groups * outputs, inputs, *window.kernel)
+    operands = [(x, values_for(x, seed))]
+    if data.draw(st.booleans()):
+        w = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+        out = convolution(builder, x, w, window, groups, family="amp")
+        w = w.astype(dtype).astype(np.float32)
+    else:
+        weights = data.draw(tensors(graph, shape, dtype, "w"))
+        operands.append((weights, values_for(weights, seed, low=-1, high=1)))
+        out = convolution(builder, x, weights, window, groups, family="amp")
+        w = held(graph, *operands[1])
+    assume("combined" in builder.plans[0].grouping)
+    (result,) = check(builder, operands, [out])
+    expected = naive_convolution(held(graph, *operands[0]), w, window, groups)
+    near = 2e-2 if dtype == "float16" else 1e-4
+    np.testing.assert_allclose(result, expected, rtol=near, atol=near)

@@ -31,7 +31,29 @@ def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     outputs = {units, weights, 8} if units == 8 else {units, 8}
     if shape.item_bytes == 1:
         outputs = {units}
-    return [Grouping(1, n_in, n_out) for n_in in inputs for n_out in sorted(outputs, reverse=True)]
+    widths = sorted(outputs, reverse=True)
+    usual = [Grouping(1, n_in, n_out) for n_in in inputs for n_out in widths]
+    return usual + _combined(shape, weights, widths)
+
+
+def _combined(shape: ConvolutionShape, weights: int, widths: Sequence[int]) -> list[Grouping]:
+    """Return 2, 4, 8 … convolution groups of few inputs as one of as many inputs as the unit loads.
+
+    Source: poplin ConvPlan.cpp, getCombineConvGroupCandidates: groups of one input, or two in half.
+    Assumption: more outputs than one group of channels has are of no use; where they are padded,
+    each convolution group's are.
+    """
+    most_inputs = {4: 1, 2: 2}.get(shape.item_bytes, 0)
+    if shape.groups == 1 or shape.in_channels > most_inputs:
+        return []
+    found = []
+    inputs = weights // _CHAIN_LENGTH
+    while inputs <= weights:
+        n = inputs // shape.in_channels
+        fitting = [width for width in widths if width % n == 0 and n * shape.out_channels <= width]
+        found += [Grouping(1, inputs, width, n) for width in fitting]
+        inputs *= 2
+    return found
 
 
 def _codelet(shape: ConvolutionShape, grouping: Grouping, machine: Machine) -> Codelet:

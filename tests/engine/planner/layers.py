@@ -50,10 +50,13 @@ LAYERS = (
     Layer("mobilenet depthwise 56", 144, 144, 56, 3, groups=144),
     Layer("mobilenet depthwise 28 down", 192, 192, 28, 3, 2, groups=192),
     Layer("mobilenet depthwise 14 float", 384, 384, 14, 3, groups=384, dtype="float32"),
+    Layer("mobilenet depthwise 56 float", 144, 144, 56, 3, groups=144, dtype="float32"),
+    Layer("mobilenet depthwise 7 float", 960, 960, 7, 3, groups=960, dtype="float32"),
     Layer("mobilenet project", 144, 24, 56, 1),
     Layer("mobilenet last", 320, 1280, 7, 1),
     # EfficientNet-B0, arXiv 1905.11946
     Layer("efficientnet depthwise 5x5", 240, 240, 28, 5, groups=240),
+    Layer("efficientnet depthwise 5x5 float", 240, 240, 28, 5, groups=240, dtype="float32"),
     Layer("efficientnet squeeze", 480, 20, 1, 1),
     Layer("efficientnet project", 672, 112, 14, 1),
     # ResNeXt-50 32x4d, arXiv 1611.05431

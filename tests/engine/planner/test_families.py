@@ -73,6 +73,38 @@ def test_amp_takes_few_inputs_in_groups_that_divide_its_weights() -> None:
     assert {each.outputs for each in groupings("amp", FIRST)} == {16, 8}
 
 
+def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
+    """Twos, fours and eights in float, fours to sixteens in half."""
+
+    def combined(shape: ConvolutionShape) -> set[tuple[int, int, int]]:
+        found = [each for each in groupings("amp", shape) if each.combined > 1]
+        return {(each.combined, each.inputs, each.outputs) for each in found}
+
+    in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
+    assert combined(in_float) == {(n, n, width) for n in (2, 4, 8) for width in (8, 16)}
+    assert combined(replace(in_float, out_channels=2)) == {
+        (2, 2, 8), (2, 2, 16), (4, 4, 8), (4, 4, 16), (8, 8, 16)
+    }  # fmt: skip
+    assert combined(DEPTHWISE) == {(4, 4, 8), (4, 4, 16), (8, 8, 8), (8, 8, 16), (16, 16, 16)}
+    pairs = replace(DEPTHWISE, in_channels=2, out_channels=2)
+    assert combined(pairs) == {(2, 4, 8), (2, 4, 16), (4, 8, 8), (4, 8, 16), (8, 16, 16)}
+    for other in (
+        replace(in_float, groups=1),
+        replace(in_float, in_channels=2),
+        replace(pairs, in_channels=4),
+        replace(DEPTHWISE, dtype="float8_143"),
+    ):
+        assert combined(other) == set()
+
+
+def test_what_is_planned_says_which_groups_are_combined() -> None:
+    in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
+    plan = plan_convolution("depthwise", in_float, MACHINE)
+    assert plan.family == "amp"
+    assert plan.grouping == {"groups": 1, "inputs": 2, "outputs": 8, "combined": 2}
+    assert "combined" not in plan_convolution("first", FIRST, MACHINE).grouping
+
+
 def test_four_kernel_rows_are_loaded_at_once_for_four_inputs() -> None:
     """A 7 x 1 kernel with 4 inputs takes two loads of 64 + 60 + 3, not seven of 64 + 15 + 3.
 
@@ -145,7 +177,7 @@ def test_depthwise_and_first_convolutions_leave_the_largest_groups_of_the_unit()
     depthwise = plan_convolution("depthwise", DEPTHWISE, MACHINE)
     by_amp = plan_convolution("depthwise", DEPTHWISE, MACHINE, family="amp")
     assert depthwise.family in ("slic", "vertical mac")
-    assert depthwise.predicted_cycles < 0.7 * by_amp.predicted_cycles
+    assert depthwise.predicted_cycles < by_amp.predicted_cycles
     first = plan_convolution("first", FIRST, MACHINE)
     assert first.grouping["inputs"] == 4
 
