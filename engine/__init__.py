@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.compiler import Executable, compile_programs
     from engine.execute import Engine
     from engine.frontend.onnx import load_onnx
-    from engine.graph import Graph, Tensor
+    from engine.graph import Graph, Tensor, concat
     from engine.library.builder import Builder
     from engine.lower import CompiledModel, compile_model
     from engine.machine import Machine, load_machine
@@ -38,6 +38,7 @@ __all__ = [
     "codelet",
     "compile_model",
     "compile_programs",
+    "concat",
     "load_machine",
     "load_onnx",
     "resolve_options",
@@ -57,6 +58,7 @@ _PLACES = {
     "codelet": ("engine.codelets.define", "codelet"),
     "compile_model": ("engine.lower", "compile_model"),
     "compile_programs": ("engine.compiler", "compile_programs"),
+    "concat": ("engine.graph", "concat"),
     "load_machine": ("engine.machine", "load_machine"),
     "load_onnx": ("engine.frontend.onnx", "load_onnx"),
     "resolve_options": ("engine.options", "resolve"),

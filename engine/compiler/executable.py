@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.messages import Messages
-from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Tensor
+from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, View
 from engine.machine import Machine
 from engine.planner.plan import Plan
 
@@ -98,7 +98,7 @@ class StreamAccess:
     """A host stream's copy: name, tensor, and whether it goes to the device."""
 
     stream: str
-    tensor: Tensor
+    tensor: View
     is_input: bool
 
 
@@ -107,8 +107,8 @@ class RemoteAccess:
     """A copy from or to rows of a remote buffer: which, and whether it goes to the device."""
 
     buffer: RemoteBuffer
-    tensor: Tensor
-    row: int | Tensor
+    tensor: View
+    row: int | View
     is_input: bool
 
 
@@ -162,7 +162,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     root_kind: str = "control"
     #: What decides for If, Switch and RepeatWhile.
-    control: Tensor | None = None
+    control: View | None = None
     #: Numbers of a Switch's children; the last child is the default.
     cases: tuple[int, ...] = ()
     #: Whether a RepeatWhile goes on while its control is not zero.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.kernels.intervals import split_by_owner, union_runs
-from engine.graph import Tensor
+from engine.graph import Tensor, View
 from engine.graph.mapping import tile_mapping_of
 
 __all__ = ["elements_by_tile"]
@@ -16,7 +16,7 @@ __all__ = ["elements_by_tile"]
 _MOST_DIMS = 8
 
 
-def elements_by_tile(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
+def elements_by_tile(view: View, n_tiles: int) -> NDArray[np.int64]:
     """Return how many elements of a view lie on each tile: ndarray of int64, shape (n_tiles,).
 
     An element that a broadcast shows several times counts as often.
@@ -26,6 +26,14 @@ def elements_by_tile(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
     RunFailed
         When it has more separate runs than this computer has memory for.
     """
+    held = np.zeros(n_tiles, np.int64)
+    for piece in view.pieces:
+        held += _of_piece(piece, n_tiles)
+    return held
+
+
+def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
+    """Return how many elements of a view on one variable lie on each tile."""
     variable = tensor.variable
     atoms = [atom for atom in tensor.atoms if atom[1] != 0]
     if len(atoms) > _MOST_DIMS:

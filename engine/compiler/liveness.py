@@ -56,7 +56,7 @@ class _Walk:
                 live = again
         if node.control is not None:
             live = live.copy()
-            live[node.control.variable.variable_id] = True
+            live[[variable.variable_id for variable in node.control.variables]] = True
         return live
 
     def _overlap(self, node: Node, after: Set) -> Set:

@@ -21,7 +21,7 @@ from engine.compiler.held import elements_by_tile
 from engine.compiler.overlap import check_overlap
 from engine.compiler.transfer import Around, Transfer, around
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, DebugContext, Graph, Tensor
+from engine.graph import ComputeSet, DebugContext, Graph, Tensor, View
 from engine.machine import Machine
 from engine.program import (
     Block,
@@ -140,9 +140,8 @@ class Lowering:
                 access = RemoteAccess(program.buffer, program.source, program.row, False)
                 self._stream(access, program, parent)
             case WriteUndef():
-                step = self._step(parent, "WriteUndef", program.target.variable.name, program.debug)
-                step.writes = (program.target.variable.variable_id,)
-                step.overwrites = step.writes
+                step = self._step(parent, "WriteUndef", program.target.name, program.debug)
+                step.writes, step.overwrites = _written(program.target)
             case Sync():
                 self._sync(parent, program.name, program.debug, program.external)
             case _:
@@ -363,16 +362,16 @@ class Lowering:
     def _stream(self, access: StreamAccess | RemoteAccess, program: Program, parent: Node) -> None:
         """Lower a copy from or to the host, or streaming memory, to begin, data and end."""
         machine = self.machine
-        variable = access.tensor.variable
-        self._check_mapped([variable.variable_id])
+        touched, covered = _written(access.tensor)
+        self._check_mapped(touched)
         rows: tuple[int, ...] = ()
         if isinstance(access, StreamAccess):
             name = program.debug.join(access.stream)
         else:
             name = program.debug.join(access.buffer.name)
             self._check_remote(access)
-            if isinstance(access.row, Tensor):
-                rows = (access.row.variable.variable_id,)
+            if not isinstance(access.row, int):
+                rows = tuple(variable.variable_id for variable in access.row.variables)
                 self._check_mapped(rows)
         # Streaming memory answers by itself; the host may let its copies wait.
         wait_cycles = machine.host_wait_cycles if isinstance(access, StreamAccess) else 0
@@ -384,11 +383,9 @@ class Lowering:
         step.access = access
         step.reads = rows
         if access.is_input:
-            step.writes = (variable.variable_id,)
-            if access.tensor.n_elements == variable.n_elements:
-                step.overwrites = step.writes
+            step.writes, step.overwrites = touched, covered
         else:
-            step.reads = tuple({variable.variable_id, *rows})
+            step.reads = tuple(sorted({*touched, *rows}))
         end = StepCost.nothing(machine)
         end.cycles[:] = machine.external_sync_cycles + wait_cycles
         end.sync_zone = "external"
@@ -428,6 +425,15 @@ class Lowering:
                     f"Variable {variable.name!r} is used but has no tile mapping: give it one with"
                     " set_tile_mapping or map_linearly"
                 )
+
+
+def _written(target: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the variables that writing to a tensor touches, and those of them it covers."""
+    counts = dict.fromkeys((variable.variable_id for variable in target.variables), 0)
+    for piece in target.pieces:
+        counts[piece.variable.variable_id] += piece.n_elements
+    covered = [v.variable_id for v in target.variables if counts[v.variable_id] == v.n_elements]
+    return tuple(sorted(counts)), tuple(sorted(covered))
 
 
 def _accesses(compute_set: ComputeSet) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -143,7 +143,7 @@ def _always_live_code(
             name = "globalExchangeCode" if step.kind == "GlobalExchange" else "internalExchangeCode"
             code[name] += step.code_bytes
         if step.kind == "StreamCopyMid" and step.access is not None:
-            on_tile = _bytes_by_tile(step.access.tensor.variable, n_tiles) > 0
+            on_tile = step.cost.sent_bytes + step.cost.received_bytes > 0
             code["hostExchangeCode"] += np.where(on_tile, machine.host_exchange_code_bytes, 0)
             code["hostExchangePacketHeader"] += np.where(on_tile, machine.packet_header_bytes, 0)
         if is_instrumented and step.kind == "OnTileExecute":

@@ -93,7 +93,7 @@ def _accesses(node: Node) -> tuple[set[int], set[int]]:
     writes: set[int] = set()
     for each in _nodes_of(node):
         if each.control is not None:
-            reads.add(each.control.variable.variable_id)
+            reads |= {variable.variable_id for variable in each.control.variables}
         if each.step is not None:
             reads |= set(each.step.reads)
             writes |= {*each.step.writes, *each.step.overwrites}

@@ -21,7 +21,7 @@ from engine.execute.profile_summary import profile_summary
 from engine.execute.remote import RemoteMemory
 from engine.execute.timeline import Clock, Timeline, timeline_of
 from engine.execute.walk import Walker
-from engine.graph import RemoteBuffer, Tensor
+from engine.graph import RemoteBuffer, View
 from engine.graph.arguments import a_count
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
@@ -151,7 +151,7 @@ class Engine:
             raise BadInput(f"No run has written to a stream {stream!r}")
         return self._outputs[stream]
 
-    def read_tensor(self, tensor: Tensor) -> NDArray[Any]:
+    def read_tensor(self, tensor: View) -> NDArray[Any]:
         """Return a tensor's values in its logical shape.
 
         Raises
@@ -163,7 +163,7 @@ class Engine:
         self.load()
         return self._host().read(tensor)
 
-    def write_tensor(self, tensor: Tensor, values: ArrayLike) -> None:
+    def write_tensor(self, tensor: View, values: ArrayLike) -> None:
         """Set a tensor's values.
 
         Raises
@@ -175,14 +175,12 @@ class Engine:
         """
         self._check_own(tensor)
         self.load()
-        self._host().write(tensor, values, tensor.variable.name)
+        self._host().write(tensor, values, tensor.name)
 
-    def _check_own(self, tensor: Tensor) -> None:
+    def _check_own(self, tensor: View) -> None:
         self.executable.graph.check_own(tensor)
         if self._memory is not None and not self._memory.holds(tensor):
-            raise BadGraph(
-                f"{tensor.variable.name!r} was added after this engine was loaded: compile again"
-            )
+            raise BadGraph(f"{tensor.name!r} was added after this engine was loaded: compile again")
 
     def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
         """Return a row of a remote buffer, or all of them.

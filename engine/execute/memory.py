@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from engine.errors import BadInput
-from engine.graph import Graph, Tensor, Variable
+from engine.graph import Graph, Joined, Tensor, Variable, View
 from engine.graph.variable import to_host
 
 __all__ = ["HostMemory"]
@@ -37,9 +37,9 @@ class HostMemory:
             if variable.values is not None:
                 self.flat(variable)[:] = variable.values
 
-    def holds(self, tensor: Tensor) -> bool:
-        """Whether a tensor's variable has its place here."""
-        return tensor.variable.variable_id < len(self.base)
+    def holds(self, tensor: View) -> bool:
+        """Whether a tensor's variables have their place here."""
+        return all(variable.variable_id < len(self.base) for variable in tensor.variables)
 
     def flat(self, variable: Variable) -> NDArray[Any]:
         """Return a variable's elements in order: a view."""
@@ -64,13 +64,15 @@ class HostMemory:
         arena = self.arenas[tensor.dtype.host]
         return int(arena[self.base[tensor.variable.variable_id] + tensor.offset])
 
-    def read(self, tensor: Tensor) -> NDArray[Any]:
+    def read(self, tensor: View) -> NDArray[Any]:
         """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""
+        if isinstance(tensor, Joined):
+            return np.concatenate([self.read(part) for part in tensor.parts], tensor.dim)
         values = self._view(tensor).reshape(tensor.shape)
         kind = {"float16": np.float16, "bool": np.bool_}.get(tensor.dtype.name)
         return values.astype(kind) if kind else np.array(values)
 
-    def write(self, tensor: Tensor, values: ArrayLike, name: str) -> None:
+    def write(self, tensor: View, values: ArrayLike, name: str) -> None:
         """Set a tensor's values.
 
         Raises
@@ -83,5 +85,14 @@ class HostMemory:
             raise BadInput(
                 f"{name!r} takes an array of shape {tensor.shape}, not {array.shape}: reshape it"
             )
-        view = self._view(tensor)
-        view[...] = to_host(array, tensor.dtype, name).reshape(view.shape)
+        self._put(tensor, to_host(array, tensor.dtype, name))
+
+    def _put(self, tensor: View, values: NDArray[Any]) -> None:
+        """Store values of a tensor's shape as the arena holds them."""
+        if isinstance(tensor, Tensor):
+            view = self._view(tensor)
+            view[...] = values.reshape(view.shape)
+            return
+        cut = np.split(values, tensor.ends[:-1], tensor.dim)
+        for part, own in zip(tensor.parts, cut, strict=True):
+            self._put(part, own)

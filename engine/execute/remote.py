@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from engine.compiler.executable import RemoteAccess
 from engine.errors import BadGraph, BadInput, RunFailed
 from engine.execute.memory import HostMemory
-from engine.graph import Graph, RemoteBuffer, Tensor
+from engine.graph import Graph, RemoteBuffer, View
 from engine.graph.variable import to_host
 
 __all__ = ["RemoteMemory"]
@@ -120,7 +120,7 @@ def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
         ) from None
 
 
-def _rows_of(row: int | Tensor, memory: HostMemory) -> list[int]:
+def _rows_of(row: int | View, memory: HostMemory) -> list[int]:
     if isinstance(row, int):
         return [row]
     return [int(number) for number in memory.read(row).reshape(-1)]

@@ -14,7 +14,7 @@ from engine.errors import ProgramError
 from engine.execute.launch import Launch
 from engine.execute.memory import HostMemory
 from engine.execute.timeline import Clock
-from engine.graph import Tensor
+from engine.graph import View
 
 __all__ = ["Walker"]
 
@@ -76,7 +76,7 @@ class Walker:
                 for child in node.children:
                     self.run(child, clock)
 
-    def _decide(self, node: Node, control: Tensor, clock: Clock | None) -> None:
+    def _decide(self, node: Node, control: View, clock: Clock | None) -> None:
         match node.kind:
             case "If":
                 branch = node.children[0 if self._number(control) else 1]
@@ -93,7 +93,7 @@ class Walker:
                 values = np.array2string(self._memory.read(control), threshold=20)
                 raise ProgramError(f"{node.message}: {values}")
 
-    def _while(self, node: Node, control: Tensor, clock: Clock | None) -> None:
+    def _while(self, node: Node, control: View, clock: Clock | None) -> None:
         condition, body = node.children
         # A round without decisions takes the same time whenever it runs: rounds are counted.
         is_even = clock is not None and condition.is_static and body.is_static
@@ -110,8 +110,9 @@ class Walker:
                 # After the first condition each round is the body and the condition again.
                 clock.run_round([body, condition], rounds)
 
-    def _number(self, tensor: Tensor) -> int:
-        return self._memory.number(tensor)
+    def _number(self, tensor: View) -> int:
+        (one,) = tensor.pieces
+        return self._memory.number(one)
 
     def _step(self, step: Step, clock: Clock | None) -> None:
         launches = self._launches.get(step.step_id, ())

@@ -4,6 +4,7 @@ from engine.graph.compute_set import ComputeSet, VertexBatch
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import BOOL, FLOAT16, FLOAT32, INT32, UINT8, DType, dtype_of, float8
 from engine.graph.graph import Graph
+from engine.graph.joined import Joined, View, aligned, concat
 from engine.graph.mapping import TileMapping
 from engine.graph.regions import Regions, blocks
 from engine.graph.remote import RemoteBuffer
@@ -21,13 +22,17 @@ __all__ = [
     "DType",
     "DebugContext",
     "Graph",
+    "Joined",
     "Regions",
     "RemoteBuffer",
     "Tensor",
     "TileMapping",
     "Variable",
     "VertexBatch",
+    "View",
+    "aligned",
     "blocks",
+    "concat",
     "dtype_of",
     "float8",
 ]

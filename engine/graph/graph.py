@@ -16,6 +16,7 @@ from engine.graph.arguments import a_count, whole_numbers
 from engine.graph.compute_set import ComputeSet, VertexBatch
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
+from engine.graph.joined import Joined, View
 from engine.graph.mapping import TileMapping, tile_mapping_of
 from engine.graph.regions import Regions
 from engine.graph.remote import RemoteBuffer
@@ -274,7 +275,7 @@ class Graph:
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
         self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
 
-    def tile_mapping(self, tensor: Tensor) -> TileMapping:
+    def tile_mapping(self, tensor: View) -> TileMapping:
         """Return which tile holds which elements of a tensor, which may be any view.
 
         Raises
@@ -285,23 +286,23 @@ class Graph:
         self.check_own(tensor)
         return tile_mapping_of(tensor)
 
-    def check_own(self, tensor: Tensor) -> None:
-        """Raise BadGraph unless a tensor is on a variable of this graph.
+    def check_own(self, tensor: View) -> None:
+        """Raise BadGraph unless a tensor is on variables of this graph.
 
         Raises
         ------
         BadGraph
             When it is another graph's, or no tensor.
         """
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, View):
             raise BadGraph(
                 f"A tensor is needed, not a {type(tensor).__name__}: give what add_variable"
                 " returned, or a view on it"
             )
-        variable = tensor.variable
-        i = variable.variable_id
-        if i >= len(self.variables) or self.variables[i] is not variable:
-            raise BadGraph(f"{variable.name!r} is a variable of another graph")
+        for variable in tensor.variables:
+            i = variable.variable_id
+            if i >= len(self.variables) or self.variables[i] is not variable:
+                raise BadGraph(f"{variable.name!r} is a variable of another graph")
 
     def check_own_compute_set(self, compute_set: ComputeSet) -> None:
         """Raise BadGraph unless a compute set is of this graph.
@@ -323,6 +324,10 @@ class Graph:
     def _whole(self, tensor: Tensor) -> Variable:
         """Return the variable of a tensor that covers it."""
         self.check_own(tensor)
+        if isinstance(tensor, Joined):
+            raise BadGraph(
+                f"A variable is mapped as a whole, and this tensor joins {tensor.name}: map each"
+            )
         if tensor.n_elements != tensor.variable.n_elements:
             raise BadGraph(
                 f"{tensor.variable.name!r} is mapped as a whole, and this is {tensor.n_elements} of"

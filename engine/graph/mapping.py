@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
+from engine.graph.joined import View
 from engine.graph.tensor import Tensor
 
-__all__ = ["TileMapping", "tile_mapping_of"]
+__all__ = ["TileMapping", "runs_of", "tile_mapping_of"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class TileMapping:
         return np.bincount(self.tile, self.end - self.start, n_tiles).astype(np.int64)
 
 
-def _runs(tensor: Tensor) -> tuple[NDArray[np.int64], int]:
+def runs_of(tensor: Tensor) -> tuple[NDArray[np.int64], int]:
     """Return the elements at which contiguous runs begin, in logical order, and their length."""
     atoms = list(tensor.atoms)
     length = atoms.pop()[0] if atoms and atoms[-1][1] == 1 else 1
@@ -49,8 +52,8 @@ def _runs(tensor: Tensor) -> tuple[NDArray[np.int64], int]:
     return first, length
 
 
-def tile_mapping_of(tensor: Tensor) -> TileMapping:
-    """Return where the elements of a tensor lie.
+def _in_order(tensor: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return where intervals on one tile begin, in logical order, and the tile of each.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def tile_mapping_of(tensor: Tensor) -> TileMapping:
             f"Variable {variable.name!r} has no tile mapping yet: give it one with"
             " set_tile_mapping or map_linearly"
         )
-    first, length = _runs(tensor)
+    first, length = runs_of(tensor)
     entry = np.searchsorted(variable.map_start, first, side="right") - 1
     last = np.searchsorted(variable.map_start, first + length - 1, side="right") - 1
     # A run is cut wherever the variable's tile changes within it.
@@ -71,11 +74,59 @@ def tile_mapping_of(tensor: Tensor) -> TileMapping:
     run = np.repeat(np.arange(first.size), count)
     nth = np.arange(run.size) - np.repeat(np.cumsum(count) - count, count)
     begins = np.maximum(variable.map_start[entry[run] + nth], first[run])
-    start = run * length + begins - first[run]
-    tile = variable.map_tile[entry[run] + nth]
+    return run * length + begins - first[run], variable.map_tile[entry[run] + nth]
+
+
+def _leaves(view: View, origin: tuple[int, ...]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+    """Yield the views on one variable, each with the index of its first element in the whole."""
+    if isinstance(view, Tensor):
+        yield view, origin
+        return
+    at = list(origin)
+    for part in view.parts:
+        yield from _leaves(part, tuple(at))
+        at[view.dim] += part.shape[view.dim]
+
+
+def _in_whole(
+    leaf: Tensor, origin: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the intervals of a part as `_in_order` does, in the logical order of the whole."""
+    start, tile = _in_order(leaf)
+    # Up to the last dimension along which it is not the whole, its rows lie apart in the whole.
+    n_outer = max((d for d, n in enumerate(leaf.shape) if n != shape[d]), default=0)
+    row = prod(leaf.shape[n_outer:])
+    cuts = np.union1d(start, np.arange(0, leaf.n_elements, row))
+    tile = tile[np.searchsorted(start, cuts, side="right") - 1]
+    outer = np.unravel_index(cuts // row, leaf.shape[:n_outer]) if n_outer else ()
+    place = np.full_like(cuts, sum(at * prod(shape[d + 1 :]) for d, at in enumerate(origin)))
+    for d, index in enumerate(outer):
+        place += index * prod(shape[d + 1 :])
+    return place + cuts % row, tile
+
+
+def tile_mapping_of(view: View) -> TileMapping:
+    """Return where the elements of a tensor lie.
+
+    Raises
+    ------
+    BadGraph
+        When a variable has no mapping yet.
+    """
+    if isinstance(view, Tensor):
+        start, tile = _in_order(view)
+    else:
+        found = [
+            _in_whole(leaf, origin, view.shape)
+            for leaf, origin in _leaves(view, (0,) * len(view.shape))
+        ]
+        start = np.concatenate([starts for starts, _ in found])
+        order = np.argsort(start)
+        start = start[order]
+        tile = np.concatenate([tiles for _, tiles in found])[order]
     # Neighbours on one tile are one interval.
     keep = np.append(True, tile[1:] != tile[:-1])
     start, tile = start[keep], tile[keep]
-    end = np.append(start[1:], tensor.n_elements)
+    end = np.append(start[1:], view.n_elements)
     order = np.argsort(tile, kind="stable")
     return TileMapping(tile[order], start[order], end[order])

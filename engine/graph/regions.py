@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import BadGraph
 from engine.graph.arguments import a_count, whole_numbers
+from engine.graph.joined import Joined
 from engine.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ def blocks(
         raise BadGraph(
             f"Regions are on a variable: give the tensor's, {variable.variable.name!r}, as"
             " tensor.variable"
+        )
+    if isinstance(variable, Joined):
+        raise BadGraph(
+            f"Regions are on one variable, and this tensor joins {variable.name}: copy it to a"
+            " variable of its own first"
         )
     where = f"Regions on {variable.name!r}"
     if len(sizes) != len(strides):

@@ -16,9 +16,10 @@ from engine.errors import BadGraph
 
 if TYPE_CHECKING:
     from engine.graph.dtype import DType
+    from engine.graph.joined import View
     from engine.graph.variable import Variable
 
-__all__ = ["Atom", "Tensor", "row_major"]
+__all__ = ["Atom", "Tensor", "row_major", "whole_shape"]
 
 Atom = tuple[int, int]
 Dim = tuple[Atom, ...]
@@ -32,6 +33,23 @@ def row_major(shape: Sequence[int]) -> tuple[Dim, ...]:
         dims.append(((int(size), stride),))
         stride *= int(size)
     return tuple(reversed(dims))
+
+
+def whole_shape(view: View, shape: Sequence[int]) -> list[int]:
+    """Return the shape that a view is to have, with -1 worked out.
+
+    Raises
+    ------
+    BadGraph
+        When the number of elements differs, or a size is none.
+    """
+    sizes = [int(s) for s in shape]
+    if sizes.count(-1) == 1:
+        rest = prod(s for s in sizes if s != -1)
+        sizes[sizes.index(-1)] = view.n_elements // rest if rest else 0
+    if any(size < 1 for size in sizes) or prod(sizes) != view.n_elements:
+        raise BadGraph(f"A tensor of shape {view.shape} cannot be reshaped to {tuple(shape)}")
+    return sizes
 
 
 def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
@@ -93,6 +111,21 @@ class Tensor:
         return self.variable.dtype
 
     @property
+    def name(self) -> str:
+        """Name of the variable."""
+        return self.variable.name
+
+    @property
+    def pieces(self) -> tuple[Tensor, ...]:
+        """The views on one variable that it consists of: itself."""
+        return (self,)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables it is on: one."""
+        return (self.variable,)
+
+    @property
     def atoms(self) -> tuple[Atom, ...]:
         """All atoms in logical order, merged where one stride describes both."""
         return _merge([atom for dim in self.dims for atom in dim])
@@ -111,12 +144,7 @@ class Tensor:
         BadGraph
             When the number of elements differs, or an atom would have to be cut unevenly.
         """
-        sizes = [int(s) for s in shape]
-        if sizes.count(-1) == 1:
-            rest = prod(s for s in sizes if s != -1)
-            sizes[sizes.index(-1)] = self.n_elements // rest if rest else 0
-        if prod(sizes) != self.n_elements:
-            raise BadGraph(f"A tensor of shape {self.shape} cannot be reshaped to {tuple(shape)}")
+        sizes = whole_shape(self, shape)
         atoms = list(self.atoms)
         dims: list[Dim] = []
         for size in reversed(sizes):

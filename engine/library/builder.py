@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph
-from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, Tensor
+from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
 from engine.options.available_memory import AvailableMemory
 from engine.options.partials import PartialsTypes
 from engine.planner.plan import Plan
@@ -69,7 +69,7 @@ class Builder:
         self.graph.add_vertices(compute_set, codelet, tile, fields, scalars)
 
 
-def refuse_float8(operation: str, x: Tensor) -> None:
+def refuse_float8(operation: str, x: View) -> None:
     """Say that an operation has no vertices for float8.
 
     Raises
@@ -79,6 +79,6 @@ def refuse_float8(operation: str, x: Tensor) -> None:
     """
     if x.dtype.kind == "float8":
         raise BadGraph(
-            f"{x.variable.name!r} is {x.dtype}: {operation} has no vertices for that; cast it to"
+            f"{x.name!r} is {x.dtype}: {operation} has no vertices for that; cast it to"
             " float16 first"
         )

@@ -13,7 +13,7 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
-from engine.graph import DType, Tensor
+from engine.graph import DType, Tensor, View
 from engine.library.builder import Builder
 from engine.library.channels import (
     ChannelLayout,
@@ -24,7 +24,7 @@ from engine.library.channels import (
     weight_values,
 )
 from engine.library.convolve import convolve
-from engine.library.elementwise import copy_together, row_major_copy
+from engine.library.elementwise import copy_together, in_one, row_major_copy
 from engine.library.parts import Parts, map_weights
 from engine.library.product_types import ProductTypes, product_types
 from engine.library.serial import in_series
@@ -37,8 +37,8 @@ __all__ = ["convolution", "matmul"]
 
 def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as options
     builder: Builder,
-    x: Tensor,
-    weights: Tensor | NDArray[Any],
+    x: View,
+    weights: View | NDArray[Any],
     window: Window,
     groups: int = 1,
     name: str = "convolution",
@@ -101,6 +101,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     usual = builder.partials.with_own(partials_type).convolution
     types = product_types(name, x, weights, weights_dtype, usual, partials_type)
     build = builder.inside(name, "poplin.convolution", {**detail, **_said(types)})
+    x, weights = in_one(build, x), _in_one(build, weights)
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     shape = ConvolutionShape(
         groups=groups,
@@ -133,8 +134,8 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
 
 def matmul(
     builder: Builder,
-    a: Tensor,
-    b: Tensor | NDArray[Any],
+    a: View,
+    b: View | NDArray[Any],
     name: str = "matmul",
     *,
     b_dtype: Any = None,
@@ -176,6 +177,7 @@ def matmul(
     types = product_types(name, a, b, b_dtype, usual, partials_type)
     detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
     build = builder.inside(name, "poplin.matMul", detail)
+    a, b = in_one(build, a), _in_one(build, b)
     shape = ConvolutionShape(
         groups=batch,
         images=1,
@@ -197,6 +199,11 @@ def matmul(
     out = _built(build, way.x, way.weights, types.weights, way.shape, plan)
     out = out.reshape(batch, way.shape.out_channels, way.shape.width)
     return out if plan.swaps_operands else _transposed(out)
+
+
+def _in_one(build: Builder, weights: View | NDArray[Any]) -> Tensor | NDArray[Any]:
+    """Return weights on one variable, or constants as they are."""
+    return in_one(build, weights) if isinstance(weights, View) else weights
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, DType, Tensor
+from engine.graph import ComputeSet, DType, Joined, Tensor, View
 from engine.library.builder import Builder
-from engine.library.spread import Walk, joint_walk
+from engine.library.spread import Walk, joint_walks
 from engine.library.vertex_choice import choose_vertices
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "cast",
     "copy_to",
     "copy_together",
+    "in_one",
     "rearranged",
     "row_major_copy",
     "similar",
@@ -27,7 +28,7 @@ __all__ = [
 
 
 def similar(
-    builder: Builder, name: str, operands: Sequence[Tensor], shape: Sequence[int], dtype: DType
+    builder: Builder, name: str, operands: Sequence[View], shape: Sequence[int], dtype: DType
 ) -> Tensor:
     """Return a new tensor that lies and is mapped as the first operand that fills its variable.
 
@@ -35,6 +36,8 @@ def similar(
     """
     graph = builder.graph
     for operand in operands:
+        if isinstance(operand, Joined):
+            continue
         variable = operand.variable
         covers = operand.offset == 0 and operand.n_elements == variable.n_elements
         if covers and operand.shape == tuple(shape) and variable.is_mapped:
@@ -51,19 +54,21 @@ def _apply(
     name: str,
     plain: Codelet,
     in_blocks: Codelet,
-    operands: Sequence[Tensor],
-    out: Tensor,
+    operands: Sequence[View],
+    out: View,
 ) -> bool:
     """Add the compute set; False when the layouts cannot be walked together."""
-    walk = joint_walk(operands, out)
-    if walk is None:
+    walks = joint_walks(operands, out)
+    if walks is None:
         return False
-    _add_walk(builder, builder.compute_set(name), name, plain, in_blocks, walk)
+    compute_set = builder.compute_set(name)
+    for walk in walks:
+        _add_walk(builder, compute_set, name, plain, in_blocks, walk)
     return True
 
 
 def _apply_to(
-    builder: Builder, name: str, plain: Codelet, in_blocks: Codelet, x: Tensor, out: Tensor
+    builder: Builder, name: str, plain: Codelet, in_blocks: Codelet, x: View, out: Tensor
 ) -> None:
     """Add the compute set of one operand, copied first where it lies too differently."""
     if not _apply(builder, name, plain, in_blocks, [x], out):
@@ -88,7 +93,7 @@ def _add_walk(
             builder.vertices(compute_set, chosen, where, fields)
 
 
-def copy_together(builder: Builder, pairs: Sequence[tuple[Tensor, Tensor]], name: str) -> None:
+def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: str) -> None:
     """Copy several sources to targets that do not overlap, in one compute set.
 
     Parameters
@@ -106,24 +111,23 @@ def copy_together(builder: Builder, pairs: Sequence[tuple[Tensor, Tensor]], name
         When a source and its target lie so differently that there is no way to walk them, even by
         way of row-major order.
     """
-    walks = []
+    walks: list[Walk] = []
     for source, target in pairs:
-        walk = joint_walk([source], target)
-        if walk is None:
+        found = joint_walks([source], target)
+        if found is None:
             middle = row_major_copy(builder, source, f"{name}/rowMajor")
-            walk = joint_walk([middle], target)
-        if walk is None:
+            found = joint_walks([middle], target)
+        if found is None:
             raise BadGraph(
-                f"{source.variable.name!r} cannot be copied to {target.variable.name!r}: their"
-                " layouts do not divide"
+                f"{source.name!r} cannot be copied to {target.name!r}: their layouts do not divide"
             )
-        walks.append(walk)
+        walks += found
     compute_set = builder.compute_set(name)
     for walk in walks:
         _add_walk(builder, compute_set, name, COPY, COPY_BLOCK, walk)
 
 
-def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy") -> None:
+def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") -> None:
     """Copy elements in logical order into a tensor, which may be part of its variable.
 
     Raises
@@ -133,19 +137,26 @@ def copy_to(builder: Builder, source: Tensor, target: Tensor, name: str = "Copy"
         row-major order.
     """
     # What is read must not be what other vertices write: by way of a variable of its own, then.
-    is_apart = source.variable is not target.variable or not _meet(source, target)
+    shared = {*source.variables} & {*target.variables}
+    is_apart = not any(
+        _meet(one, other)
+        for one in source.pieces
+        if one.variable in shared
+        for other in target.pieces
+    )
     if is_apart and _apply(builder, name, COPY, COPY_BLOCK, [source], target):
         return
     middle = row_major_copy(builder, source, f"{name}/rowMajor")
     if not _apply(builder, name, COPY, COPY_BLOCK, [middle], target):
         raise BadGraph(
-            f"{source.variable.name!r} cannot be copied to {target.variable.name!r}: their layouts"
-            " do not divide"
+            f"{source.name!r} cannot be copied to {target.name!r}: their layouts do not divide"
         )
 
 
 def _meet(one: Tensor, other: Tensor) -> bool:
-    """Whether two views on one variable have elements within each other's span."""
+    """Whether two views on one variable each have elements within each other's span."""
+    if one.variable is not other.variable:
+        return False
     spans = []
     for tensor in (one, other):
         steps = [(size - 1) * stride for size, stride in tensor.atoms]
@@ -154,7 +165,7 @@ def _meet(one: Tensor, other: Tensor) -> bool:
     return max(spans[0][0], spans[1][0]) <= min(spans[0][1], spans[1][1])
 
 
-def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tensor:
+def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
     """Return a copy of a tensor that lies in logical order, spread evenly.
 
     Raises
@@ -166,27 +177,39 @@ def row_major_copy(builder: Builder, source: Tensor, name: str = "Copy") -> Tens
     made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
     graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
     if not _apply(builder, name, COPY, COPY_BLOCK, [source], made):
-        raise BadGraph(f"{source.variable.name!r} cannot be copied to shape {source.shape}")
+        raise BadGraph(f"{source.name!r} cannot be copied to shape {source.shape}")
     return made
 
 
-def rearranged(builder: Builder, source: Tensor, shape: Sequence[int], name: str) -> Tensor:
+def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
+    """Return a tensor on one variable: the view itself, or a copy of one that joins several.
+
+    Raises
+    ------
+    BadGraph
+        When there is no way to walk it in logical order.
+    """
+    return view if isinstance(view, Tensor) else row_major_copy(builder, view, name)
+
+
+def rearranged(builder: Builder, source: View, shape: Sequence[int], name: str) -> Tensor:
     """Return a tensor reshaped, copied first where its layout makes that necessary."""
+    source = in_one(builder, source, name)
     if source.can_reshape(*shape):
         return source.reshape(*shape)
     return row_major_copy(builder, source, name).reshape(*shape)
 
 
-def _check_types(function: str, rate: Rate, operands: Sequence[Tensor]) -> None:
+def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
     for operand in operands:
         if rate_of(rate, operand.dtype.kind) is None:
             raise BadGraph(
-                f"{function} of {operand.variable.name!r}, which is {operand.dtype}: there is no"
+                f"{function} of {operand.name!r}, which is {operand.dtype}: there is no"
                 f" vertex for that; cast it to {' or '.join(rate)} first"
             )
 
 
-def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
+def unary(builder: Builder, function: str, x: View) -> Tensor:
     """Apply a function of one operand: see `engine.codelets.elementwise`.
 
     Raises
@@ -201,7 +224,7 @@ def unary(builder: Builder, function: str, x: Tensor) -> Tensor:
     return out
 
 
-def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequence[int]) -> Tensor:
+def binary(builder: Builder, function: str, a: View, b: View, shape: Sequence[int]) -> Tensor:
     """Apply a function of two operands that broadcast to `shape`.
 
     Raises
@@ -223,7 +246,7 @@ def binary(builder: Builder, function: str, a: Tensor, b: Tensor, shape: Sequenc
     return out
 
 
-def cast(builder: Builder, x: Tensor, dtype: DType) -> Tensor:
+def cast(builder: Builder, x: View, dtype: DType) -> Tensor:
     """Return the elements in another type: rounded to half or float8, cut to whole numbers.
 
     Raises
@@ -233,9 +256,7 @@ def cast(builder: Builder, x: Tensor, dtype: DType) -> Tensor:
     """
     kinds = {x.dtype.kind, dtype.kind}
     if "float8" in kinds and kinds & {"int32", "bool"}:
-        raise BadGraph(
-            f"{x.variable.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16"
-        )
+        raise BadGraph(f"{x.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16")
     build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
     out = similar(build, "out", [x], x.shape, dtype)
     _apply_to(build, "cast", CAST, CAST_BLOCK, x, out)

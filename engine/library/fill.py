@@ -6,9 +6,9 @@ import numpy as np
 
 from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.errors import BadGraph
-from engine.graph import Tensor
+from engine.graph import View
 from engine.library.builder import Builder
-from engine.library.spread import joint_walk
+from engine.library.spread import joint_walks
 
 __all__ = ["fill"]
 
@@ -18,7 +18,7 @@ def _holds(host: str, value: float) -> bool:
     return float(value).is_integer() and low <= value <= high
 
 
-def fill(builder: Builder, target: Tensor, value: float) -> None:
+def fill(builder: Builder, target: View, value: float) -> None:
     """Write a value into every element of a tensor, which may be part of its variable.
 
     Raises
@@ -28,14 +28,13 @@ def fill(builder: Builder, target: Tensor, value: float) -> None:
     """
     dtype = target.dtype
     if not (dtype.is_float or _holds(dtype.host, value)):
-        raise BadGraph(
-            f"{target.variable.name!r} holds {dtype.name}: it cannot be filled with {value}"
-        )
+        raise BadGraph(f"{target.name!r} holds {dtype.name}: it cannot be filled with {value}")
     detail = {"shape": list(target.shape), "value": float(value)}
     build = builder.inside("fill", "popops.fill", detail)
-    walk = joint_walk([], target)
-    assert walk is not None, "one tensor by itself can always be walked"
+    walks = joint_walks([], target)
+    assert walks is not None, "one tensor by itself can always be walked"
     compute_set = build.compute_set("fill")
-    for is_block, tiles, (regions,) in walk.batches():
+    batches = (batch for walk in walks for batch in walk.batches())
+    for is_block, tiles, (regions,) in batches:
         codelet = FILL_BLOCK if is_block else FILL
         build.vertices(compute_set, codelet, tiles, {"out": regions}, {"value": value})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
-from engine.graph import Tensor, blocks
+from engine.graph import Tensor, View, blocks
 from engine.library.builder import Builder, refuse_float8
-from engine.library.elementwise import row_major_copy
+from engine.library.elementwise import in_one, row_major_copy
 from engine.library.spread import cut_rows
 from engine.library.window import Window, clipped, group_size, output_size
 
@@ -13,7 +13,7 @@ __all__ = ["pool"]
 
 
 def pool(
-    builder: Builder, x: Tensor, window: Window, *, is_max: bool, counts_padding: bool = False
+    builder: Builder, x: View, window: Window, *, is_max: bool, counts_padding: bool = False
 ) -> Tensor:
     """Pool over rows and columns.
 
@@ -40,6 +40,7 @@ def pool(
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     size = group_size(n_channels, 16)
     grouped = (n_images, n_channels // size, size, height, width)
+    x = in_one(build, x)
     if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
         x = row_major_copy(build, x, "rearrange")
     view = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
-from engine.graph import FLOAT16, FLOAT32, DType, Tensor, dtype_of
+from engine.graph import FLOAT16, FLOAT32, DType, View, dtype_of
 
 __all__ = ["ProductTypes", "product_types"]
 
@@ -26,8 +26,8 @@ class ProductTypes:
 
 def product_types(
     name: str,
-    x: Tensor,
-    weights: Tensor | NDArray[Any],
+    x: View,
+    weights: View | NDArray[Any],
     weights_dtype: Any,
     partials: str,
     own_partials: str | None,
@@ -57,7 +57,7 @@ def product_types(
     Source: poplin ConvVertexType.cpp, canUseConvolutionInstruction: float8 adds up in half only,
     float in float only.
     """
-    if isinstance(weights, Tensor):
+    if isinstance(weights, View):
         kind = weights.dtype
         if weights_dtype is not None and dtype_of(weights_dtype) != kind:
             raise BadGraph(f"{name}: its weights are {kind}, not {dtype_of(weights_dtype)}")

@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from engine.codelets.reduce import REDUCE
-from engine.graph import Tensor, blocks
+from engine.graph import Tensor, View, blocks
 from engine.library.builder import Builder, refuse_float8
-from engine.library.elementwise import row_major_copy
+from engine.library.elementwise import in_one, row_major_copy
 from engine.library.spread import cut_rows, joint_walk
 
 __all__ = ["reduce"]
@@ -21,7 +21,7 @@ _SPLIT_ABOVE = 256
 
 
 def reduce(
-    builder: Builder, operation: str, x: Tensor, dims: Sequence[int], scale: float = 1.0
+    builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float = 1.0
 ) -> Tensor:
     """Reduce over `dims` and multiply by `scale`; the reduced dimensions stay with size 1.
 
@@ -44,6 +44,7 @@ def reduce(
     refuse_float8("a reduction", x)
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
     build = builder.inside("reduce", "popops.reduce", detail)
+    x = in_one(build, x)
     reduced = sorted(dims)
     kept = [d for d in range(len(x.dims)) if d not in reduced]
     shape = [1 if d in reduced else size for d, size in enumerate(x.shape)]

@@ -11,18 +11,18 @@ from engine.codelets.scaled_add import (
     SCALED_ADD_FAST,
 )
 from engine.errors import BadGraph
-from engine.graph import Tensor, blocks
+from engine.graph import Tensor, View, blocks
 from engine.library.builder import Builder
 from engine.library.elementwise import row_major_copy
-from engine.library.spread import joint_walk
+from engine.library.spread import joint_walks
 
 __all__ = ["scaled_add"]
 
 
 def scaled_add(
     builder: Builder,
-    a: Tensor,
-    b: Tensor,
+    a: View,
+    b: View,
     scale: Tensor | float,
     *,
     optimise_for_speed: bool = False,
@@ -51,8 +51,7 @@ def scaled_add(
     """
     if a.dtype.name not in ("float16", "float32"):
         raise BadGraph(
-            f"{a.variable.name!r} is {a.dtype}: a scaled addition takes float16 or float32; cast it"
-            " first"
+            f"{a.name!r} is {a.dtype}: a scaled addition takes float16 or float32; cast it first"
         )
     if not isinstance(scale, Tensor):
         number = np.array([scale], np.float32)
@@ -61,8 +60,8 @@ def scaled_add(
     for operand in (b, scale):
         if operand.dtype != a.dtype:
             raise BadGraph(
-                f"{operand.variable.name!r} is {operand.dtype}, but what it is added to,"
-                f" {a.variable.name!r}, is {a.dtype}: cast one of them"
+                f"{operand.name!r} is {operand.dtype}, but what it is added to,"
+                f" {a.name!r}, is {a.dtype}: cast one of them"
             )
     if scale.n_elements != 1:
         raise BadGraph(
@@ -70,17 +69,15 @@ def scaled_add(
             " takes one"
         )
     build = builder.inside("scaledAdd", "popops.scaledAddTo", {"shape": list(a.shape)})
-    walk = joint_walk([b], a) or joint_walk([row_major_copy(build, b, "rearrange")], a)
-    if walk is None:
-        raise BadGraph(
-            f"{b.variable.name!r} cannot be added to {a.variable.name!r}: their layouts do not"
-            " divide"
-        )
+    walks = joint_walks([b], a) or joint_walks([row_major_copy(build, b, "rearrange")], a)
+    if walks is None:
+        raise BadGraph(f"{b.name!r} cannot be added to {a.name!r}: their layouts do not divide")
     vector, block = SCALED_ADD, SCALED_ADD_BLOCK
     if optimise_for_speed:
         vector, block = SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST
     compute_set = build.compute_set("addTo")
-    for is_block, tiles, (added, target) in walk.batches():
+    batches = (batch for walk in walks for batch in walk.batches())
+    for is_block, tiles, (added, target) in batches:
         fields = {
             "a": target,
             "b": added,

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from engine.compiler.kernels.intervals import group_pieces
 from engine.errors import BadGraph
-from engine.graph import Regions, Tensor, Variable, blocks
+from engine.graph import Regions, Tensor, Variable, View, aligned, blocks
 from engine.graph.mapping import tile_mapping_of
 
-__all__ = ["Pieces", "Walk", "cut_rows", "joint_walk"]
+__all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
 
 
 @dataclass(frozen=True)
@@ -239,3 +239,33 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     sizes = tuple(size for size, _ in joined)
     strides_by_tensor = tuple(zip(*(strides for _, strides in joined), strict=True))
     return Walk(tuple(tensors), sizes, strides_by_tensor)
+
+
+def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
+    """Return how to walk operands and output, each of which may join several variables.
+
+    Parameters
+    ----------
+    operands
+        Tensors that broadcast to the output's shape.
+    out
+        A view that has each of its elements once.
+
+    Returns
+    -------
+    list of Walk or None
+        One for each piece of the output on which all of them are on one variable; None when their
+        layouts do not divide.
+
+    Raises
+    ------
+    BadGraph
+        When the output has an element several times, or shapes do not broadcast.
+    """
+    views = [*(view.broadcast_to(out.shape) for view in operands), out]
+    try:
+        pieces = aligned(views)
+    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+        return None
+    walks = [joint_walk(piece[:-1], piece[-1]) for piece in pieces]
+    return None if None in walks else [walk for walk in walks if walk is not None]

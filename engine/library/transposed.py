@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
-from engine.graph import Tensor
+from engine.graph import Joined, Tensor, View
 from engine.library.builder import Builder
 from engine.library.channels import zeros_into
 from engine.library.convolution import convolution
-from engine.library.elementwise import copy_together, row_major_copy
+from engine.library.elementwise import copy_together, in_one, rearranged, row_major_copy
 from engine.library.window import Window, output_size
 
 __all__ = ["transposed_convolution", "weight_gradient"]
@@ -114,8 +114,8 @@ def _turned(
 
 def transposed_convolution(
     builder: Builder,
-    x: Tensor,
-    weights: Tensor | NDArray[Any],
+    x: View,
+    weights: View | NDArray[Any],
     window: Window,
     size: tuple[int, int],
     groups: int = 1,
@@ -162,6 +162,8 @@ def transposed_convolution(
             f" {x.shape}"
         )
     build = builder.inside(name, "poplin.transposedConvolution")
+    if isinstance(weights, Joined):
+        weights = in_one(build, weights)
     if isinstance(weights, Tensor) and any(len(dim) > 1 for dim in weights.dims):
         weights = row_major_copy(build, weights, "weights")
     by_dimension = [_phases(x.shape[2 + d], size[d], d, window) for d in (0, 1)]
@@ -186,7 +188,7 @@ def transposed_convolution(
 
 
 def _interleaved(
-    build: Builder, parts: Sequence[_Part], x: Tensor, n_out: int, size: tuple[int, int]
+    build: Builder, parts: Sequence[_Part], x: View, n_out: int, size: tuple[int, int]
 ) -> Tensor:
     """Return one tensor of the outputs of all phases; those without any taps are zero."""
     n_images = x.shape[0]
@@ -215,8 +217,8 @@ def _interleaved(
 
 def weight_gradient(
     builder: Builder,
-    x: Tensor,
-    gradient: Tensor,
+    x: View,
+    gradient: View,
     window: Window,
     groups: int = 1,
     name: str = "weightGradient",
@@ -286,8 +288,6 @@ def weight_gradient(
     return out.dim_shuffle(1, 0, 2, 3)
 
 
-def _regrouped(builder: Builder, x: Tensor, sizes: Sequence[int], order: Sequence[int]) -> Tensor:
+def _regrouped(builder: Builder, x: View, sizes: Sequence[int], order: Sequence[int]) -> Tensor:
     """Return a view with dimensions split and in another order; a copy where there is none."""
-    if not x.can_reshape(*sizes):
-        x = row_major_copy(builder, x, "rearrange")
-    return x.reshape(*sizes).dim_shuffle(*order)
+    return rearranged(builder, x, sizes, "rearrange").dim_shuffle(*order)

@@ -6,13 +6,23 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, Graph, Tensor
+from engine.graph import ComputeSet, Graph, Joined, Tensor, View
+from engine.graph.mapping import runs_of
 from engine.program.program import Function, Program
 
 __all__ = ["check_programs"]
 
-_KINDS = {"Program": Program, "ComputeSet": ComputeSet, "Tensor": Tensor, "Function": Function}
+#: By annotation: what a program takes there, and what messages call it.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "Program": (Program, "program"),
+    "ComputeSet": (ComputeSet, "ComputeSet"),
+    "Tensor": (Tensor, "Tensor"),
+    "View": (View, "Tensor"),
+    "Function": (Function, "Function"),
+}
 
 
 def check_programs(graph: Graph, programs: Any) -> None:
@@ -29,7 +39,7 @@ def check_programs(graph: Graph, programs: Any) -> None:
         )
     check = _Check(graph)
     for index, program in enumerate(programs):
-        check.kind(program, Program, f"Control program {index}")
+        check.kind(program, "Program", f"Control program {index}")
         check.part(program, [])
 
 
@@ -40,7 +50,7 @@ class _Check:
         self.graph = graph
         self._functions: set[int] = set()
 
-    def kind(self, value: Any, kind: type, where: str) -> None:
+    def kind(self, value: Any, annotation: str, where: str) -> None:
         """Check that something is of the kind that its place asks for.
 
         Raises
@@ -48,8 +58,8 @@ class _Check:
         BadGraph
             When it is not.
         """
+        kind, name = _KINDS[annotation]
         if not isinstance(value, kind):
-            name = "program" if kind is Program else kind.__name__
             shown = repr(value)[:60]
             raise BadGraph(f"{where} is {shown}: a {name} is needed")
 
@@ -58,7 +68,7 @@ class _Check:
         match value:
             case Program():
                 self._program(value, around)
-            case Tensor():
+            case Tensor() | Joined():
                 self.graph.check_own(value)
             case ComputeSet():
                 self.graph.check_own_compute_set(value)
@@ -75,19 +85,45 @@ class _Check:
         for field in dataclasses.fields(program):
             value = getattr(program, field.name)
             if field.type in _KINDS:
-                self.kind(value, _KINDS[str(field.type)], f"{where}: its {field.name}")
+                self.kind(value, str(field.type), f"{where}: its {field.name}")
             if isinstance(value, list | tuple):
                 for index, each in enumerate(value):
-                    self.kind(each, Program, f"{where}: part {index}")
+                    self.kind(each, "Program", f"{where}: part {index}")
                     self.part(each, inside)
             elif isinstance(value, Mapping):
                 for number, case in value.items():
                     if not isinstance(number, int):
                         raise BadGraph(f"{where}: case {number!r} is no whole number")
-                    self.kind(case, Program, f"{where}: case {number}")
+                    self.kind(case, "Program", f"{where}: case {number}")
                     self.part(case, inside)
             else:
                 self.part(value, inside)
+                if field.name == "target":
+                    _check_written(where, value)
+
+
+def _check_written(where: str, target: View) -> None:
+    """Raise BadGraph when a tensor that is written has an element several times.
+
+    Raises
+    ------
+    BadGraph
+        When it is broadcast, or joins views that overlap.
+    """
+    for variable in target.variables:
+        pieces = [piece for piece in target.pieces if piece.variable is variable]
+        is_broadcast = any(
+            stride == 0 for piece in pieces for size, stride in piece.atoms if size > 1
+        )
+        found = [runs_of(piece) for piece in pieces] if len(pieces) > 1 and not is_broadcast else []
+        first = np.concatenate([runs for runs, _ in found]) if found else np.zeros(0, np.int64)
+        order = np.argsort(first)
+        end = np.concatenate([runs + n for runs, n in found])[order] if found else first
+        if is_broadcast or (first[order][1:] < end[:-1]).any():
+            raise BadGraph(
+                f"{where}: its target has an element of {variable.name!r} several times, which"
+                " cannot be written several times"
+            )
 
 
 def _called(program: Program) -> str:

@@ -9,6 +9,7 @@ from engine.errors import BadGraph
 from engine.graph.arguments import a_count
 from engine.graph.compute_set import ComputeSet
 from engine.graph.debug import ROOT, DebugContext
+from engine.graph.joined import View
 from engine.graph.remote import RemoteBuffer
 from engine.graph.tensor import Tensor
 
@@ -67,8 +68,8 @@ class Execute(Program):
 class Copy(Program):
     """Copy the elements of `source` to `target`, in logical order."""
 
-    source: Tensor
-    target: Tensor
+    source: View
+    target: View
     name: str = "Copy"
 
     def __post_init__(self) -> None:
@@ -201,7 +202,7 @@ class Overlap(Program):
 class PrintTensor(Program):
     """Print a tensor on the host when the program comes here."""
 
-    tensor: Tensor
+    tensor: View
     title: str = ""
 
 
@@ -210,7 +211,7 @@ class ErrorProgram(Program):
     """End the run with an error that carries a message and the values of a tensor."""
 
     message: str
-    tensor: Tensor | None = None
+    tensor: View | None = None
 
 
 def _check_scalar(tensor: Tensor, where: str) -> None:
@@ -234,14 +235,14 @@ class StreamCopyIn(Program):
     """Copy from the host's stream `stream` into `target`."""
 
     stream: str
-    target: Tensor
+    target: View
 
 
 @dataclass(eq=False)
 class StreamCopyOut(Program):
     """Copy `source` to the host's stream `stream`."""
 
-    source: Tensor
+    source: View
     stream: str
 
 
@@ -250,8 +251,8 @@ class RemoteCopyIn(Program):
     """Copy a row of a remote buffer into `target`; several where `row` holds several numbers."""
 
     buffer: RemoteBuffer
-    target: Tensor
-    row: int | Tensor = 0
+    target: View
+    row: int | View = 0
 
     def __post_init__(self) -> None:
         """Check that buffer, tensor and row agree."""
@@ -262,16 +263,16 @@ class RemoteCopyIn(Program):
 class RemoteCopyOut(Program):
     """Copy `source` to a row of a remote buffer; several where `row` holds several numbers."""
 
-    source: Tensor
+    source: View
     buffer: RemoteBuffer
-    row: int | Tensor = 0
+    row: int | View = 0
 
     def __post_init__(self) -> None:
         """Check that buffer, tensor and row agree."""
         _check_rows(self.buffer, self.source, self.row)
 
 
-def _check_rows(buffer: RemoteBuffer, tensor: Tensor, row: int | Tensor) -> None:
+def _check_rows(buffer: RemoteBuffer, tensor: View, row: int | View) -> None:
     """Raise BadGraph unless a tensor is as many rows of a remote buffer as are asked for.
 
     Raises
@@ -280,7 +281,7 @@ def _check_rows(buffer: RemoteBuffer, tensor: Tensor, row: int | Tensor) -> None
         When type or number of elements differ, or a row is not there or not a whole number.
     """
     n_rows = 1
-    if isinstance(row, Tensor):
+    if isinstance(row, View):
         if row.dtype.name != "int32":
             raise BadGraph(f"Rows of remote buffer {buffer.name!r} are int32, not {row.dtype}")
         n_rows = row.n_elements
@@ -299,4 +300,4 @@ def _check_rows(buffer: RemoteBuffer, tensor: Tensor, row: int | Tensor) -> None
 class WriteUndef(Program):
     """Say that the content of a tensor is no longer needed."""
 
-    target: Tensor
+    target: View

@@ -13,17 +13,17 @@ from engine import (
     Engine,
     Executable,
     Graph,
-    Tensor,
     compile_programs,
     load_machine,
     resolve_options,
 )
+from engine.graph import View
 from engine.program import Program
 from tests.oracle.memory_rules import check_memory, check_places
 from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
 
 
-def values_for(tensor: Tensor, seed: int, *, low: float = -2, high: float = 2) -> np.ndarray:
+def values_for(tensor: View, seed: int, *, low: float = -2, high: float = 2) -> np.ndarray:
     random = np.random.default_rng(seed)
     if tensor.dtype.is_float:
         return random.uniform(low, high, tensor.shape).astype(np.float32)
@@ -33,8 +33,8 @@ def values_for(tensor: Tensor, seed: int, *, low: float = -2, high: float = 2) -
 def run_both(
     graph: Graph,
     program: Program,
-    inputs: Sequence[tuple[Tensor, np.ndarray]],
-    outputs: Sequence[Tensor],
+    inputs: Sequence[tuple[View, np.ndarray]],
+    outputs: Sequence[View],
 ) -> tuple[Executable, list[np.ndarray]]:
     """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
     executable = compile_programs(graph, [program], is_checked=True)
@@ -57,8 +57,8 @@ def run_both(
 
 def check(
     builder: Builder,
-    inputs: Sequence[tuple[Tensor, np.ndarray]],
-    outputs: Sequence[Tensor],
+    inputs: Sequence[tuple[View, np.ndarray]],
+    outputs: Sequence[View],
 ) -> list[np.ndarray]:
     graph = builder.graph
     executable, results = run_both(graph, builder.sequence, inputs, outputs)

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from engine import Builder, Graph, Tensor, load_machine
-from engine.graph import ROOT
+from engine import Builder, Graph, Tensor, concat, load_machine
+from engine.graph import ROOT, View
 from engine.machine import Machine
 from engine.program import Sequence as ProgramSequence
 
@@ -66,6 +66,35 @@ def tensors(
             if draw(st.integers(0, 3)) == 3:
                 tensor = tensor.reverse(i)
     return tensor.dim_shuffle(*np.argsort(order).tolist()) if rank else tensor
+
+
+@st.composite
+def views(
+    draw: st.DrawFn,
+    graph: Graph,
+    shape: Sequence[int],
+    dtype: str = "float32",
+    name: str = "x",
+    *,
+    may_be_part: bool = True,
+) -> View:
+    """Return a tensor as `tensors` does, or several joined, of which some are joined again."""
+    wide = [d for d, size in enumerate(shape) if size > 1]
+    if not wide or draw(st.integers(0, 3)) < 3:
+        return draw(tensors(graph, shape, dtype, name, may_be_part=may_be_part))
+    dim = draw(st.sampled_from(wide))
+    # Some of what is joined may be cut off again, at both ends.
+    before, after = (draw(st.integers(0, 1)) if may_be_part else 0 for _ in range(2))
+    total = shape[dim] + before + after
+    first = draw(st.integers(1, total - 1))
+    parts = []
+    for i, size in enumerate((first, total - first)):
+        sizes = [size if d == dim else n for d, n in enumerate(shape)]
+        parts.append(draw(views(graph, sizes, dtype, f"{name}{i}", may_be_part=may_be_part)))
+    joined = concat(parts, dim)
+    if may_be_part and draw(st.booleans()):
+        joined = joined.reverse(dim)
+    return joined.slice(dim, before, before + shape[dim])
 
 
 @st.composite

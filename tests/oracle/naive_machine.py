@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from engine.compiler.executable import Executable, Node, Step
-from engine.graph import ComputeSet, DType, Graph, Regions, Tensor, Variable
+from engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
 from engine.program import Copy, Execute, Overlap, Program, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.naive_codelets import NAIVE
@@ -55,8 +55,14 @@ def elements_of(regions: Regions, vertex: int) -> list[Element]:
     ]
 
 
-def elements_of_tensor(tensor: Tensor) -> list[Element]:
+def elements_of_tensor(tensor: View) -> list[Element]:
     """Return the elements of a tensor in logical order."""
+    if isinstance(tensor, Joined):
+        parts = [
+            np.array(elements_of_tensor(part)).reshape(*part.shape, 2) for part in tensor.parts
+        ]
+        found = np.concatenate(parts, axis=tensor.dim).reshape(-1, 2)
+        return [(variable, element) for variable, element in found.tolist()]
     atoms = [atom for dim in tensor.dims for atom in dim]
     return [
         (
@@ -119,13 +125,13 @@ class NaiveMachine:
         dtype = self.graph.variables[element[0]].dtype
         self.memory[self.owner(element)][element] = _held(value, dtype)
 
-    def write(self, tensor: Tensor, values: ArrayLike) -> None:
+    def write(self, tensor: View, values: ArrayLike) -> None:
         """Set a tensor's values."""
         flat = np.asarray(values).reshape(-1).tolist()
         for element, value in zip(elements_of_tensor(tensor), flat, strict=True):
             self._store(element, value)
 
-    def read(self, tensor: Tensor) -> np.ndarray:
+    def read(self, tensor: View) -> np.ndarray:
         """Return a tensor's values."""
         values = [self.memory[self.owner(e)][e] for e in elements_of_tensor(tensor)]
         return np.array(values).reshape(tensor.shape)

@@ -18,7 +18,7 @@ from engine.graph import dtype_of
 from engine.library.elementwise import binary, cast, unary
 from engine.library.scaled_add import scaled_add
 from tests.oracle.compared import check, seeds, small_machine, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
 from tests.oracle.naive_codelets import BINARY, UNARY
 
 
@@ -28,7 +28,7 @@ def test_scaled_add(
 ) -> None:
     graph, builder = new_builder(machine)
     dtype = "float16" if is_half else "float32"
-    a, b = (data.draw(tensors(graph, shape, dtype, name)) for name in "ab")
+    a, b = (data.draw(views(graph, shape, dtype, name)) for name in "ab")
     if data.draw(st.booleans()):
         scale: Tensor | float = data.draw(tensors(graph, (1,), dtype, "s", may_be_part=False))
     else:
@@ -64,7 +64,7 @@ def test_a_scaled_addition_that_cannot_be(a: str, b: str, scale: Any, message: s
 @given(st.data(), machines(), shapes(), st.sampled_from(sorted(UNARY)), seeds)
 def test_unary(data: st.DataObject, machine: Any, shape: Any, function: str, seed: int) -> None:
     graph, builder = new_builder(machine)
-    x = data.draw(tensors(graph, shape))
+    x = data.draw(views(graph, shape))
     out = unary(builder, function, x)
     low = 0.1 if function in ("log", "sqrt", "inverse") else -2.0
     values = values_for(x, seed, low=low)
@@ -82,8 +82,8 @@ def test_binary_broadcasts(
     other = [1 if flag else s for s, flag in zip(shape, is_stretched, strict=True)]
     other = other[data.draw(st.integers(0, len(shape) - 1)) :]
     first, second = (shape, other) if data.draw(st.booleans()) else (other, shape)
-    a = data.draw(tensors(graph, first, name="a"))
-    b = data.draw(tensors(graph, second, name="b"))
+    a = data.draw(views(graph, first, name="a"))
+    b = data.draw(views(graph, second, name="b"))
     out = binary(builder, function, a, b, shape)
     low = 0.2 if function in ("divide", "power") else -2.0
     left, right = values_for(a, seed, low=low), values_for(b, seed + 1, low=low)
@@ -103,7 +103,7 @@ def test_a_row_that_all_rows_share(
     a = graph.add_variable("float16", (groups, rows, columns), "a")
     graph.map_linearly(a, grain=data.draw(st.sampled_from([1, columns, rows * columns])))
     is_grouped = data.draw(st.booleans())
-    b = data.draw(tensors(graph, (groups if is_grouped else 1, 1, columns), "float16", "b"))
+    b = data.draw(views(graph, (groups if is_grouped else 1, 1, columns), "float16", "b"))
     operands = [b, a] if function in ("add", "multiply") and data.draw(st.booleans()) else [a, b]
     out = binary(builder, function, operands[0], operands[1], a.shape)
     left, right = (values_for(x, seed, low=0.5).astype(np.float16) for x in (a, b))
@@ -168,7 +168,7 @@ def test_cast(
     data: st.DataObject, machine: Any, shape: Any, types: tuple[str, str], seed: int
 ) -> None:
     graph, builder = new_builder(machine)
-    x = data.draw(tensors(graph, shape, types[0]))
+    x = data.draw(views(graph, shape, types[0]))
     out = cast(builder, x, dtype_of(types[1]))
     values = values_for(x, seed).astype(types[0])
     (result,) = check(builder, [(x, values)], [out])

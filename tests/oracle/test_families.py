@@ -16,7 +16,7 @@ from engine.library.convolution import convolution
 from engine.library.window import Window
 from engine.planner.families import FAMILIES
 from tests.oracle.compared import check, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution, windows
 
@@ -61,7 +61,7 @@ def test_a_convolution_by_each_family(
     height, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
     images = 1 if is_vector else data.draw(st.integers(1, 2))
     window = data.draw(_windows(family, height, width))
-    x = data.draw(tensors(graph, (images, groups * inputs, height, width), dtype))
+    x = data.draw(views(graph, (images, groups * inputs, height, width), dtype))
     random = np.random.default_rng(seed)
     w = random.uniform(-1, 1, (groups * outputs, inputs, *window.kernel)).astype(np.float32)
     try:
@@ -90,7 +90,7 @@ def test_groups_made_one_have_no_part_in_each_other(
     groups, outputs = data.draw(st.integers(2, 19)), data.draw(st.sampled_from([1, 1, 2, 3]))
     height, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
     window = data.draw(windows(height, width))
-    x = data.draw(tensors(graph, (1, groups * inputs, height, width), dtype))
+    x = data.draw(views(graph, (1, groups * inputs, height, width), dtype))
     shape = (groups * outputs, inputs, *window.kernel)
     operands = [(x, values_for(x, seed))]
     if data.draw(st.booleans()):
@@ -98,7 +98,7 @@ def test_groups_made_one_have_no_part_in_each_other(
         out = convolution(builder, x, w, window, groups, family="amp")
         w = w.astype(dtype).astype(np.float32)
     else:
-        weights = data.draw(tensors(graph, shape, dtype, "w"))
+        weights = data.draw(views(graph, shape, dtype, "w"))
         operands.append((weights, values_for(weights, seed, low=-1, high=1)))
         out = convolution(builder, x, weights, window, groups, family="amp")
         w = held(graph, *operands[1])

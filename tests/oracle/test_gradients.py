@@ -14,7 +14,7 @@ from engine.errors import BadGraph
 from engine.library.transposed import transposed_convolution, weight_gradient
 from engine.library.window import Window, output_size
 from tests.oracle.compared import check, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
 
 
@@ -66,7 +66,7 @@ def test_gradient_with_regard_to_the_input(
     groups = data.draw(st.sampled_from([1, 2]))
     inputs, outputs = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2, 5]))
     field = [output_size(size[d], d, window) for d in (0, 1)]
-    x = data.draw(tensors(graph, (2, groups * outputs, *field)))
+    x = data.draw(views(graph, (2, groups * outputs, *field)))
     values = values_for(x, seed)
     w = np.random.default_rng(seed).uniform(-1, 1, (groups * outputs, inputs, *window.kernel))
     w = w.astype(np.float32)
@@ -74,7 +74,7 @@ def test_gradient_with_regard_to_the_input(
     if is_constant:
         out = transposed_convolution(builder, x, w, window, size, groups)
     else:
-        weights = data.draw(tensors(graph, w.shape, name="weights"))
+        weights = data.draw(views(graph, w.shape, name="weights"))
         out = transposed_convolution(builder, x, weights, window, size, groups)
         given_values.append((weights, w))
     (result,) = check(builder, given_values, [out])
@@ -92,8 +92,8 @@ def test_gradient_with_regard_to_the_weights(data: st.DataObject, machine: Any, 
     groups = data.draw(st.sampled_from([1, 2]))
     inputs, outputs = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2, 5]))
     field = [output_size(size[d], d, window) for d in (0, 1)]
-    x = data.draw(tensors(graph, (2, groups * inputs, *size), name="x"))
-    gradient = data.draw(tensors(graph, (2, groups * outputs, *field), name="gradient"))
+    x = data.draw(views(graph, (2, groups * inputs, *size), name="x"))
+    gradient = data.draw(views(graph, (2, groups * outputs, *field), name="gradient"))
     values, arriving = values_for(x, seed), values_for(gradient, seed + 1)
     out = weight_gradient(builder, x, gradient, window, groups)
     (result,) = check(builder, [(x, values), (gradient, arriving)], [out])

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import load_machine
-from engine.graph import Tensor, dtype_of
+from engine.graph import View, dtype_of
 from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import cast
 from tests.oracle.compared import check, seeds
-from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tests.oracle.naive_machine import NaiveMachine
 from tests.oracle.windows import naive_convolution, windows
 
@@ -37,7 +37,7 @@ def narrow_machines(draw: st.DrawFn) -> Any:
     )
 
 
-def held(graph: Any, tensor: Tensor, values: np.ndarray) -> np.ndarray:
+def held(graph: Any, tensor: View, values: np.ndarray) -> np.ndarray:
     """Return values as a tensor's type holds them, by the naive machine."""
     naive = NaiveMachine(graph)
     naive.write(tensor, values)
@@ -56,7 +56,7 @@ def test_cast(
     data: st.DataObject, machine: Any, shape: Any, source: str, target: str, seed: int
 ) -> None:
     graph, builder = new_builder(machine)
-    x = data.draw(tensors(graph, shape, source))
+    x = data.draw(views(graph, shape, source))
     out = cast(builder, x, dtype_of(target))
     values = np.random.default_rng(seed).uniform(0, 200, shape).astype(np.float32)
     if source == "uint8":
@@ -75,13 +75,13 @@ def test_matmul_of_float8(
     batch, rows = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 5))
     inner = data.draw(st.sampled_from([1, 7, 32, 40, 70]))
     columns = data.draw(st.sampled_from([1, 9, 16, 20]))
-    a = data.draw(tensors(graph, (batch, rows, inner), first, "a"))
+    a = data.draw(views(graph, (batch, rows, inner), first, "a"))
     random = np.random.default_rng(seed)
     left, right = (
         random.uniform(-1, 1, shape).astype(np.float32)
         for shape in (a.shape, (batch, inner, columns))
     )
-    b = data.draw(tensors(graph, right.shape, second, "b"))
+    b = data.draw(views(graph, right.shape, second, "b"))
     inputs = [(a, left)]
     if is_constant:
         out = matmul(builder, a, right, b_dtype=second)
@@ -101,7 +101,7 @@ def test_convolution_of_float8(data: st.DataObject, machine: Any, dtype: str, se
     per_group = data.draw(st.sampled_from([1, 9, 33]))
     outputs = data.draw(st.sampled_from([1, 5, 17]))
     window = data.draw(windows(height, width))
-    x = data.draw(tensors(graph, (1, groups * per_group, height, width), dtype))
+    x = data.draw(views(graph, (1, groups * per_group, height, width), dtype))
     random = np.random.default_rng(seed)
     values = random.uniform(-1, 1, x.shape).astype(np.float32)
     w = random.uniform(-1, 1, (groups * outputs, per_group, *window.kernel)).astype(np.float32)
@@ -126,7 +126,7 @@ def test_products_of_halves_in_either_type(
     else:
         channels = data.draw(st.sampled_from([4, 8, 16]))
         shape, other = (1, channels, 5, 4), (channels, 1, 2, 2)
-    x = data.draw(tensors(graph, shape, "float16"))
+    x = data.draw(views(graph, shape, "float16"))
     values, w = (random.uniform(-1, 1, s).astype(np.float16) for s in (shape, other))
     if is_matmul:
         out = matmul(builder, x, w, partials_type=partials)

@@ -8,15 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import (
-    Tensor,
-)
+from engine.graph import View
 from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import binary, unary
 from engine.library.pool import pool
 from engine.library.window import Window
 from tests.oracle.compared import check, seeds, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
 
 
@@ -29,7 +27,7 @@ def test_convolution(data: st.DataObject, machine: Any, seed: int) -> None:
     outputs = data.draw(st.sampled_from([1, 2, 5, 17]))
     images = data.draw(st.integers(1, 2))
     window = data.draw(windows(height, width))
-    x = data.draw(tensors(graph, (images, groups * per_group, height, width)))
+    x = data.draw(views(graph, (images, groups * per_group, height, width)))
     random = np.random.default_rng(seed)
     w = random.uniform(-1, 1, (groups * outputs, per_group, *window.kernel)).astype(np.float32)
     out = convolution(builder, x, w, window, groups)
@@ -46,7 +44,7 @@ def test_depthwise_convolution(data: st.DataObject, machine: Any, seed: int) -> 
     height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
     channels = data.draw(st.sampled_from([2, 3, 16, 20]))
     window = data.draw(windows(height, width))
-    x = data.draw(tensors(graph, (1, channels, height, width)))
+    x = data.draw(views(graph, (1, channels, height, width)))
     random = np.random.default_rng(seed)
     w = random.uniform(-1, 1, (channels, 1, *window.kernel)).astype(np.float32)
     out = convolution(builder, x, w, window, channels)
@@ -61,15 +59,15 @@ def test_matmul(data: st.DataObject, machine: Any, is_constant: bool, seed: int)
     graph, builder = new_builder(machine)
     batch, rows = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 5))
     inner, columns = (data.draw(st.sampled_from([1, 2, 7, 8, 18, 24])) for _ in range(2))
-    a = data.draw(tensors(graph, (batch, rows, inner), name="a"))
+    a = data.draw(views(graph, (batch, rows, inner), name="a"))
     left = values_for(a, seed)
     random = np.random.default_rng(seed)
     right = random.uniform(-1, 1, (batch, inner, columns)).astype(np.float32)
-    inputs: list[tuple[Tensor, np.ndarray]] = [(a, left)]
+    inputs: list[tuple[View, np.ndarray]] = [(a, left)]
     if is_constant:
         out = matmul(builder, a, right)
     else:
-        b = data.draw(tensors(graph, right.shape, name="b"))
+        b = data.draw(views(graph, right.shape, name="b"))
         out = matmul(builder, a, b)
         inputs.append((b, right))
     (result,) = check(builder, inputs, [out])
@@ -81,8 +79,8 @@ def test_half_precision(data: st.DataObject, machine: Any, seed: int) -> None:
     """A product, a bias and a relu in half: every step's results lie on the half grid."""
     graph, builder = new_builder(machine)
     rows, inner, columns = (data.draw(st.sampled_from(sizes)) for sizes in ([1, 3], [2, 16], [4]))
-    a = data.draw(tensors(graph, (1, rows, inner), "float16", "a"))
-    bias = data.draw(tensors(graph, (columns,), "float16", "bias"))
+    a = data.draw(views(graph, (1, rows, inner), "float16", "a"))
+    bias = data.draw(views(graph, (columns,), "float16", "bias"))
     right = np.random.default_rng(seed).uniform(-1, 1, (1, inner, columns))
     out = matmul(builder, a, right)
     out = unary(builder, "relu", binary(builder, "add", out, bias, out.shape))
@@ -105,6 +103,6 @@ def test_pool(
     stride = (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2)))
     kernel = (min(kernel[0], height), min(kernel[1], width))
     window = Window(kernel, stride, (1, 1), (before[0], before[1]), (after[0], after[1]))
-    x = data.draw(tensors(graph, (data.draw(st.integers(1, 2)), channels, height, width)))
+    x = data.draw(views(graph, (data.draw(st.integers(1, 2)), channels, height, width)))
     out = pool(builder, x, window, is_max=is_max, counts_padding=counts_padding)
     check(builder, [(x, values_for(x, seed))], [out])

@@ -21,7 +21,7 @@ from engine.library.elementwise import binary
 from engine.program import Copy, Repeat
 from engine.program import Sequence as ProgramSequence
 from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
-from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors
+from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, views
 from tests.oracle.naive_codelets import NAIVE
 from tests.oracle.naive_machine import NaiveMachine, naive_live_bytes
 
@@ -57,8 +57,8 @@ def test_a_loop_carries_its_state(
     data: st.DataObject, machine: Any, shape: Any, count: int, seed: int
 ) -> None:
     graph, builder = new_builder(machine)
-    state = data.draw(tensors(graph, shape, name="state", may_be_part=False))
-    step = data.draw(tensors(graph, shape, name="step"))
+    state = data.draw(views(graph, shape, name="state", may_be_part=False))
+    step = data.draw(views(graph, shape, name="step"))
     inside = Builder(graph, ProgramSequence("body"), builder.debug)
     made = binary(inside, "add", state, step, shape)
     inside.sequence.add(Copy(made, state))

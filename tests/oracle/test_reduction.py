@@ -17,7 +17,7 @@ from engine.library.reduce import reduce
 from engine.library.window import Window
 from engine.planner.reduction import left_after_stages
 from tests.oracle.compared import check, seeds, small_machine, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tests.oracle.naive_codelets import REDUCTIONS
 
 NUMPY_REDUCTIONS: dict[str, Any] = {
@@ -37,7 +37,7 @@ NUMPY_REDUCTIONS: dict[str, Any] = {
 )
 def test_reduce(data: st.DataObject, machine: Any, shape: Any, operation: str, seed: int) -> None:
     graph, builder = new_builder(machine)
-    x = data.draw(tensors(graph, shape))
+    x = data.draw(views(graph, shape))
     dims = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
     scale = data.draw(st.sampled_from([1.0, 0.25]))
     out = reduce(builder, operation, x, dims, scale)

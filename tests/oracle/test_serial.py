@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from engine import Tensor
+from engine.graph import View
 from engine.library.convolution import convolution, matmul
 from engine.library.window import Window
 from tests.oracle.compared import check, seeds, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, tensors
+from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution
 
@@ -38,15 +38,15 @@ def test_convolution(
     images, inputs = data.draw(st.integers(1, 2)), data.draw(st.sampled_from([8, 16, 20]))
     outputs = data.draw(st.sampled_from([16, 24, 32, 64]))
     window = Window((kernel, kernel), padding_before=(kernel - 1, 0))
-    x = data.draw(tensors(graph, (images, inputs, size, size), dtype))
+    x = data.draw(views(graph, (images, inputs, size, size), dtype))
     shape = (outputs, inputs, kernel, kernel)
-    operands: list[tuple[Tensor, np.ndarray]] = [(x, values_for(x, seed))]
+    operands: list[tuple[View, np.ndarray]] = [(x, values_for(x, seed))]
     if is_constant:
         w = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
         out = convolution(builder, x, w, window, available_memory_proportion=LEAST)
         w = w.astype(dtype).astype(np.float32)
     else:
-        weights = data.draw(tensors(graph, shape, dtype, "w"))
+        weights = data.draw(views(graph, shape, dtype, "w"))
         out = convolution(builder, x, weights, window, available_memory_proportion=LEAST)
         operands.append((weights, values_for(weights, seed, low=-1, high=1)))
         w = held(graph, *operands[1])
@@ -61,13 +61,13 @@ def test_convolution(
 def test_matmul(data: st.DataObject, machine: Any, is_constant: bool, seed: int) -> None:
     graph, builder = new_builder(machine)
     rows, inner, columns = (data.draw(st.sampled_from([8, 16, 24, 48])) for _ in range(3))
-    a = data.draw(tensors(graph, (1, rows, inner), name="a"))
+    a = data.draw(views(graph, (1, rows, inner), name="a"))
     left, right = values_for(a, seed), np.random.default_rng(seed).random((1, inner, columns))
-    operands: list[tuple[Tensor, np.ndarray]] = [(a, left)]
+    operands: list[tuple[View, np.ndarray]] = [(a, left)]
     if is_constant:
         out = matmul(builder, a, right, available_memory_proportion=LEAST)
     else:
-        b = data.draw(tensors(graph, right.shape, name="b"))
+        b = data.draw(views(graph, right.shape, name="b"))
         out = matmul(builder, a, b, available_memory_proportion=LEAST)
         operands.append((b, right))
     assume(builder.plans[0].n_serial > 1)
