@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.compiler.accesses import accesses, overwritten, written
 from engine.compiler.cycles import compute_cost
 from engine.compiler.exchange import Addresses, Exchange
 from engine.compiler.executable import (
@@ -17,11 +18,11 @@ from engine.compiler.executable import (
     StreamAccess,
     VertexUse,
 )
-from engine.compiler.held import elements_by_tile
+from engine.compiler.host_copy import host_copy_cost
 from engine.compiler.overlap import check_overlap
 from engine.compiler.transfer import Around, Transfer, around
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, DebugContext, Graph, Tensor, View
+from engine.graph import ComputeSet, DebugContext, Graph, Tensor
 from engine.machine import Machine
 from engine.program import (
     Block,
@@ -141,7 +142,7 @@ class Lowering:
                 self._stream(access, program, parent)
             case WriteUndef():
                 step = self._step(parent, "WriteUndef", program.target.name, program.debug)
-                step.writes, step.overwrites = _written(program.target)
+                step.writes, step.overwrites = written(program.target)
             case Sync():
                 self._sync(parent, program.name, program.debug, program.external)
             case _:
@@ -295,7 +296,7 @@ class Lowering:
         return self._compute[key]
 
     def _execute(self, compute_set: ComputeSet, parent: Node) -> None:
-        reads, writes = _accesses(compute_set)
+        reads, writes = accesses(compute_set)
         self._check_mapped([*reads, *writes])
         cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
         if key not in self.around:
@@ -311,7 +312,7 @@ class Lowering:
         step.arrival = arrival
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
-        step.overwrites = _overwritten(compute_set, writes)
+        step.overwrites = overwritten(compute_set, writes)
         if after is not None:
             # What goes to other tiles waits on the tile that made it.
             step.messages = after.messages
@@ -362,7 +363,7 @@ class Lowering:
     def _stream(self, access: StreamAccess | RemoteAccess, program: Program, parent: Node) -> None:
         """Lower a copy from or to the host, or streaming memory, to begin, data and end."""
         machine = self.machine
-        touched, covered = _written(access.tensor)
+        touched, covered = written(access.tensor)
         self._check_mapped(touched)
         rows: tuple[int, ...] = ()
         if isinstance(access, StreamAccess):
@@ -379,7 +380,9 @@ class Lowering:
         begin.cycles[:] = machine.external_sync_cycles + wait_cycles
         begin.sync_zone = "external"
         self._step(parent, "StreamCopyBegin", name, program.debug, begin)
-        step = self._step(parent, "StreamCopyMid", name, program.debug, self._host_copy(access))
+        step = self._step(
+            parent, "StreamCopyMid", name, program.debug, host_copy_cost(access, machine)
+        )
         step.access = access
         step.reads = rows
         if access.is_input:
@@ -396,27 +399,6 @@ class Lowering:
         if i >= len(buffers) or buffers[i] is not access.buffer:
             raise BadGraph(f"{access.buffer.name!r} is a remote buffer of another graph")
 
-    def _host_copy(self, access: StreamAccess | RemoteAccess) -> StepCost:
-        """Return the cost of the data: over the host link, or from and to streaming memory."""
-        machine = self.machine
-        by_tile = elements_by_tile(access.tensor, machine.n_tiles) * access.tensor.dtype.n_bytes
-        is_remote = isinstance(access, RemoteAccess)
-        rate = machine.streaming_bytes_per_cycle if is_remote else machine.host_bytes_per_cycle
-        by_ipu = by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
-        cost = StepCost.nothing(machine)
-        transfer = np.ceil(by_ipu / rate).astype(np.int64)
-        cost.tile_cycles = np.ceil(by_tile / machine.exchange_bytes_per_cycle).astype(np.int64)
-        slowest = max(int(transfer.max()), int(cost.tile_cycles.max()))
-        cost.cycles[:] = slowest + machine.host_copy_cycles
-        cost.sync_zone = "external"
-        if access.is_input:
-            cost.received_bytes = by_tile
-        else:
-            cost.sent_bytes = by_tile
-        far_end = "remote" if is_remote else "host"
-        setattr(cost, f"{far_end}_{'in' if access.is_input else 'out'}_bytes", by_ipu)
-        return cost
-
     def _check_mapped(self, variable_ids: Sequence[int]) -> None:
         for variable_id in variable_ids:
             variable = self.graph.variables[variable_id]
@@ -425,44 +407,3 @@ class Lowering:
                     f"Variable {variable.name!r} is used but has no tile mapping: give it one with"
                     " set_tile_mapping or map_linearly"
                 )
-
-
-def _written(target: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the variables that writing to a tensor touches, and those of them it covers."""
-    counts = dict.fromkeys((variable.variable_id for variable in target.variables), 0)
-    for piece in target.pieces:
-        counts[piece.variable.variable_id] += piece.n_elements
-    covered = [v.variable_id for v in target.variables if counts[v.variable_id] == v.n_elements]
-    return tuple(sorted(counts)), tuple(sorted(covered))
-
-
-def _accesses(compute_set: ComputeSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the variables a compute set reads, and those it writes."""
-    reads: set[int] = set()
-    writes: set[int] = set()
-    for batch in compute_set.batches:
-        for field in batch.codelet.fields:
-            variable = batch.fields[field.name].variable.variable_id
-            if field.is_read:
-                reads.add(variable)
-            if field.is_written:
-                writes.add(variable)
-    return tuple(sorted(reads)), tuple(sorted(writes))
-
-
-def _overwritten(compute_set: ComputeSet, writes: Sequence[int]) -> tuple[int, ...]:
-    """Return the variables that the vertices write in full and do not also read.
-
-    Vertices of a compute set do not write an element twice, so that counting is enough.
-    """
-    written = dict.fromkeys(writes, 0)
-    sizes = {}
-    for batch in compute_set.batches:
-        for field in batch.codelet.fields:
-            variable = batch.fields[field.name].variable
-            if field.direction == "out":
-                written[variable.variable_id] += int(batch.fields[field.name].n_elements.sum())
-                sizes[variable.variable_id] = variable.n_elements
-            elif field.is_read:
-                written[variable.variable_id] = -(2**62)
-    return tuple(v for v, n in sorted(written.items()) if v in sizes and n == sizes[v])
