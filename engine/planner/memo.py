@@ -81,6 +81,9 @@ class PlanStore(Protocol):
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         """Keep a plan that was made."""
 
+    def add(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Keep a plan that was made before, where nothing is kept for the question."""
+
 
 #: That of the compilation that runs now.
 STORE: ContextVar[PlanStore | None] = ContextVar("plan store", default=None)
@@ -123,6 +126,9 @@ def planned_once(
         found = MEMO.find(key)
         if found is None:
             return replace(_kept_or_made(key, lambda: planner(name, *args, **kwargs)), name=name)
+        store = STORE.get()
+        if store is not None:
+            store.add(key, found)
         _log.debug(
             "planned %s %s: as %s before it; %d plans made and %d reused so far",
             found.operation,

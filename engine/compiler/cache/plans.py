@@ -25,15 +25,24 @@ class _PlanFolder:
 
     def __init__(self, directory: Path | str) -> None:
         self._folder = CacheFolder(directory, "plan")
+        self._seen: set[tuple[Any, ...]] = set()
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
         """Return the plan that is kept for a question."""
+        self._seen.add(key)
         return self._folder.load(describe(key), _plan_of)
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         """Keep a plan that was made."""
         facts = {name: _plain(value) for name, value in vars(plan).items()}
         self._folder.store(describe(key), facts, {})
+
+    def add(self, key: tuple[Any, ...], plan: Plan) -> None:
+        """Keep a plan that was made before this directory was opened, where there is none."""
+        if key not in self._seen:
+            self._seen.add(key)
+            if not self._folder.has(describe(key)):
+                self.keep(key, plan)
 
 
 def _plain(value: Any) -> Any:

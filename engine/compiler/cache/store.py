@@ -58,6 +58,13 @@ class CacheFolder:
         name = blake2b(description, digest_size=DIGEST_BYTES).hexdigest()
         return self.directory / f"{name}.{self.kind}"
 
+    def has(self, description: bytes) -> bool:
+        """Return whether there is a file for a description, without looking into it."""
+        try:
+            return self.path_of(description).exists()
+        except OSError:  # `store` says what is wrong
+            return False
+
     def load(self, description: bytes, build: Callable[[Facts, Arrays], T]) -> T | None:
         """Return what is kept for a description, or None; never raises for what is in a file.
 

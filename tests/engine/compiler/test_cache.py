@@ -494,6 +494,22 @@ def test_plans_are_taken_from_the_cache(
     assert (MEMO.n_made, warnings_of()) == (0, [])
 
 
+def test_plans_made_before_a_directory_was_opened_are_kept_in_it_too(tmp_path: Path) -> None:
+    machine = engine.load_machine("gc200", tiles_per_ipu=32)
+    MEMO.clear()
+    first = engine.compile_model(network(), machine)
+    directory = tmp_path / "cache"
+    engine.compile_model(network(), machine, cache_directory=directory)
+    kept = {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")}
+    assert (MEMO.n_made, MEMO.n_reused, len(kept)) == (3, 3, 3)
+    engine.compile_model(network(), machine, cache_directory=directory)
+    assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == kept
+    MEMO.clear()
+    again = engine.compile_model(network(), machine, cache_directory=directory)
+    assert MEMO.n_made == 0
+    assert again.executable.plans == first.executable.plans
+
+
 def test_a_plan_of_another_form_is_made_anew(
     tmp_path: Path, warnings_of: Callable[[], list[str]]
 ) -> None:
