@@ -16,7 +16,7 @@ from engine.codelets.work import work_of
 from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from engine.planner.cost import Costs, cost_of
+from engine.planner.cost import Costs, cost_of, exact_cost_of
 from engine.planner.families import FAMILIES, Family
 from engine.planner.memo import planned_once
 from engine.planner.plan import SERIAL_OUTPUTS, Plan
@@ -71,9 +71,7 @@ class _Choice:
             np.lexsort((total, temporary))[:_PROMISING],
         ]
         splits = self.splits.keep(np.unique(np.concatenate(kept)))
-        return replace(
-            self, splits=splits, costs=cost_of(self.family, splits, machine, is_exact=True)
-        )
+        return replace(self, splits=splits, costs=exact_cost_of(self.family, splits, machine))
 
     def split(self, i: int) -> dict[str, int]:
         """Return the part counts of a split by dimension, and in time if there are several."""
@@ -152,7 +150,7 @@ def plan_convolution(
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
     temporary = np.concatenate([c.costs.temporary_bytes for c in choices])
-    tiles_used = np.concatenate([c.splits.parts.prod(axis=1) for c in choices])
+    tiles_used = np.concatenate([c.splits.tiles_used for c in choices])
     is_allowed = temporary <= limit
     bound = "cycles"
     if not is_allowed.any():
@@ -222,7 +220,7 @@ def _serial_choices(
     found: list[_Choice] = []
     n_serial = 2
     while True:
-        choices = _choices(shape, machine, only, n_serial)
+        choices = _choices(shape, machine, only, n_serial, bearable)
         choices = _promising(choices, bearable, limit_bytes, machine)
         if not choices:
             return found
@@ -240,9 +238,15 @@ def _part_of(way: ConvolutionShape, n_serial: int) -> ConvolutionShape | None:
 
 
 def _choices(
-    shape: ConvolutionShape, machine: Machine, only: str, n_serial: int = 1
+    shape: ConvolutionShape,
+    machine: Machine,
+    only: str,
+    n_serial: int = 1,
+    most_cycles: float = np.inf,
 ) -> list[_Choice]:
     """Return what each family can do, costed; in so many parts of the outputs, one by one.
+
+    What takes more cycles than may be weighed is not costed in full.
 
     Such parts have whole groups of channels: the result is put together in place.
     """
@@ -265,8 +269,10 @@ def _choices(
                 splits = Splits.over(part, grouping, machine.n_tiles, n_serial)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
-                    costs = cost_of(family, splits, machine)
-                    choices.append(_Choice(family, splits, costs, way is not shape))
+                    costs = cost_of(family, splits, machine, most_cycles)
+                    most_cycles = min(most_cycles, _MOST_TIMES * int(costs.total.min()))
+                    # A copy is without the batch that the splits hold once they were costed.
+                    choices.append(_Choice(family, replace(splits), costs, way is not shape))
     return choices
 
 

@@ -17,7 +17,7 @@ from engine.planner.families import Family
 from engine.planner.reduction import grains_of_a_run, reduction_cycles
 from engine.planner.split import Splits
 
-__all__ = ["Costs", "cost_of"]
+__all__ = ["Costs", "cost_of", "exact_cost_of"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Costs:
         return np.asarray(sum(self.by_part.values()))
 
 
-def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool = False) -> Costs:
+def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float = np.inf) -> Costs:
     """Return what a family's vertices cost for every split.
 
     Parameters
@@ -52,14 +52,51 @@ def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool 
         What to cost.
     machine
         The target.
-    is_exact
-        Whether to look for a tile that takes longer than the one with the largest part.
+    most_cycles
+        Of splits that compute for longer nothing else is looked at: neither the other parts nor
+        the memory.
     """
+    compute = _codelet(family, splits, machine).law(splits.batch(), machine)
+    near = np.flatnonzero(splits.n_serial * compute <= most_cycles)
+    if near.size == compute.size:
+        return _with_compute(family, splits, machine, compute)
+    costs = _with_compute(family, splits.keep(near), machine, compute[near])
+    by_part = {part: _placed(cycles, near, compute.size) for part, cycles in costs.by_part.items()}
+    by_part["compute"] = splits.n_serial * compute
+    return Costs(by_part, _placed(costs.temporary_bytes, near, compute.size))
+
+
+def exact_cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
+    """Return what every split costs, where a tile may take longer than that of the largest part.
+
+    Parameters
+    ----------
+    family, splits, machine
+        As `cost_of` takes them.
+    """
+    compute = _slowest(_codelet(family, splits, machine), splits, machine)
+    return _with_compute(family, splits, machine, compute)
+
+
+def _codelet(family: Family, splits: Splits, machine: Machine) -> Codelet:
+    return family.codelet(splits.shape, splits.grouping, machine)
+
+
+def _placed(found: NDArray[np.int64], places: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return what was found at some of n places, 0 at the others."""
+    everywhere = np.zeros(n, np.int64)
+    everywhere[places] = found
+    return everywhere
+
+
+def _with_compute(
+    family: Family, splits: Splits, machine: Machine, compute: NDArray[np.int64]
+) -> Costs:
+    """Return what splits cost whose vertices take so many cycles."""
     shape, grouping = splits.shape, splits.grouping
     batch = splits.batch()
-    codelet = family.codelet(shape, grouping, machine)
     _, batch_parts, rows, columns, _, n_partials = splits.parts.T
-    tiles_used = splits.parts.prod(axis=1)
+    tiles_used = splits.tiles_used
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
     # Weights lie spread over the tiles that share them; inputs come from anywhere.
@@ -82,7 +119,7 @@ def cost_of(family: Family, splits: Splits, machine: Machine, *, is_exact: bool 
             machine,
             _pieces(splits, input_bytes, tiles_used, machine),
         ),
-        "compute": _slowest(codelet, splits, machine) if is_exact else codelet.law(batch, machine),
+        "compute": compute,
         **reduction_cycles(splits, tiles_used, machine),
     }
     is_reduced = n_partials > 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import product
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +78,23 @@ def _useful_parts(size: int, limit: int) -> list[int]:
     return parts
 
 
+@lru_cache(maxsize=8)  # the families and groupings of a shape have few sizes between them
+def _all_parts(sizes: tuple[int, ...], n_tiles: int) -> NDArray[np.int64]:
+    """Return the part counts of all useful splits of so many units, columns contiguous."""
+    columns: list[NDArray[np.int64]] = []
+    used = np.ones(1, np.int64)
+    for size in sizes:
+        options = np.array(_useful_parts(size, n_tiles), np.int64)
+        n_fitting = np.searchsorted(options, n_tiles // used, side="right")
+        row = np.repeat(np.arange(used.size), n_fitting)
+        place = np.arange(row.size) - np.repeat(np.cumsum(n_fitting) - n_fitting, n_fitting)
+        columns = [column[row] for column in columns] + [options[place]]
+        used = used[row] * columns[-1]
+    parts = np.stack(columns)
+    parts.setflags(write=False)
+    return parts.T
+
+
 @dataclass(frozen=True)
 class Splits:
     """All splits of a shape by one grouping.
@@ -109,16 +125,17 @@ class Splits:
         """Return all useful splits over at most `n_tiles` tiles."""
         groups, in_groups, out_groups = grouping.count(shape)
         sizes = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
-        options = [_useful_parts(size, n_tiles) for size in sizes]
-        grid = np.array(list(product(*options[:2])), dtype=np.int64)
-        for values in options[2:]:
-            column = np.asarray(values, dtype=np.int64)
-            grid = np.hstack(
-                [np.repeat(grid, column.size, axis=0), np.tile(column, len(grid))[:, None]]
-            )
-            grid = grid[grid.prod(axis=1) <= n_tiles]
-        grid = grid[grid.prod(axis=1) <= n_tiles]
-        return cls(shape, grouping, sizes, grid, n_serial)
+        return cls(shape, grouping, sizes, _all_parts(sizes, n_tiles), n_serial)
+
+    @cached_property
+    def tiles_used(self) -> NDArray[np.int64]:
+        """Tiles of every split: ndarray of int64, shape (n,)."""
+        return np.asarray(self.parts.prod(axis=1))
+
+    @cached_property
+    def _largest(self) -> NDArray[np.int64]:
+        sizes = np.array(self.sizes)[:, None]
+        return (-(-sizes // self.parts.T)).T
 
     def largest(self, less: Sequence[int] = (0,) * len(PARTS)) -> NDArray[np.int64]:
         """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6).
@@ -128,27 +145,47 @@ class Splits:
         less
             Which dimensions to take smaller by 1, where parts of both sizes are.
         """
-        sizes = np.array(self.sizes)
-        is_uneven = sizes % self.parts > 0
-        return np.asarray(-(-sizes // self.parts) - is_uneven * np.array(less))
+        if not any(less):
+            return self._largest
+        is_uneven = self._largest * self.parts > np.array(self.sizes)
+        return np.asarray(self._largest - is_uneven * np.array(less))
 
     def input_extent(self, d: int) -> NDArray[np.int64]:
         """Return the most input rows (0) or columns (1) that a part reads: ndarray of int64."""
-        size = (self.shape.in_height, self.shape.in_width)[d]
+        return (self._input_rows, self._input_columns)[d]
+
+    @cached_property
+    def _input_rows(self) -> NDArray[np.int64]:
+        return self._find_extent(0)
+
+    @cached_property
+    def _input_columns(self) -> NDArray[np.int64]:
+        return self._find_extent(1)
+
+    def _find_extent(self, d: int) -> NDArray[np.int64]:
+        size, window = (self.shape.in_height, self.shape.in_width)[d], self.shape.window(d)
         counts = self.parts[:, 2 + d]
+        n_outputs = self.sizes[2 + d]
         found = np.zeros(int(counts.max(initial=0)) + 1, np.int64)
-        for part in np.unique(counts).tolist():
-            found[part] = _most_inputs(self.sizes[2 + d], part, size, self.shape.window(d))
+        for part in np.flatnonzero(np.bincount(counts)).tolist():
+            found[part] = _most_inputs(n_outputs, part, size, window)
         return found[counts]
 
     def batch(self, less: Sequence[int] = (0,) * len(PARTS)) -> Batch:
         """Return the vertices with the largest parts, as a cycle law takes them; see `largest`."""
+        return self._make_batch(less) if any(less) else self._largest_batch
+
+    @cached_property
+    def _largest_batch(self) -> Batch:
+        return self._make_batch((0,) * len(PARTS))
+
+    def _make_batch(self, less: Sequence[int]) -> Batch:
         shape, grouping = self.shape, self.grouping
         groups, images, rows, columns, out_groups, in_groups = self.largest(less).T
         n = groups.size
 
         def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-            return np.stack([np.broadcast_to(size, (n,)) for size in sizes], axis=1)
+            return np.stack([np.broadcast_to(size, (n,)) for size in sizes]).T
 
         inside = grouping.groups
         size = {
@@ -177,4 +214,6 @@ class Splits:
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
         """Return only the chosen splits, by a mask or their places."""
-        return replace(self, parts=self.parts[chosen])
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        return replace(self, parts=np.take(self.parts.T, chosen, axis=1).T)
