@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from analyser.contexts import DebugContext, enclosing
 from analyser.errors import BadQuestion
 from analyser.execution import costs, execution, phase_of
+from analyser.machine import target
 from analyser.plausible import require
 from analyser.remember import remembered
 from reports import schema
@@ -79,13 +80,18 @@ class ProgramNode:
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What one execution of a leaf costs on one IPU, and how often it ran there in all runs."""
+    """What one execution of a leaf costs on one IPU, and how often it ran there in all runs.
+
+    ``tile_balance`` is the mean over the maximum of the cycles of its tiles, idle ones included,
+    0 to 1; None where no tile works.
+    """
 
     ipu_id: int
     cycles: int
     n_active_tiles: int
     max_tile_cycles: int
     total_tile_cycles: int
+    tile_balance: float | None
     sent_bytes: int
     received_bytes: int
     host_in_bytes: int
@@ -345,9 +351,11 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
         return ()
     cost = costs(report).column
     executions = execution(report).executions
+    n_tiles = target(report).tiles_per_ipu
     answer = []
     for row in (cost["step_id"] == step_id).nonzero()[0]:
         value = {name: int(values[row]) for name, values in cost.items()}
+        offered = value["max_tile_cycles"] * n_tiles
         answer.append(
             NodeCost(
                 value["ipu_id"],
@@ -355,6 +363,7 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
                 value["n_active_tiles"],
                 value["max_tile_cycles"],
                 value["total_tile_cycles"],
+                value["total_tile_cycles"] / offered if offered else None,
                 value["total_sent_bytes"],
                 value["total_received_bytes"],
                 value["host_in_bytes"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -239,9 +240,21 @@ def _provenance_rows(report: Report) -> tuple[Row, ...]:
     table = schema.provenance
     rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
     return tuple(
-        Row(key, _sentence_case(key), value, "", value or MISSING, value or MISSING)
+        Row(key, _sentence_case(key), value, "", _in_words(value), value or MISSING)
         for key, value in rows
     )
+
+
+def _in_words(value: str | None) -> str:
+    """Return a value of provenance for people: a list of names without its JSON."""
+    if not value:
+        return MISSING
+    if value.startswith("["):
+        try:
+            return ", ".join(str(each) for each in json.loads(value)) or MISSING
+        except (RecursionError, ValueError):
+            pass
+    return value
 
 
 def _sentence_case(key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,13 @@ _PHASE_WORDS = {
     "sync": "sync",
     "stream_copy": "stream copies",
     "other": "other",
+}
+#: Categories whose names are no words of their own.
+_CATEGORY_WORDS = {
+    "variable": "variables",
+    "constant": "constants",
+    "message": "exchange messages",
+    "controlId": "control identifiers",
 }
 _TARGET_WORDS = {
     "name": "machine",
@@ -170,9 +178,12 @@ def _memory(difference: Difference) -> list[str]:
         return [f"The {side} holds no memory, so memory cannot be compared."]
     if total.delta or largest.delta:
         sentences.append(
-            f"Memory changes by {_amount(total)} over all tiles and by {_amount(largest)} on the"
-            f" fullest tile, which holds {_bytes(largest.new)}."
+            f"Memory with its gaps changes by {_amount(total)} over all tiles and by"
+            f" {_amount(largest)} on the fullest tile, which holds {_bytes(largest.new)}."
         )
+    held = difference.metric("memory.total_excluding_gaps")
+    if held.delta and held.delta != total.delta:
+        sentences.append(f"Without gaps it changes by {_amount(held)} over all tiles.")
     over = difference.metric("memory.tiles_over_capacity")
     if over.delta and over.new is not None:
         sentences.append(
@@ -186,9 +197,15 @@ def _memory(difference: Difference) -> list[str]:
     ]
     categories.sort(key=lambda change: -abs(change.delta or 0))
     if categories:
-        listed = [f"{each.name.rpartition('.')[2]} {_amount(each)}" for each in categories[:4]]
+        listed = [f"{_category(each.name)} {_amount(each)}" for each in categories[:4]]
         sentences.append(f"By category: {', '.join(listed)}.")
     return sentences
+
+
+def _category(metric: str) -> str:
+    """Return the category of a metric in words: ``memory.category.vertexCode``, vertex code."""
+    name = metric.rpartition(".")[2]
+    return _CATEGORY_WORDS.get(name) or re.sub("[A-Z]", lambda each: f" {each[0].lower()}", name)
 
 
 def _variables(difference: Difference) -> list[str]:

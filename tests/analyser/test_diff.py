@@ -107,6 +107,9 @@ def test_a_variable_more_and_another_larger(small: Report, variation: Variation)
     assert found.variables.n_same == 3
     assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
     assert found.metric("memory.category.constant").delta == 96
+    text = " ".join(explain(found))
+    assert "Memory with its gaps changes by +" in text
+    assert "By category: constants +96 B" in text
 
 
 def test_a_renamed_step_is_removed_and_added(small: Report, variation: Variation) -> None:

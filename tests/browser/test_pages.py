@@ -25,12 +25,20 @@ def _wait(page: Page, path: str) -> None:
     page.wait_for_selector(READY[path], state="attached", timeout=30_000)
 
 
+#: What a grid tells readers of screens has its own time; it is said once and not shown.
+_SHOWN_TEXT = """content => {
+    const announced = content.querySelectorAll(".ag-aria-description-container");
+    for (const each of announced) each.textContent = "";
+    return content.innerText;
+}"""
+
+
 def _settled_text(page: Page) -> str:
-    """Return what the page says once it has not changed for a second."""
+    """Return what the page shows once it has not changed for a second."""
     text, n_equal = "", 0
     for _ in range(100):
         page.wait_for_timeout(200)
-        now = page.locator("#content").inner_text()
+        now = str(page.locator("#content").evaluate(_SHOWN_TEXT))
         text, n_equal = now, n_equal + 1 if now == text else 0
         if n_equal == 5:
             break
@@ -354,3 +362,53 @@ def test_changes_stand_under_their_head_to_the_right(visit: Visit) -> None:
     page = visit("/liveness", with_="changed")
     cell = page.locator('#liveness-step .ag-center-cols-container [col-id="diff"]').first
     expect(cell).to_have_css("text-align", "right", timeout=30_000)
+
+
+def test_the_buttons_of_a_chart_are_pictures_and_none_sends_it_away(visit: Visit) -> None:
+    page = visit("/memory")
+    _wait(page, "/memory")
+    page.locator("#memory-figure .nsewdrag").first.hover()
+    buttons = page.locator("#memory-figure .modebar-btn")
+    titles = buttons.evaluate_all("all => all.map(each => each.dataset.title)")
+    assert "Zoom" in titles
+    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
+    behind = buttons.locator("svg").evaluate_all(
+        "all => all.map(each => getComputedStyle(each).backgroundColor)"
+    )
+    assert set(behind) == {"rgba(0, 0, 0, 0)"}
+
+
+def test_the_words_of_a_chart_fit_the_room_that_was_measured(visit: Visit) -> None:
+    page = visit("/memory")
+    _wait(page, "/memory")
+    page.locator("#memory-figure .nsewdrag").first.hover()
+    label = page.locator("#memory-figure .hoverlayer .legend")
+    expect(label).to_contain_text("Total")
+    expect(label.locator(".legendtitletext")).to_have_text(re.compile(r"^Tile [\d,]+$"))
+    frame = label.locator(".bg").bounding_box()
+    assert frame is not None
+    for line in label.locator(".legendtext").all():
+        box = line.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+
+
+def test_long_names_of_variables_are_not_cut(visit: Visit) -> None:
+    page = visit("/memory", tiles="7", tab="variables")
+    cells = page.locator('#memory-variables .ag-row [col-id="name"]')
+    expect(cells.first).to_be_visible()
+    cut = cells.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth + 1)")
+    assert cut == []
+    widths = cells.evaluate_all("all => all.map(each => each.clientWidth)")
+    assert min(widths) >= 200
+
+
+def test_tables_beside_the_tree_fit_their_panel(visit: Visit) -> None:
+    page = visit("/programs", find="OnTileExecute")
+    expect(page.locator("#programs-note")).to_contain_text("matches")
+    page.locator(".tree-row", has_text="OnTileExecute").first.click()
+    expect(page.locator("#programs-details")).to_contain_text("Tile balance")
+    too_wide = page.locator("#programs-details .table-wrap").evaluate_all(
+        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+    )
+    assert too_wide == 0

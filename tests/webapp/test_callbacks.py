@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from analyser.memory import categories, tile_variables
+from analyser.programs import all_programs, node
+from analyser.trace import step_details
 from webapp.library import Library
 from webapp.pages import liveness, memory, programs, summary, trace
 
@@ -164,6 +167,49 @@ def test_variables_of_a_selected_tile_have_addresses(browser: Browser, ids: dict
     filtered = browser.ask("memory", report=ids["base"], tiles="3", tab="variables", name=some)
     assert {row["name"] for row in filtered["memory-variables.rowData"]} >= {some}
     assert len(filtered["memory-variables.rowData"]) <= len(rows)
+
+
+def test_lifetimes_and_categories_of_parts_are_written_for_people(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    rows = browser.ask("memory", report=ids["base"], tiles="3", tab="variables")[
+        "memory-variables.rowData"
+    ]
+    with library.opened(ids["base"]) as report:
+        parts = tile_variables(report, 3)
+        labels = {each.label for each in categories(report)}
+    assert [row["start"] is None for row in rows] == parts.is_always_live.tolist()
+    assert any(row["start"] is None for row in rows)
+    assert {row["category"] for row in rows} <= labels
+    ends = [row["end"] for row in rows if row["end"] is not None]
+    assert ends == parts.end_step[~parts.is_always_live].tolist()
+
+
+def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["base"]) as report:
+        found = next(
+            each
+            for each in all_programs(report).values()
+            if each.step_id is not None and each.kind == "OnTileExecute"
+        )
+        assert found.step_id is not None
+        (of_tree,) = node(report, found.program_id).costs
+        (of_trace,) = step_details(report, found.step_id).costs
+    assert of_tree.tile_balance == of_trace.tile_balance
+    assert of_trace.tile_balance is not None
+    shown = json.dumps(browser.ask("programs", report=ids["base"], node=str(found.program_id)))
+    assert f"{100 * of_trace.tile_balance:.2f} %" in shown
+
+
+def test_of_two_reports_totals_are_drawn_and_the_page_says_so(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    view = {"report": ids["base"], "with": ids["new"]}
+    assert "totals are drawn" in json.dumps(browser.ask("memory", **view)["memory-note.children"])
+    view["breakdown"] = "none"
+    assert "totals" not in json.dumps(browser.ask("memory", **view)["memory-note.children"])
 
 
 def test_two_reports_have_source_target_and_diff(browser: Browser, ids: dict[str, str]) -> None:

@@ -20,6 +20,13 @@
   registry.tilescopeExactBytes = (value) => isMissing(value) ? '' : number.format(value) + ' B';
   registry.tilescopeCount = (value) =>
     isMissing(value) ? '–' : typeof value === 'number' ? number.format(value) : String(value);
+  // Of a lifetime [start, end): its first and its last step; null and null live always.
+  registry.tilescopeLife = function (row) {
+    if (!row) return '';
+    if (isMissing(row.start)) return 'always';
+    const first = number.format(row.start), last = number.format(row.end - 1);
+    return row.end - row.start > 1 ? first + ' to ' + last : first;
+  };
   registry.tilescopeSigned = (value) =>
     isMissing(value) ? '–' : (value > 0 ? '+' : '') + number.format(value);
   registry.tilescopeSignedBytes = (value) =>

@@ -90,7 +90,10 @@ def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str
             "doubleClick": "autosize",
             "responsive": True,
             "scrollZoom": False,
-            "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "toggleSpikelines"],
+            "modeBarButtonsToRemove": [
+                # A report stays on its machine: no button may send a chart to a service.
+                "sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toggleSpikelines",
+            ],
             "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
         },
         style={"height": f"{height_px}px"},

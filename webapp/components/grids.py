@@ -15,25 +15,46 @@ __all__ = [
     "bytes_column",
     "change_column",
     "grid",
+    "life_column",
+    "name_column",
     "number_column",
     "text_column",
 ]
 
 
-def text_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
-    """Return a column of texts; the full text shows on hover."""
+def name_column(name: str, title: str) -> dict[str, Any]:
+    """Return the column that takes the room that is left; a long name goes on in the next line."""
     return {
         "field": name,
         "headerName": title,
-        "flex": flex,
-        "minWidth": 120,
-        "tooltipField": name,
+        "flex": 1,
+        "minWidth": 220,
+        "wrapText": True,
+        "autoHeight": True,
+        "cellClass": "grid-name",
     }
 
 
-def change_column(name: str, title: str, *, flex: int = 1) -> dict[str, Any]:
+def text_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
+    """Return a column of short texts; the full text shows on hover."""
+    return {"field": name, "headerName": title, "width": width, "tooltipField": name}
+
+
+def change_column(name: str, title: str, *, width: int = 230) -> dict[str, Any]:
     """Return a column of texts that say by how much numbers beside them differ, to the right."""
-    return {**text_column(name, title, flex=flex), "type": "rightAligned", "cellClass": _RIGHT}
+    return {**text_column(name, title, width=width), "type": "rightAligned", "cellClass": _RIGHT}
+
+
+def life_column() -> dict[str, Any]:
+    """Return the column of lifetimes: ``start`` and ``end`` of a row, half-open, or null."""
+    return {
+        "field": "start",
+        "headerName": "Live at steps",
+        "headerTooltip": "The first and the last step at which it is live",
+        "width": 112,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "tilescopeLife(params.data)"},
+    }
 
 
 def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:
@@ -64,7 +85,7 @@ def address_column(name: str, title: str) -> dict[str, Any]:
     return {
         "field": name,
         "headerName": title,
-        "width": 150,
+        "width": 140,
         "type": "rightAligned",
         "cellClass": f"mono {_RIGHT}",
         "valueFormatter": {"function": "tilescopeAddress(params.value)"},

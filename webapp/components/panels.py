@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import plotly.graph_objects as go
@@ -9,6 +10,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from webapp.errors import Failure
+from webapp.figures.theme import HOVER_ONLY
 
 __all__ = [
     "empty_state",
@@ -68,9 +70,19 @@ def empty_state(sentence: str) -> html.Div:
 
 
 def notice_bar(severity: str, message: str) -> html.Div:
-    """Return one notice; its severity stands as a word too."""
+    """Return one notice; its severity stands as a word too.
+
+    Indented lines are particulars: they keep their lines and open on a click.
+    """
+    body: list[Any] = []
+    for is_particular, lines in groupby(message.splitlines(), lambda line: line.startswith(" ")):
+        if is_particular:
+            particulars = html.Div("\n".join(lines), className="as-lines")
+            body.append(html.Details([html.Summary("Particulars"), particulars]))
+        else:
+            body += [html.P(line) for line in lines]
     return html.Div(
-        [html.Strong(severity.capitalize()), html.Span(message)],
+        [html.Strong(severity.capitalize()), html.Div(body)],
         className=f"notice notice-{severity}",
         role="status",
     )
@@ -92,6 +104,7 @@ def legend(figure: go.Figure) -> html.Div:
     entries = [
         html.Span([html.Span(className="swatch", style={"background": _colour(trace)}), trace.name])
         for trace in figure.data
+        if trace.meta != HOVER_ONLY
     ]
     return html.Div(entries, className="legend")
 

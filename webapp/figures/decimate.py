@@ -15,6 +15,8 @@ WINDOW_BUCKETS = 800
 OUTSIDE_BUCKETS = 200
 #: With more points than this, a step is narrower than two pixels.
 STEPPED_POINTS = 500
+#: How far the first and the last step reach outwards, in positions.
+_ALMOST_HALF = 0.499
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,26 @@ class Kept:
     def line_shape(self) -> str:
         """Steps while they can be told apart; their corners cost time to draw."""
         return "hvh" if self.n_shown <= STEPPED_POINTS else "linear"
+
+    def steps(self, n_values: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return where to draw which of ``n_values`` values.
+
+        Steps change half-way between two positions, so the first and the last would be half as
+        wide as the others, and a single one no line at all: they are drawn twice, almost half a
+        position apart. A pointer there still rounds to the position.
+
+        Returns
+        -------
+        tuple of ndarray
+            Horizontal places, float64, and positions of the values, int64, of equal length.
+        """
+        places, positions = self.positions.astype(np.float64), self.positions
+        if self.line_shape != "hvh" or not len(positions):
+            return places, positions
+        before = [-_ALMOST_HALF] if positions[0] == 0 else []
+        after = [n_values - 1 + _ALMOST_HALF] if positions[-1] == n_values - 1 else []
+        first, last = positions[: len(before)], positions[len(positions) - len(after) :]
+        return np.concatenate([before, places, after]), np.concatenate([first, positions, last])
 
     def note(self, noun: str) -> str:
         """Return the sentence that says so, empty when every value is drawn."""

@@ -78,11 +78,11 @@ def draw_steps(
     base = curve.always_live_bytes if include_always_live else 0
     values = curve.not_always_live_bytes
     kept = visible_points(values, window)
-    positions = kept.positions
+    places, positions = kept.steps(len(values))
     if include_always_live:
-        _add_always_live(figure, curve, positions)
+        _add_always_live(figure, curve, places)
     figure.add_scatter(
-        x=positions,
+        x=places,
         y=values[positions] + base,
         name="Not always live",
         fill="tonexty" if include_always_live else "tozeroy",
@@ -120,10 +120,10 @@ def compare_steps(
         (target, "Target", TARGET_COLOUR),
     ):
         kept.append(visible_points(curve.not_always_live_bytes, window))
-        positions = kept[-1].positions
+        places, positions = kept[-1].steps(len(curve))
         base = curve.always_live_bytes if include_always_live else 0
         figure.add_scatter(
-            x=positions,
+            x=places,
             y=curve.not_always_live_bytes[positions] + base,
             name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
             fill="tozeroy",
@@ -137,9 +137,9 @@ def compare_steps(
     return StepChart(finished, max(kept, key=lambda each: each.n_window))
 
 
-def _add_always_live(figure: go.Figure, curve: Curve, positions: NDArray[np.int64]) -> None:
+def _add_always_live(figure: go.Figure, curve: Curve, places: NDArray[np.float64]) -> None:
     """Draw the constant part below."""
-    ends = positions[[0, -1]] if len(positions) else positions
+    ends = places[[0, -1]] if len(places) else places
     figure.add_scatter(
         x=ends,
         y=np.full(len(ends), curve.always_live_bytes),

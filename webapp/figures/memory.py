@@ -13,6 +13,7 @@ from analyser.memory import TileMemory
 from analyser.quantities import format_bytes
 from webapp.figures.decimate import Kept, visible_points
 from webapp.figures.theme import (
+    HOVER_ONLY,
     SOURCE_COLOUR,
     TARGET_COLOUR,
     chart,
@@ -67,18 +68,29 @@ def draw_tiles(
     kept = visible_points(height, window)
     figure = go.Figure()
     many = len(memory.series) > 1
+    places, positions = kept.steps(len(height))
     for position, (label, values) in enumerate(memory.series.items()):
         if many and not values.any():
             continue
         colour = series_colour(label, position)
         figure.add_scatter(
-            x=memory.tile_id[kept.positions],
-            y=values[kept.positions],
+            x=places,
+            y=values[positions],
             name=label,
             stackgroup="memory",
             line={"width": 0 if many else 1, "color": colour, "shape": kept.line_shape},
             fillcolor=faded(colour, 0.85 if many else 0.35),
             hovertemplate="%{y:,d} B",
+        )
+    if many:
+        figure.add_scatter(
+            x=places,
+            y=memory.total_bytes[positions],
+            name="Total",
+            mode="lines",
+            line={"width": 0, "color": "rgba(0,0,0,0)", "shape": kept.line_shape},
+            hovertemplate="%{y:,d} B",
+            meta=HOVER_ONLY,
         )
     return TileChart(
         _finish(figure, [memory], int(height.max(initial=0)), window, selected, show_capacity),
@@ -98,14 +110,14 @@ def compare_tiles(
     figure = go.Figure()
     heights = [stacked_bytes(memory) for memory in (source, target)]
     kept = []
-    for memory, height, name, colour in (
-        (source, heights[0], "Source", SOURCE_COLOUR),
-        (target, heights[1], "Target", TARGET_COLOUR),
+    for height, name, colour in (
+        (heights[0], "Source", SOURCE_COLOUR),
+        (heights[1], "Target", TARGET_COLOUR),
     ):
         kept.append(visible_points(height, window))
-        positions = kept[-1].positions
+        places, positions = kept[-1].steps(len(height))
         figure.add_scatter(
-            x=memory.tile_id[positions],
+            x=places,
             y=height[positions],
             name=name,
             fill="tozeroy",

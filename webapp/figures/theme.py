@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from analyser.quantities import format_bytes
 
 __all__ = [
+    "HOVER_ONLY",
     "SOURCE_COLOUR",
     "TARGET_COLOUR",
     "byte_ticks",
@@ -24,6 +25,8 @@ __all__ = [
     "series_colour",
 ]
 
+#: ``meta`` of a series that is read on hover and not drawn.
+HOVER_ONLY = "hover only"
 SOURCE_COLOUR = "#2f74e0"
 TARGET_COLOUR = "#d0741a"
 _CAPACITY_COLOUR = "#d0433b"
@@ -56,6 +59,8 @@ _SERIES_COLOURS = {
     "Host exchange packet headers": "#c77a55",
     "Instrumentation results": "#5f7fb5",
 }
+#: As ``--font`` of the style sheet, by which Plotly measures the room that a text takes.
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif'
 #: Distances of ticks that people find round, in KiB and above.
 _ROUND = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 400, 500, 512, 1024)
 _CYCLE = (
@@ -149,7 +154,8 @@ def chart(
         margin={"l": 72, "r": 12, "t": 8, "b": 8},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"size": 12, "color": "#5a6675"},
+        font={"size": 12, "color": "#5a6675", "family": _FONT},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#7b8694", "activecolor": SOURCE_COLOUR},
         hovermode="x unified",
         hoverlabel={"namelength": -1, "font": {"size": 12}},
         dragmode="zoom",
@@ -162,6 +168,7 @@ def chart(
             "zeroline": False,
             "tickformat": ",d",
             "hoverformat": ",d",
+            "unifiedhovertitle": {"text": f"{x_title} %{{x:,d}}"},
             "rangeslider": {
                 "visible": True, "thickness": 0.12, "range": list(full_range),
                 "yaxis": {"rangemode": "fixed", "range": [0, top * 1.05]},
@@ -187,7 +194,7 @@ def _capacity_line(figure: go.Figure, capacity_bytes: int, label: str) -> None:
     )  # fmt: skip
     figure.add_annotation(
         xref="paper", x=1, y=capacity_bytes, text=label, showarrow=False,
-        xanchor="right", yanchor="bottom", font={"size": 11},
+        xanchor="right", yanchor="bottom", font={"size": 11}, bgcolor="#ffffff",
     )  # fmt: skip
 
 

@@ -16,12 +16,21 @@ from analyser.liveness import (
     step_variables,
 )
 from analyser.machine import Source, parse_source, target
+from analyser.memory import categories
 from analyser.quantities import format_bytes, format_change_of, format_percent
 from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
 from webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
-from webapp.components.grids import bytes_column, change_column, grid, number_column, text_column
+from webapp.components.grids import (
+    bytes_column,
+    change_column,
+    grid,
+    life_column,
+    name_column,
+    number_column,
+    text_column,
+)
 from webapp.components.panels import guarded, headline, legend
 from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
 from webapp.library import Library
@@ -45,32 +54,33 @@ VIEW = (
 
 _MAX_ROWS = 20_000
 _N_TIGHTEST = 200
+_SHAPE = text_column("shape", "Shape", width=175)
+_TYPE = text_column("dtype", "Type", width=85)
 _VARIABLE_COLUMNS = (
-    text_column("name", "Variable", flex=3),
-    bytes_column("bytes", "Size"),
-    text_column("shape", "Shape"),
-    text_column("dtype", "Type"),
-    number_column("start", "From step", width=100),
-    number_column("end", "To step", width=100),
+    name_column("name", "Variable"),
+    bytes_column("bytes", "Size", width=95),
+    _SHAPE,
+    _TYPE,
+    life_column(),
 )
 _COMPARE_COLUMNS = (
-    text_column("name", "Variable", flex=3),
+    name_column("name", "Variable"),
     bytes_column("source", "Source"),
     bytes_column("target", "Target"),
-    change_column("diff", "Diff", flex=2),
+    change_column("diff", "Diff", width=270),
 )
 _ALWAYS_COLUMNS = (
-    text_column("name", "Variable, code or state", flex=3),
-    text_column("category", "Category"),
-    bytes_column("bytes", "Size"),
-    text_column("shape", "Shape"),
-    text_column("dtype", "Type"),
+    name_column("name", "Variable, code or state"),
+    text_column("category", "Category", width=200),
+    bytes_column("bytes", "Size", width=95),
+    _SHAPE,
+    _TYPE,
 )
 _STEP_COLUMNS = (
     number_column("step", "Step", width=90),
     bytes_column("bytes", "Not always live", width=140),
-    text_column("kind", "Kind"),
-    text_column("name", "Name", flex=3),
+    text_column("kind", "Kind", width=140),
+    name_column("name", "Name"),
 )
 
 
@@ -202,8 +212,13 @@ def register(app: Dash, library: Library) -> None:
             view, lambda report: always_live_variables(report, _source(view))
         )
         if other is None:
-            note = f"{len(found):,} rows, {format_bytes(found.total_bytes)}"
-            return _variable_rows(found), list(_ALWAYS_COLUMNS), note
+            rows = _variable_rows(found)
+            with library.opened(view["report"]) as report:
+                labels = {each.name: each.label for each in categories(report)}
+            for row in rows:
+                row["category"] = labels.get(row["category"], row["category"])
+            note = f"{len(found):,} row{'s' * (len(found) != 1)}"
+            return rows, list(_ALWAYS_COLUMNS), f"{note}, {format_bytes(found.total_bytes)}"
         return _compare_variables(found, other), list(_COMPARE_COLUMNS), ""
 
     @answer(

@@ -13,6 +13,7 @@ from analyser.machine import target
 from analyser.memory import (
     BREAKDOWNS,
     TileMemory,
+    categories,
     largest_tiles,
     memory_table,
     tile_memory,
@@ -28,6 +29,8 @@ from webapp.components.grids import (
     bytes_column,
     change_column,
     grid,
+    life_column,
+    name_column,
     number_column,
     text_column,
 )
@@ -62,21 +65,19 @@ _BREAKDOWN_LABELS = {
 }
 _VARIABLE_COLUMNS = (
     address_column("offset", "Address"),
-    bytes_column("bytes", "Size"),
-    text_column("name", "Variable", flex=3),
-    text_column("dtype", "Type"),
-    text_column("category", "Category"),
-    text_column("region", "Region"),
-    number_column("start", "From step", width=100),
-    number_column("end", "To step", width=100),
-    text_column("life", "Live"),
+    bytes_column("bytes", "Size", width=95),
+    name_column("name", "Variable"),
+    text_column("dtype", "Type", width=85),
+    text_column("category", "Category", width=130),
+    text_column("region", "Region", width=118),
+    life_column(),
 )
 _TILE_COLUMNS = (
     number_column("tile", "Tile", width=90),
     number_column("ipu", "IPU", width=80),
     bytes_column("including", "Including gaps", width=140),
     bytes_column("excluding", "Excluding gaps", width=140),
-    text_column("share", "Of capacity"),
+    change_column("share", "Of capacity", width=110),
 )
 _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
@@ -169,9 +170,12 @@ def register(app: Dash, library: Library) -> None:
         source, other = library.ask(view, lambda report: _memory(report, view))
         drawn = _draw(source, other, view)
         heads = [_headline(source, "Source" if other else "")]
+        notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
         if other:
             heads.append(_headline(other, "Target"))
-        return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("tiles")]
+            if view["breakdown"] != "none":
+                notes.append(html.Div("Of two reports totals are drawn; Details has the parts."))
+        return drawn.figure, heads, notes
 
     @answer(
         app,
@@ -198,7 +202,8 @@ def register(app: Dash, library: Library) -> None:
             tiles = _selected(report, view)
             if not tiles or view["tab"] != "variables":
                 return [], ""
-            return _variable_rows(report, tiles[0], view["name"].lower())
+            rows, note = _variable_rows(report, tiles[0], view["name"].lower())
+            return rows, f"{note}. They are those of the source." if view["with"] else note
 
     @answer(
         app,
@@ -273,7 +278,7 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     over = int(np.count_nonzero(memory.total_bytes > capacity))
     caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
     if over:
-        caption += f"; {over:,} tiles do not fit"
+        caption += f"; {over:,} {'tiles do' if over > 1 else 'tile does'} not fit"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
 
 
@@ -293,23 +298,27 @@ def _compare_details(source: Report, other: Report, view: dict[str, str]) -> htm
 def _variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
     """Return the parts on a tile whose variable's name contains a text, and a line about them."""
     parts = tile_variables(report, tile)
+    labels = {each.name: each.label for each in categories(report)}
     rows: list[dict[str, Any]] = [
         {
             "offset": int(parts.offset_bytes[place]),
             "bytes": int(parts.bytes[place]),
             "name": name,
             "dtype": parts.dtype[place],
-            "category": parts.category[place],
+            "category": labels.get(parts.category[place], parts.category[place]),
             "region": parts.region[place],
-            "start": int(parts.start_step[place]),
-            "end": int(parts.end_step[place]),
-            "life": "always" if parts.is_always_live[place] else "for some steps",
+            "start": None if parts.is_always_live[place] else int(parts.start_step[place]),
+            "end": None if parts.is_always_live[place] else int(parts.end_step[place]),
         }
         for place, name in enumerate(parts.name)
         if text in name.lower()
     ]
     total = sum(row["bytes"] for row in rows)
-    note = f"Tile {tile:,}: {len(rows):,} of {len(parts):,} parts, {format_bytes(total)}"
+    which = f"{len(rows):,} of {len(parts):,} parts" if text else f"{len(parts):,} parts"
+    note = (
+        f"Tile {tile:,}: {which}, {format_bytes(total)} together; what is live at different steps"
+        " may share addresses"
+    )
     return rows, note
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from analyser.programs import ProgramDetails, node
-from analyser.quantities import format_bytes, format_count, format_cycles
+from analyser.programs import NodeCost, ProgramDetails, node
+from analyser.quantities import MISSING, format_bytes, format_count, format_percent
 from webapp.answer import answer
 from webapp.browser import connect, marked
 from webapp.components.controls import text_box
@@ -112,7 +113,7 @@ def _details(details: ProgramDetails) -> html.Div:
         _facts(details),
     ]
     if details.costs:
-        blocks += [html.H3("Cost of one execution, by IPU"), _costs(details)]
+        blocks += [html.H3("Cost of one execution"), _costs(details)]
     if details.vertices:
         blocks += [html.H3(f"Vertices of {details.compute_set_name}"), _vertices(details)]
     if details.debug_contexts:
@@ -146,47 +147,54 @@ def _facts(details: ProgramDetails) -> html.Div:
 
 
 def _costs(details: ProgramDetails) -> html.Div:
-    """Return the cost of the step on each IPU."""
-    rows = []
-    for cost in details.costs:
-        mean = cost.total_tile_cycles / cost.n_active_tiles if cost.n_active_tiles else 0
-        balance = f"{mean / cost.max_tile_cycles:.1%}" if cost.max_tile_cycles else "–"
-        rows.append(
-            (
-                f"{cost.ipu_id}",
-                format_cycles(cost.cycles).removesuffix("s").removesuffix(" cycle"),
-                f"{cost.n_active_tiles:,}",
-                f"{cost.max_tile_cycles:,}",
-                balance,
-                format_bytes(cost.sent_bytes),
-                format_bytes(cost.received_bytes),
-                format_bytes(cost.host_in_bytes + cost.host_out_bytes),
-                format_bytes(cost.remote_in_bytes + cost.remote_out_bytes),
-                format_count(cost.flops),
-                f"{cost.n_executions:,}",
-            )
-        )
-    columns = (
-        "IPU", "Cycles", "Active tiles", "Busiest tile", "Balance", "Sent", "Received", "Host",
-        "Remote", "FLOPs", "Executions",
-    )  # fmt: skip
-    return plain_table(columns, rows, numbers=range(11))
+    """Return the cost of the step, a column for each IPU."""
+    rows = [
+        ("Cycles", [f"{cost.cycles:,}" for cost in details.costs]),
+        ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in details.costs]),
+        ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in details.costs]),
+        ("Tile balance, idle tiles included", [_balance(cost) for cost in details.costs]),
+        *(
+            (label, [format_bytes(size(cost)) for cost in details.costs])
+            for label, size in _TRAFFIC
+        ),
+        ("Floating-point operations", [format_count(cost.flops) for cost in details.costs]),
+        ("Executions recorded", [f"{cost.n_executions:,}" for cost in details.costs]),
+    ]
+    heads = ["", *(f"IPU {cost.ipu_id}" for cost in details.costs)]
+    return plain_table(
+        heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
+    )
+
+
+_TRAFFIC: tuple[tuple[str, Callable[[NodeCost], int]], ...] = (
+    ("Sent", lambda cost: cost.sent_bytes),
+    ("Received", lambda cost: cost.received_bytes),
+    ("From and to the host", lambda cost: cost.host_in_bytes + cost.host_out_bytes),
+    ("From and to remote buffers", lambda cost: cost.remote_in_bytes + cost.remote_out_bytes),
+)
+
+
+def _balance(cost: NodeCost) -> str:
+    """Return the mean over the busiest tile of an IPU, as the execution trace defines it."""
+    return MISSING if cost.tile_balance is None else format_percent(100 * cost.tile_balance)
 
 
 def _vertices(details: ProgramDetails) -> html.Div:
-    """Return the codelets that run."""
+    """Return the codelets that run, a column for each."""
+    found = details.vertices
     rows = [
+        ("Kind", [each.kind for each in found]),
+        ("Vertices", [f"{each.n_vertices:,}" for each in found]),
+        ("Tiles", [f"{each.n_tiles:,}" for each in found]),
         (
-            each.vertex_type,
-            each.kind,
-            f"{each.n_vertices:,}",
-            f"{each.n_tiles:,}",
-            f"{each.max_cycles:,}" + (" (data)" if each.is_data_dependent else ""),
-            f"{each.total_cycles:,}",
-            format_bytes(each.state_bytes),
-            format_bytes(each.code_bytes),
-        )
-        for each in details.vertices
+            "Slowest vertex, cycles",
+            [f"{each.max_cycles:,}" + " (data)" * each.is_data_dependent for each in found],
+        ),
+        ("All vertices, cycles", [f"{each.total_cycles:,}" for each in found]),
+        ("State", [format_bytes(each.state_bytes) for each in found]),
+        ("Code on a tile", [format_bytes(each.code_bytes) for each in found]),
     ]
-    columns = ("Codelet", "Kind", "Vertices", "Tiles", "Slowest", "Total cycles", "State", "Code")
-    return plain_table(columns, rows, numbers=range(2, 8))
+    heads = ["", *(each.vertex_type for each in found)]
+    return plain_table(
+        heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
+    )

@@ -101,9 +101,9 @@ def _one(report: Report) -> list[Any]:
     """Return the blocks of one report."""
     summary = summarise(report)
     sections = [
-        panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
-        for title, rows in summary.sections.items()
-        if rows
+        panel(title, fact_table(summary.sections[title]), panel_id=f"panel-{title.lower()}")
+        for title in _ORDER
+        if summary.sections[title]
     ]
     return [
         *_notices(summary, ""),
@@ -118,11 +118,13 @@ def _two(source: Report, other: Report) -> list[Any]:
     sections = [
         panel(
             title,
-            html.Div(compare_rows(rows, others.sections[title]), className="table-wrap"),
+            html.Div(
+                compare_rows(ones.sections[title], others.sections[title]), className="table-wrap"
+            ),
             panel_id=f"panel-{title.lower()}",
         )
-        for title, rows in ones.sections.items()
-        if rows or others.sections[title]
+        for title in _ORDER
+        if ones.sections[title] or others.sections[title]
     ]
     return [
         *_notices(ones, "Source: "),
@@ -181,14 +183,18 @@ def _headlines(report: Report) -> list[html.Div]:
     if isinstance(largest, int):
         capacity = target(report).bytes_per_tile
         share = format_percent(100 * largest / capacity)
-        caption = f"on the fullest tile, {share} of {format_bytes(capacity)}"
+        caption = f"on the fullest tile with its gaps, {share} of {format_bytes(capacity)}"
         parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
     total = values["memory.total"]
     if isinstance(total, int):
-        parts.append(headline(format_bytes(total), "in all, including gaps", exact=f"{total:,} B"))
+        parts.append(
+            headline(format_bytes(total), "over all tiles, including gaps", exact=f"{total:,} B")
+        )
     return parts
 
 
+#: What people ask for first comes first; so the columns are of about equal height, too.
+_ORDER = ("Execution", "Memory", "Target", "Graph", "Provenance")
 #: More plans than this are read in the report itself.
 _MAX_PLANS = 50
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")

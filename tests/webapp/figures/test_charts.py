@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from analyser.liveness import curve
-from analyser.memory import tile_memory
+from analyser.memory import TileMemory, tile_memory
 from reports import open_report
+from webapp.components.panels import legend
 from webapp.figures.liveness import compare_steps, draw_steps, matching_steps
 from webapp.figures.memory import compare_tiles, draw_tiles, stacked_bytes
 from webapp.figures.theme import byte_ticks
@@ -20,8 +22,39 @@ def test_series_of_tiles_sum_to_the_stack(reports_dir: Path, breakdown: str) -> 
     with open_report(reports_dir / "base") as report:
         memory = tile_memory(report, breakdown, include_gaps=True)  # type: ignore[arg-type]
     drawn = draw_tiles(memory).figure
-    heights = np.sum([np.asarray(trace.y) for trace in drawn.data], axis=0)
+    stacked = [trace for trace in drawn.data if trace.stackgroup]
+    heights = np.sum([_inner(trace.y) for trace in stacked], axis=0)
     assert heights.tolist() == stacked_bytes(memory).tolist()
+    others = [trace for trace in drawn.data if not trace.stackgroup]
+    assert [trace.name for trace in others] == (["Total"] if breakdown != "none" else [])
+    for total in others:
+        assert _inner(total.y).tolist() == memory.total_bytes.tolist()
+
+
+def _inner(values: Any) -> np.ndarray:
+    """Return what stands at whole tiles or steps: the ends are drawn twice."""
+    return np.asarray(values)[1:-1]
+
+
+@pytest.mark.parametrize("n_tiles", [1, 2, 64])
+def test_every_tile_is_drawn_as_wide_and_the_pointer_rounds_to_it(n_tiles: int) -> None:
+    sizes = np.arange(1, n_tiles + 1)
+    memory = TileMemory("none", False, np.arange(n_tiles), {"Total": sizes}, sizes, 1000)
+    (trace,) = draw_tiles(memory).figure.data
+    places = np.asarray(trace.x)
+    assert trace.line.shape == "hvh"
+    assert places[0] < -0.49
+    assert places[-1] > n_tiles - 0.51
+    assert np.rint(places).tolist() == [0, *range(n_tiles), n_tiles - 1]
+    assert np.asarray(trace.y).tolist() == [1, *range(1, n_tiles + 1), n_tiles]
+
+
+def test_the_total_is_read_on_hover_and_not_in_the_legend(reports_dir: Path) -> None:
+    with open_report(reports_dir / "base") as report:
+        figure = draw_tiles(tile_memory(report, "category")).figure
+    assert "Total" in [trace.name for trace in figure.data]
+    assert "Total" not in str(legend(figure))
+    assert figure.layout.xaxis.unifiedhovertitle.text == "Tile %{x:,d}"
 
 
 def test_the_capacity_is_a_dashed_line_when_it_is_near_or_asked_for(reports_dir: Path) -> None:
@@ -45,7 +78,7 @@ def test_reports_of_different_size_share_an_axis(reports_dir: Path) -> None:
         sides = tile_memory(one, "none"), tile_memory(other, "none")
     figure = compare_tiles(*sides).figure
     assert [trace.name for trace in figure.data] == ["Source", "Target"]
-    assert [len(trace.x) for trace in figure.data] == [64, 32]
+    assert [len(_inner(trace.x)) for trace in figure.data] == [64, 32]
     assert figure.layout.xaxis.range[1] == 63.5
 
 
@@ -73,7 +106,7 @@ def test_two_curves_have_two_outlines(reports_dir: Path) -> None:
     with open_report(reports_dir / "base") as one, open_report(reports_dir / "new") as other:
         sides = curve(one), curve(other)
     figure = compare_steps(*sides).figure
-    assert [len(trace.x) for trace in figure.data] == [120, 140]
+    assert [len(_inner(trace.x)) for trace in figure.data] == [120, 140]
 
 
 def test_names_cannot_become_markup(reports_dir: Path) -> None:

@@ -136,11 +136,15 @@
     const {step, ticks} = space.ticks(start, end, box.width, 110);
     context.textBaseline = 'middle';
     context.fillStyle = colours.soft;
-    for (const tick of ticks) {
+    // The first label has the unit; the last stands left of its tick where it would be cut.
+    ticks.forEach((tick, i) => {
       const x = Math.round(box.x + (tick - start) / (end - start) * box.width) + 0.5;
+      const text = space.tickLabel(tick, step) + (i === 0 ? ' cycles' : '');
+      const room = box.x + box.width - x - 4;
+      const width = textWidth(context, text);
       context.fillRect(x, RULER - 6, 1, 6);
-      context.fillText(space.tickLabel(tick, step), x + 4, RULER / 2);
-    }
+      context.fillText(text, width <= room ? x + 4 : x - 4 - width, RULER / 2);
+    });
     context.fillStyle = colours.line;
     context.fillRect(box.x, RULER - 1, box.width, 1);
   };

@@ -1,0 +1,31 @@
+"""Notices, as they stand above a summary."""
+
+from __future__ import annotations
+
+import json
+
+from webapp.components.markup import Markup, frozen
+from webapp.components.panels import notice_bar
+
+_MESSAGE = """Out of memory: 2 of 64 tiles do not fit. The fullest:
+  tile 1: 815,360 bytes
+      174,304 bytes  weights
+Use more tiles."""
+
+
+def test_the_particulars_of_a_notice_keep_their_lines_and_open_on_a_click() -> None:
+    bar = frozen(notice_bar("error", _MESSAGE))
+    assert isinstance(bar, Markup)
+    severity, body = bar.tree["c"]
+    assert severity["c"] == ["Error"]
+    kinds = [part["t"] for part in body["c"]]
+    assert kinds == ["p", "details", "p"]
+    assert body["c"][2]["c"] == ["Use more tiles."]
+    assert "174,304 bytes  weights" in json.dumps(body["c"][1])
+    assert body["c"][1]["c"][1]["c"][0].count("\n") == 1
+
+
+def test_a_notice_of_one_line_has_no_particulars() -> None:
+    bar = frozen(notice_bar("info", "All is well."))
+    assert isinstance(bar, Markup)
+    assert [part["t"] for part in bar.tree["c"][1]["c"]] == ["p"]
