@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -155,7 +155,8 @@ def cast_cycles(
         Gives the worker contexts.
     """
     share = worker_share(count, machine)
-    return np.asarray(12 + machine.n_worker_contexts * (18 + _cast_worker(share, types)))
+    work = 18 + _cast_worker(share, types)
+    return np.asarray(start_cycles(12, machine) + machine.n_worker_contexts * work)
 
 
 def _types(batch: Batch) -> tuple[str, str]:

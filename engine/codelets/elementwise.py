@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
 from engine.codelets.elementwise_rates import (
     BINARY_RATES,
     BROADCAST_RATES,
@@ -222,7 +222,7 @@ def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
         share = worker_share(batch.n_elements("out"), machine)
         begin = base[0] if batch.dtype["out"] == "float32" else base[1]
         worker = begin + _loop_cycles(rate, share, batch)
-        return np.asarray(prologue + machine.n_worker_contexts * worker)
+        return np.asarray(start_cycles(prologue, machine) + machine.n_worker_contexts * worker)
 
     return law
 
@@ -289,11 +289,11 @@ def _binary_block_law(name: str) -> Any:
             share = np.where(is_by_row, whole, worker_share(whole, machine))
             n_turns = np.where(is_by_row, worker_share(n_rows, machine), n_rows)
             row = np.where(whole % per_vector == 0, 7, 25) + _row_cycles(broadcast, share, batch)
-            one_a_row = np.asarray(11 + workers * (15 + n_turns * row))
+            one_a_row = np.asarray(start_cycles(11, machine) + workers * (15 + n_turns * row))
         else:
             shared = _row_cycles(broadcast, columns, batch)
             one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
-        same_row = 11 + workers * (15 + rows * (begin + own))
+        same_row = start_cycles(11, machine) + workers * (15 + rows * (begin + own))
         is_same_row = _is_repeated(batch, 0) | _is_repeated(batch, 1)
         return np.where(_is_repeated(batch, 2), one_a_row, np.where(is_same_row, same_row, plain))
 

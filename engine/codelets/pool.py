@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, Scalar, start_cycles, worker_share
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -89,7 +89,7 @@ def _pool_law(per_loop: int, begin: int) -> Any:
         first_values = worker_share(height * width * vectors, machine)
         position = 25 + vectors * (3 + per_loop + 3 * (columns - 1))
         work = begin + first_values + rows * (15 + window * position)
-        return np.asarray(13 + machine.n_worker_contexts * work)
+        return np.asarray(start_cycles(13, machine) + machine.n_worker_contexts * work)
 
     return law
 

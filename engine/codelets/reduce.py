@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, Scalar, start_cycles, worker_share
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -72,7 +72,9 @@ def reduce_partials_cycles(
     fits = -(-region_bytes // element) * element < machine.allocatable_bytes // 16
     share = -(-groups // workers)
     around = {(4, 4): 8, (4, 2): 7, (2, 4): 10, (2, 2): 9}[partial_bytes, out_bytes]
-    one_region = 33 + workers * (20 + (2 * (n_partials - 1) + around) * share)
+    one_region = start_cycles(33, machine) + workers * (
+        20 + (2 * (n_partials - 1) + around) * share
+    )
 
     # The rest goes in halves of a group, in halves of these, and so on.
     odd = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
@@ -81,7 +83,7 @@ def reduce_partials_cycles(
     full = full + ((short > 0) & (rest == 0))
     last = np.where((short > 0) & (rest > 0), 2 * n_partials + (13 if is_float else 11), 0)
     around = (7 if is_float else 9) - (out_bytes == 2)
-    regions = workers * (32 + last + (3 * n_partials + around) * full)
+    regions = start_cycles(0, machine) + workers * (32 + last + (3 * n_partials + around) * full)
     return np.asarray(np.where((rest == 0) & fits, one_region, regions))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -68,7 +68,7 @@ def _law(*, asks: bool) -> Any:
         slowest = np.maximum(
             worker(of_all) + 1 + left_over, np.where(more > 0, worker(of_all + 1), 0)
         )
-        begin = 21 + 11 + 12 + 6 + np.where(rest > 0, 13, 7)
+        begin = start_cycles(21 + 11 + 12 + 6 + 7, machine) + np.where(rest > 0, 6, 0)
         return np.asarray(begin + workers * slowest)
 
     return law

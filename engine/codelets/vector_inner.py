@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
 from engine.codelets.elementwise import BINARY_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _law(name: str) -> Any:
         work = core(columns, worker_share(planes * rows // slices, machine), is_half)
         more = np.where(slices > 1, 17, 0)
         begin = around[0] if is_half else around[1]
-        one_piece = tile + workers * (begin + slices * (more + work))
+        one_piece = start_cycles(tile, machine) + workers * (begin + slices * (more + work))
         # Regions of as many blocks as lie in one piece, shared out by blocks.
         share = worker_share(planes * rows, machine)
         run = np.minimum(np.where(data[0] & out[0], rows, 1), share)

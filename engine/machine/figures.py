@@ -53,6 +53,7 @@ _RATE = "bytes/cycle"
 _TILE = (
     _whole("tiles_per_ipu", "tiles", "Tiles of an IPU", 1, 1 << 16),
     _whole("n_worker_contexts", "contexts", "Worker contexts of a tile", 1, 64),
+    _whole("worker_start_cycles", "cycles", "To start a vertex's workers and wait", 0, 10**9),
     _real("clock_hz", "Hz", "Tile clock", 1e3, 1e12),
     _whole("data_path_bytes", _RATE, "Width of a load or store", 4, 1024),
     _whole("weight_load_bytes_per_cycle", _RATE, "Rate at which the AMP loads weights", 1, 1024),

@@ -22,6 +22,7 @@ class Machine:
     n_ipus: int
     tiles_per_ipu: int
     n_worker_contexts: int
+    worker_start_cycles: int
     bytes_per_tile: int
     non_interleaved_bytes: int
     interleaved_bytes: int
