@@ -25,8 +25,11 @@ class Fidelity:
     ----------
     columns
         Heads of the table; the first is the id of a row's target, the last its verdict.
-    counted, shown
-        Its rows: figures that count, and the others.
+    counted, shown, further
+        Its rows: figures that count, others of the same list, and those tried after the laws were
+        set.
+    further_summary
+        How the last did.
     targets
         What each target is, by its id.
     trust
@@ -39,6 +42,8 @@ class Fidelity:
     columns: Sequence[str]
     counted: Sequence[Sequence[str]]
     shown: Sequence[Sequence[str]]
+    further: Sequence[Sequence[str]]
+    further_summary: str
     targets: Mapping[str, str]
     trust: Sequence[Sequence[str]]
     not_modelled: Sequence[str]
@@ -177,6 +182,13 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
                         " was made from, or an operator is missing."
                     ),
                     _figures(fidelity, fidelity.shown),
+                ]
+            ),
+            html.Details(
+                [
+                    html.Summary("Further figures, tried after the laws were set"),
+                    html.P(fidelity.further_summary),
+                    _figures(fidelity, fidelity.further),
                 ]
             ),
         ],

@@ -6,11 +6,6 @@ __all__ = ["MISSES", "TRUST", "UNKNOWN"]
 
 #: By target: which law or plan is responsible. Shown while the target has a row that misses.
 MISSES = {
-    "C8": (
-        "Both casts take 128 cycles more on the machine than by the library's law: it has none for"
-        " the format and scale that every worker sets first. How many they are is told nowhere but"
-        " by these two figures."
-    ),
     "C12": (
         "The recorded copy went element by element; our compiler finds runs of 16 contiguous"
         " halves in the same layouts and copies rows. How the recorded tensors lay is not"
@@ -45,8 +40,8 @@ TRUST = (
     ),
     (
         "Cycles of elementwise operations, casts and reductions",
-        "about 10 percent; small casts of float8 25",
-        "the library's own estimators; silicon is a few percent slower (C3, C8, C11)",
+        "about 10 percent",
+        "the library's own estimators and the measured start of workers (C3, C8, C11, F2 to F5)",
     ),
     (
         "Exchange cycles",
@@ -95,7 +90,8 @@ UNKNOWN = (
     " so.",
     "Data: vertices of the library take as long whatever the values; on silicon divisions and"
     " powers do not.",
-    "float8: what setting its format and scale takes in a cast (C8).",
+    "The start of workers by control code where no measurement shows it: of copies and"
+    " transpositions on a tile, and of users' vertices, which cost what their laws say.",
     "The host: it is always ready and its streams run at one rate. A copy that calls back to the"
     " host was published to wait 77,000 to 88,000 cycles for it, as it begins and again as it ends;"
     " `host_wait_cycles` of a machine adds what yours takes.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import machines, products, stencils, vectors
+from engine.fidelity import further, machines, products, stencils, vectors
 
 __all__ = ["BUILDERS"]
 
@@ -27,4 +27,9 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C16": stencils.blur,
     "C21": stencils.heat,
     "C24": machines.host_link,
+    "F1": further.recorded_products,
+    "F2": further.scaled_additions,
+    "F3": further.ten_floats,
+    "F4": further.rotation,
+    "F5": further.last_sums,
 }

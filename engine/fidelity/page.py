@@ -9,10 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.fidelity.analysis import MISSES, TRUST, UNKNOWN
-from engine.fidelity.score import Row, score
-from engine.fidelity.target import all_targets
+from engine.fidelity.score import Row, mean_ratio, score
+from engine.fidelity.target import FURTHER_TOLERANCE, all_targets
 
-__all__ = ["PAGE", "as_error", "as_number", "as_tolerance", "render", "summary_sentence"]
+__all__ = [
+    "PAGE",
+    "as_error",
+    "as_number",
+    "as_tolerance",
+    "further_sentence",
+    "render",
+    "summary_sentence",
+]
 
 PAGE = Path("docs/explanation/fidelity.md")
 
@@ -66,7 +74,19 @@ def summary_sentence(rows: Sequence[Row]) -> str:
     )
 
 
-def _table(rows: Sequence[Row], *, counted: bool) -> list[str]:
+def further_sentence(rows: Sequence[Row]) -> str:
+    """Return how the figures did that were tried after the laws were set."""
+    found = [row for row in rows if row.is_further and row.ours]
+    n_within = sum(row.verdict == "within" for row in found)
+    mean = mean_ratio(found)
+    return (
+        f"Of {len(found)} figures that were tried after the laws were set, {n_within} differ by no"
+        f" more than {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio, whichever is larger"
+        f" on top, is {mean:.2f}."
+    )
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
     lines = [
         "| | Figure | Published | Ours | Error | Tolerance | Verdict |",
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
@@ -76,7 +96,6 @@ def _table(rows: Sequence[Row], *, counted: bool) -> list[str]:
         f" | {as_number(row.ours)} | {as_error(row)} | {as_tolerance(row)}"
         f" | {f'open: needs {row.needs}' if row.verdict == 'open' else row.verdict} |"
         for row in rows
-        if row.counted == counted
     ]
     return lines
 
@@ -108,12 +127,18 @@ def render(rows: Sequence[Row]) -> str:
             summary_sentence(rows),
             "",
             "## Counted\n",
-            *_table(rows, counted=True),
+            *_table([row for row in rows if row.counted]),
             "",
             "## Shown, not counted\n",
             "Their codelets or plans are the author's own, or the figure was what a law was made"
             " from; or an operator is missing.\n",
-            *_table(rows, counted=False),
+            *_table([row for row in rows if not row.counted and not row.is_further]),
+            "",
+            "## Further published figures, tried after the laws were set\n",
+            "They were looked for once the laws and the list above were done, and are shown whether"
+            " they agree or not. What each rests on stands with its source below."
+            f" {further_sentence(rows)}\n",
+            *_table([row for row in rows if row.is_further]),
             "",
             "## Why the misses are misses\n",
             *misses,

@@ -34,6 +34,7 @@ __all__ = [
     "large_products",
     "matrix_vector",
     "on_tile",
+    "planned_product",
 ]
 
 #: What the published list of always-live memory leaves out.
@@ -200,7 +201,7 @@ def attention_scores() -> Mapping[str, float]:
     return {"convolve": compute_cycles(_one_vertex_a_tile(machine, rows, 80))}
 
 
-def _planned_product(dtype: str, batch: int, sizes: tuple[int, int, int]) -> int:
+def planned_product(dtype: str, batch: int, sizes: tuple[int, int, int]) -> int:
     """Return the cycles of the longest tile of a product on a C600, partial sums in half."""
     rows, inner, columns = sizes
     graph = Graph(load_machine("c600"))
@@ -216,7 +217,7 @@ def _planned_product(dtype: str, batch: int, sizes: tuple[int, int, int]) -> int
 def large_products() -> Mapping[str, float]:
     """Return the cycles of the product's compute set for two layers of a vision transformer."""
     return {
-        f"729 x 1152 x {columns}": _planned_product("float16", 1, (729, 1152, columns))
+        f"729 x 1152 x {columns}": planned_product("float16", 1, (729, 1152, columns))
         for columns in (3456, 4304)
     }
 
@@ -229,7 +230,7 @@ def float8_products() -> Mapping[str, float]:
         "probabilities by values": (16, 729, 729, 72),
     }
     return {
-        name: _planned_product("float8_143", batch, (rows, inner, columns))
+        name: planned_product("float8_143", batch, (rows, inner, columns))
         for name, (batch, rows, inner, columns) in shapes.items()
     }
 

@@ -10,7 +10,7 @@ from importlib import resources
 
 from engine.fidelity.target import Figure, Target, all_targets
 
-__all__ = ["Row", "Score", "compare", "packaged_rows", "rows_as_json", "score"]
+__all__ = ["Row", "Score", "compare", "mean_ratio", "packaged_rows", "rows_as_json", "score"]
 
 #: Where the packaged table lies; `python -m engine.fidelity` writes it.
 TABLE = "table.json"
@@ -28,6 +28,8 @@ class Row:
         Signed: a share of the published figure, or for an absolute tolerance in its unit.
     verdict
         ``within``, ``miss`` or ``open``.
+    is_further
+        Whether it is one of the figures that were tried after the laws were set.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Row:
     tolerance_kind: str
     verdict: str
     counted: bool
+    is_further: bool
     machine: str
     source: str
     needs: str
@@ -82,6 +85,7 @@ def _row(target: Target, figure: Figure, ours: float | None) -> Row:
         tolerance_kind=figure.kind,
         verdict=verdict,
         counted=figure.counted,
+        is_further=target.is_further,
         machine=target.machine,
         source=target.source,
         needs=figure.needs,
@@ -105,24 +109,30 @@ def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[R
     return rows
 
 
+def mean_ratio(rows: Iterable[Row]) -> float:
+    """Return the geometric mean of max(r, 1/r), r ours by published; NaN when none is built."""
+    logs = [
+        abs(math.log(row.ours / row.published))
+        for row in rows
+        if row.ours and row.tolerance_kind == "relative"
+    ]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
 def score(rows: Iterable[Row]) -> Score:
     """Return the score: each target counts once, and is within when all its figures are.
 
     An open figure leaves its target open.
     """
     verdicts: dict[str, list[str]] = {}
-    logs = []
-    for row in rows:
-        if not row.counted:
-            continue
+    counted = [row for row in rows if row.counted]
+    for row in counted:
         verdicts.setdefault(row.id, []).append(row.verdict)
-        if row.ours and row.tolerance_kind == "relative":
-            logs.append(abs(math.log(row.ours / row.published)))
     return Score(
         n_counted=len(verdicts),
         n_built=sum("open" not in found for found in verdicts.values()),
         n_within=sum(set(found) == {"within"} for found in verdicts.values()),
-        mean_ratio=math.exp(sum(logs) / len(logs)) if logs else math.nan,
+        mean_ratio=mean_ratio(counted),
     )
 
 

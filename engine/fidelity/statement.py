@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.fidelity.analysis import TRUST, UNKNOWN
-from engine.fidelity.page import as_error, as_number, as_tolerance, summary_sentence
+from engine.fidelity.page import (
+    as_error,
+    as_number,
+    as_tolerance,
+    further_sentence,
+    summary_sentence,
+)
 from engine.fidelity.score import Row
 
 __all__ = ["COLUMNS", "Statement", "statement"]
@@ -23,8 +29,11 @@ class Statement:
     ----------
     summary
         The score in a sentence.
-    counted, shown
-        Rows of texts in the order of `COLUMNS`: figures that count, and the others.
+    counted, shown, further
+        Rows of texts in the order of `COLUMNS`: figures that count, others of the same list, and
+        those tried after the laws were set.
+    further_summary
+        The score of the last in a sentence.
     targets
         What a target is, a sentence with its source, by the id in the first column.
     trust
@@ -36,6 +45,8 @@ class Statement:
     summary: str
     counted: tuple[tuple[str, ...], ...]
     shown: tuple[tuple[str, ...], ...]
+    further: tuple[tuple[str, ...], ...]
+    further_summary: str
     targets: dict[str, str]
     trust: tuple[tuple[str, str, str], ...]
     not_modelled: tuple[str, ...]
@@ -46,7 +57,9 @@ def statement(rows: Sequence[Row]) -> Statement:
     return Statement(
         summary_sentence(rows),
         tuple(_texts(row) for row in rows if row.counted),
-        tuple(_texts(row) for row in rows if not row.counted),
+        tuple(_texts(row) for row in rows if not row.counted and not row.is_further),
+        tuple(_texts(row) for row in rows if row.is_further),
+        further_sentence(rows),
         {row.id: f"{row.what}; {row.machine}. Source: {row.source}." for row in rows},
         TRUST,
         UNKNOWN,

@@ -1,4 +1,4 @@
-"""What is published: targets.toml as typed rows."""
+"""What is published: targets.toml, and further.toml after it, as typed rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-__all__ = ["Figure", "Target", "all_targets"]
+__all__ = ["FURTHER_TOLERANCE", "Figure", "Target", "all_targets"]
+
+#: Share of a further figure by which ours may differ before it is called a miss.
+FURTHER_TOLERANCE = 0.20
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Target:
         The preset and the parameter set that the program is compiled for.
     note
         What the comparison rests on, or cannot show.
+    is_further
+        Whether it was only tried once the laws were set; such a target does not count.
     """
 
     target_id: str
@@ -50,6 +55,7 @@ class Target:
     machine: str
     figures: tuple[Figure, ...]
     note: str = ""
+    is_further: bool = False
 
     @property
     def is_counted(self) -> bool:
@@ -59,11 +65,18 @@ class Target:
 
 @cache
 def all_targets() -> Mapping[str, Target]:
-    """Return the targets by id, in the order of the file."""
-    path = resources.files("engine.fidelity") / "targets.toml"
+    """Return the targets by id, in the order of the files."""
+    return {**_targets("targets.toml"), **_targets("further.toml", is_further=True)}
+
+
+def _targets(name: str, *, is_further: bool = False) -> dict[str, Target]:
+    path = resources.files("engine.fidelity") / name
     found = {}
     for target_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
-        shared = {"counted": entry.get("counted", True), "needs": entry.get("needs", "")}
+        counted = not is_further and entry.get("counted", True)
+        shared = {"counted": counted, "needs": entry.get("needs", "")}
+        if is_further:
+            shared["tolerance"] = FURTHER_TOLERANCE
         figures = tuple(Figure(**{**shared, **figure}) for figure in entry["figures"])
         found[target_id] = Target(
             target_id,
@@ -72,5 +85,6 @@ def all_targets() -> Mapping[str, Target]:
             entry["machine"],
             figures,
             entry.get("note", ""),
+            is_further,
         )
     return found

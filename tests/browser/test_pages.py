@@ -316,7 +316,7 @@ def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
         line = dialog.locator("tr", has_text=row.figure).filter(has_text=as_error(row))
         expect(line.first).to_contain_text(row.verdict)
     dialog.get_by_text("Shown, not counted").click()
-    expect(dialog.locator(".figures")).to_have_count(2)
+    expect(dialog.locator(".figures")).to_have_count(3)
     sizes = page.evaluate(
         "() => {const d = document.querySelector('[role=dialog]');"
         " return [d.scrollWidth, d.clientWidth]}"

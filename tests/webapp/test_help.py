@@ -17,10 +17,12 @@ def _text(panel: Any) -> str:
 def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
     rows = packaged_rows()
     said = statement(rows)
-    assert len(said.counted) + len(said.shown) == len(rows)
-    assert all(len(row) == len(COLUMNS) for row in (*said.counted, *said.shown))
+    texts = (*said.counted, *said.shown, *said.further)
+    assert len(texts) == len(rows)
+    assert all(len(row) == len(COLUMNS) for row in texts)
     text = _text(help_panel(Fidelity(columns=COLUMNS, **vars(said))))
     assert said.summary in text
+    assert said.further_summary in text
     for sentence in said.not_modelled:
         for part in sentence.split("`"):
             assert json.dumps(part)[1:-1] in text

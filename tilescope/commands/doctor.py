@@ -144,6 +144,10 @@ def _fidelity(as_json: bool) -> None:
     print_line()
     print_line(said.summary)
     print_line()
+    heading = "Further published figures, tried after the laws were set"
+    print_table(columns[:-1], said.further, heading)
+    print_line(said.further_summary)
+    print_line()
     print_table(
         [Column("Number"), Column("Trust"), Column("Because")],
         said.trust,
