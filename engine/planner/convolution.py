@@ -51,7 +51,7 @@ class _Choice:
     costs: Costs
     swaps_operands: bool
 
-    def within(self, most_cycles: int) -> _Choice:
+    def within(self, most_cycles: float) -> _Choice:
         """Return the splits that take no more than so many cycles."""
         kept = self.costs.total <= most_cycles
         by_part = {part: cycles[kept] for part, cycles in self.costs.by_part.items()}
@@ -142,9 +142,10 @@ def plan_convolution(
         )
     n_candidates = sum(len(choice.splits.parts) for choice in choices)
     limit = available_memory_proportion * machine.allocatable_bytes
-    bearable = _MOST_TIMES * min(int(choice.costs.total.min()) for choice in choices)
+    bearable: float = _MOST_TIMES * min(int(each.costs.total.min()) for each in choices)
     choices = _promising(choices, bearable, limit, machine)
     if not _quickest_fits(choices, limit):
+        bearable = min(bearable, _cycles_of_two(choices, limit))
         choices += _serial_choices(shape, machine, family, bearable, limit)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
@@ -198,7 +199,7 @@ def plan_convolution(
 
 
 def _promising(
-    choices: list[_Choice], bearable: int, limit_bytes: float, machine: Machine
+    choices: list[_Choice], bearable: float, limit_bytes: float, machine: Machine
 ) -> list[_Choice]:
     """Return what is worth to be looked at tile by tile: none that takes too many cycles."""
     choices = [choice.within(bearable) for choice in choices]
@@ -213,8 +214,18 @@ def _quickest_fits(choices: list[_Choice], limit_bytes: float) -> bool:
     return bool(quickest.temporary_bytes[quickest.total.argmin()] <= limit_bytes)
 
 
+def _cycles_of_two(choices: list[_Choice], limit_bytes: float) -> float:
+    """Return the cycles within which two splits keep to the memory, infinity where none do.
+
+    What takes longer is neither taken nor the runner-up.
+    """
+    fitting = [each.costs.total[each.costs.temporary_bytes <= limit_bytes] for each in choices]
+    cycles = np.sort(np.concatenate(fitting))
+    return float(cycles[1]) if cycles.size > 1 else np.inf
+
+
 def _serial_choices(
-    shape: ConvolutionShape, machine: Machine, only: str, bearable: int, limit_bytes: float
+    shape: ConvolutionShape, machine: Machine, only: str, bearable: float, limit_bytes: float
 ) -> list[_Choice]:
     """Return the promising splits in time: 2, 4, 8 … equal parts of the output channels in turn."""
     found: list[_Choice] = []
@@ -225,6 +236,7 @@ def _serial_choices(
         if not choices:
             return found
         found += choices
+        bearable = min(bearable, _cycles_of_two(found, limit_bytes))
         n_serial *= 2
 
 

@@ -185,7 +185,10 @@ class Splits:
         n = groups.size
 
         def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-            return np.stack([np.broadcast_to(size, (n,)) for size in sizes]).T
+            columns = np.empty((len(sizes), n), np.int64)
+            for column, size in zip(columns, sizes, strict=True):
+                column[:] = size
+            return columns.T
 
         inside = grouping.groups
         size = {
