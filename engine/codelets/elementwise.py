@@ -6,7 +6,6 @@ worker contexts of its tile; each gets an equal share of the vectors (1-D) or ro
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from engine.codelets.elementwise_functions import BINARY_FUNCTIONS, TO_BOOL, UNARY_FUNCTIONS
 from engine.codelets.elementwise_rates import (
     BINARY_RATES,
     BROADCAST_RATES,
@@ -26,130 +26,25 @@ from engine.errors import BadGraph
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_BLOCK", "BINARY_FUNCTIONS", "UNARY", "UNARY_BLOCK"]
+__all__ = ["BINARY", "BINARY_BLOCK", "UNARY", "UNARY_BLOCK", "worker_rows"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
+#: Floating-point operations of an element, where they are not one.
+#: Source: the same, flopsPerBinaryOpElement and flopsPerUnaryOpElement.
+_FLOPS = {
+    "remainder": 3,
+    "bitwise_and": 0,
+    "bitwise_not": 0,
+    "bitwise_or": 0,
+    "bitwise_xor": 0,
+    "logical_not": 0,
+    "shift_left": 0,
+    "shift_right_sign_extend": 0,
+}
+
 #: Operations with an assembly codelet for one number a row, of floats or halves.
 _VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
-
-
-@jit
-def _relu(x: Any) -> Any:
-    return x if x > 0 or x != x else np.float32(0)  # a NaN stays one
-
-
-@jit
-def _sigmoid(x: Any) -> Any:
-    one = np.float32(1)
-    if x >= 0:
-        return one / (one + np.exp(-x))
-    e = np.exp(x)
-    return e / (one + e)
-
-
-@jit
-def _tanh(x: float) -> Any:
-    return np.tanh(x)
-
-
-@jit
-def _exp(x: float) -> Any:
-    return np.exp(x)
-
-
-@jit
-def _log(x: float) -> Any:
-    return np.log(x)
-
-
-@jit
-def _sqrt(x: float) -> Any:
-    return np.sqrt(x)
-
-
-@jit
-def _inverse(x: float) -> Any:
-    return np.float32(1) / x
-
-
-@jit
-def _negate(x: float) -> float:
-    return -x
-
-
-@jit
-def _absolute(x: float) -> float:
-    return abs(x)
-
-
-@jit
-def _square(x: float) -> float:
-    return x * x
-
-
-@jit
-def _erf(x: float) -> Any:
-    return math.erf(x)
-
-
-@jit
-def _add(a: float, b: float) -> float:
-    return a + b
-
-
-@jit
-def _subtract(a: float, b: float) -> float:
-    return a - b
-
-
-@jit
-def _multiply(a: float, b: float) -> float:
-    return a * b
-
-
-@jit
-def _divide(a: float, b: float) -> float:
-    return a / b
-
-
-@jit
-def _maximum(a: float, b: float) -> float:
-    return a if a > b or a != a else b
-
-
-@jit
-def _minimum(a: float, b: float) -> float:
-    return a if a < b or a != a else b
-
-
-@jit
-def _power(a: float, b: float) -> Any:
-    return a**b
-
-
-_UNARY_FUNCTIONS = {
-    "relu": _relu,
-    "sigmoid": _sigmoid,
-    "tanh": _tanh,
-    "exp": _exp,
-    "log": _log,
-    "sqrt": _sqrt,
-    "inverse": _inverse,
-    "negate": _negate,
-    "absolute": _absolute,
-    "square": _square,
-    "erf": _erf,
-}
-BINARY_FUNCTIONS = {
-    "add": _add,
-    "subtract": _subtract,
-    "multiply": _multiply,
-    "divide": _divide,
-    "maximum": _maximum,
-    "minimum": _minimum,
-    "power": _power,
-}
 
 
 def _unary_kernels(function: Any) -> tuple[Any, Any]:
@@ -195,15 +90,20 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
     return vector, block
 
 
+def _operand(batch: Batch) -> str:
+    """Return the field whose type decides what a loop takes: the result may be a bool."""
+    return "x" if "x" in batch.dtype else "a"
+
+
 def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
-    """Return the cycles of a loop and its elements for the type that is written.
+    """Return the cycles of a loop and its elements for the type of the operands.
 
     Raises
     ------
     BadGraph
         When there is no vertex for the type.
     """
-    dtype = batch.dtype["out"]
+    dtype = batch.dtype[_operand(batch)]
     found = rate_of(rate, dtype)
     if found is None:
         raise BadGraph(f"There is no vertex of this operation for {dtype}: cast its operands first")
@@ -220,14 +120,14 @@ def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         share = worker_share(batch.n_elements("out"), machine)
-        begin = base[0] if batch.dtype["out"] == "float32" else base[1]
+        begin = base[0] if batch.dtype[_operand(batch)] == "float32" else base[1]
         worker = begin + _loop_cycles(rate, share, batch)
         return np.asarray(start_cycles(prologue, machine) + machine.n_worker_contexts * worker)
 
     return law
 
 
-def _rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def worker_rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return rows and columns of the slowest worker; few rows are shared out by columns."""
     planes, rows_of_plane, n_columns = batch.size["out"].T
     n_rows = planes * rows_of_plane
@@ -250,7 +150,7 @@ def _unary_block_law(rate: Rate) -> Any:
     """Return the law of UnaryOp2D: 20 instructions, then the rows."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-        rows, columns = _rows(batch, machine)
+        rows, columns = worker_rows(batch, machine)
         work = 20 + rows * _row_cycles(rate, columns, batch)
         return np.asarray(machine.n_worker_contexts * work)
 
@@ -277,12 +177,12 @@ def _binary_block_law(name: str) -> Any:
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         workers = machine.n_worker_contexts
-        rows, columns = _rows(batch, machine)
+        rows, columns = worker_rows(batch, machine)
         own = _row_cycles(rate, columns, batch)
         plain = workers * (5 + rows * own)
-        per_vector = machine.data_path_bytes // batch.item_bytes["out"]
+        per_vector = machine.data_path_bytes // batch.item_bytes["a"]
         begin = np.where(columns % per_vector == 0, 7, 25)
-        if name in _VECTOR_OUTER and batch.dtype["out"].startswith("float"):
+        if name in _VECTOR_OUTER and batch.dtype["a"].startswith("float"):
             planes, rows_of_plane, whole = batch.size["out"].T
             n_rows = planes * rows_of_plane
             is_by_row = whole < workers * per_vector
@@ -300,30 +200,43 @@ def _binary_block_law(name: str) -> Any:
     return law
 
 
-def _flops(batch: Batch) -> NDArray[np.int64]:
-    return batch.n_elements("out")
+def _result(name: str, dims: int = 1) -> Field:
+    """Return the field of the result, of the operand's type or of bools."""
+    kind = "vector" if dims == 1 else "block"
+    return Field("out", "out", dims, kind=kind, dtype="bool" if name in TO_BOOL else "")
+
+
+def _flops(name: str) -> Any:
+    """Return what counts a function's operations: one an element by default, of floats only."""
+    each = _FLOPS.get(name, 1)
+
+    def flops(batch: Batch) -> NDArray[np.int64]:
+        counted = each if batch.dtype[_operand(batch)].startswith("float") else 0
+        return np.asarray(counted * batch.n_elements("out"))
+
+    return flops
 
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
-    vector, block = _unary_kernels(_UNARY_FUNCTIONS[name])
+    vector, block = _unary_kernels(UNARY_FUNCTIONS[name])
     rate = UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",
-        (Field("x", "in", size_of="out"), Field("out", "out")),
+        (Field("x", "in", size_of="out"), _result(name)),
         vector,
         _vector_law(20, (33, 33) if name == "exp" else (17, 17), rate),
         code_bytes=180,
         source=_SOURCE,
-        flops=_flops,
+        flops=_flops(name),
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
-        (Field("x", "in", 3, kind="block", size_of="out"), Field("out", "out", 3, kind="block")),
+        (Field("x", "in", 3, kind="block", size_of="out"), _result(name, 3)),
         block,
         _unary_block_law(rate),
         code_bytes=260,
         source=_SOURCE,
-        flops=_flops,
+        flops=_flops(name),
     )
     return one, two
 
@@ -332,32 +245,36 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _binary_kernels(BINARY_FUNCTIONS[name])
     one = Codelet(
         f"popops::BinaryOp1D<{name}>",
-        (Field("a", "in", size_of="out"), Field("b", "in", size_of="out"), Field("out", "out")),
+        (
+            Field("a", "in", size_of="out"),
+            Field("b", "in", size_of="out", dtype_of="a"),
+            _result(name),
+        ),
         vector,
         _vector_law(11, (29, 26), BINARY_RATES[name]),
         code_bytes=220,
         source=_SOURCE,
-        flops=_flops,
+        flops=_flops(name),
     )
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
         (
             Field("a", "in", 3, kind="block", size_of="out"),
-            Field("b", "in", 3, kind="block", size_of="out"),
-            Field("out", "out", 3, kind="block"),
+            Field("b", "in", 3, kind="block", size_of="out", dtype_of="a"),
+            _result(name, 3),
         ),
         block,
         _binary_block_law(name),
         code_bytes=320,
         source=_SOURCE,
-        flops=_flops,
+        flops=_flops(name),
     )
     return one, two
 
 
 UNARY: dict[str, Codelet] = {}
 UNARY_BLOCK: dict[str, Codelet] = {}
-for _name in _UNARY_FUNCTIONS:
+for _name in UNARY_FUNCTIONS:
     UNARY[_name], UNARY_BLOCK[_name] = _unary(_name)
 
 BINARY: dict[str, Codelet] = {}

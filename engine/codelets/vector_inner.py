@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
-from engine.codelets.elementwise import BINARY_FUNCTIONS
+from engine.codelets.elementwise_functions import BINARY_FUNCTIONS
 
 if TYPE_CHECKING:
     from engine.machine import Machine

@@ -1,15 +1,19 @@
-"""Elementwise operations and copies: one operand or two, any layouts, numpy's broadcasting."""
+"""Elementwise operations and copies: up to three operands, any layouts, numpy's broadcasting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from engine.codelets.codelet import Codelet
 from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
+from engine.codelets.elementwise_functions import TO_BOOL
 from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
+from engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
 from engine.errors import BadGraph
-from engine.graph import ComputeSet, DType, Joined, Tensor, View
+from engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View
 from engine.library.builder import Builder
 from engine.library.spread import Walk, joint_walks
 from engine.library.vertex_choice import choose_vertices
@@ -17,11 +21,13 @@ from engine.library.vertex_choice import choose_vertices
 __all__ = [
     "binary",
     "cast",
+    "clamp",
     "copy_to",
     "copy_together",
     "in_one",
     "rearranged",
     "row_major_copy",
+    "select",
     "similar",
     "unary",
 ]
@@ -200,48 +206,140 @@ def rearranged(builder: Builder, source: View, shape: Sequence[int], name: str) 
     return row_major_copy(builder, source, name).reshape(*shape)
 
 
+def _rate_of(function: str, rates: Mapping[str, Rate], n_operands: int) -> Rate:
+    """Return how fast a function is on each type.
+
+    Raises
+    ------
+    BadGraph
+        When there is no such function.
+    """
+    if function not in rates:
+        raise BadGraph(
+            f"There is no function {function!r} of {n_operands} operand"
+            f"{'s' if n_operands > 1 else ''}: use one of {', '.join(sorted(rates))}"
+        )
+    return rates[function]
+
+
 def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
+    first = operands[0]
     for operand in operands:
         if rate_of(rate, operand.dtype.kind) is None:
             raise BadGraph(
                 f"{function} of {operand.name!r}, which is {operand.dtype}: there is no"
                 f" vertex for that; cast it to {' or '.join(rate)} first"
             )
+        if operand.dtype != first.dtype:
+            raise BadGraph(
+                f"{function} of {first.name!r}, which is {first.dtype}, and {operand.name!r}, which"
+                f" is {operand.dtype}: cast one of them first"
+            )
 
 
 def unary(builder: Builder, function: str, x: View) -> Tensor:
-    """Apply a function of one operand: see `engine.codelets.elementwise`.
+    """Apply a function of one operand: see `engine.codelets.elementwise_functions`.
 
     Raises
     ------
     BadGraph
-        When there is no vertex for its type.
+        When there is no such function, or no vertex of it for the type.
     """
-    _check_types(function, UNARY_RATES[function], [x])
+    _check_types(function, _rate_of(function, UNARY_RATES, 1), [x])
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
-    out = similar(build, "out", [x], x.shape, x.dtype)
+    out = similar(build, "out", [x], x.shape, BOOL if function in TO_BOOL else x.dtype)
     _apply_to(build, function, UNARY[function], UNARY_BLOCK[function], x, out)
     return out
 
 
-def binary(builder: Builder, function: str, a: View, b: View, shape: Sequence[int]) -> Tensor:
-    """Apply a function of two operands that broadcast to `shape`.
+def binary(
+    builder: Builder, function: str, a: View, b: View, shape: Sequence[int] | None = None
+) -> Tensor:
+    """Apply a function of two operands: see `engine.codelets.elementwise_functions`.
+
+    Parameters
+    ----------
+    builder
+        Where it goes.
+    function
+        Its name.
+    a, b
+        Of one type.
+    shape
+        What both broadcast to; by numpy's rules if not given.
 
     Raises
     ------
     BadGraph
-        When there is no vertex for their type.
+        When there is no such function, no vertex of it for the type, or types or shapes do not go
+        together.
     """
-    _check_types(function, BINARY_RATES[function], [a, b])
-    detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
+    _check_types(function, _rate_of(function, BINARY_RATES, 2), [a, b])
+    dtype = BOOL if function in TO_BOOL else a.dtype
+    return _joint(builder, function, (BINARY, BINARY_BLOCK), [a, b], dtype, shape)
+
+
+def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
+    """Return `a` where `chooser` is true, else `b`.
+
+    Parameters
+    ----------
+    builder
+        Where it goes.
+    a, b
+        Of one type.
+    chooser
+        Bools; all three broadcast by numpy's rules.
+
+    Raises
+    ------
+    BadGraph
+        When types or shapes do not go together.
+    """
+    _check_types("select", TERNARY_RATES["select"], [a, b])
+    if chooser.dtype != BOOL:
+        raise BadGraph(f"select chooses by {chooser.name!r}, which is {chooser.dtype}, not bool")
+    return _joint(builder, "select", (TERNARY, TERNARY_BLOCK), [a, b, chooser], a.dtype)
+
+
+def clamp(builder: Builder, x: View, low: View, high: View) -> Tensor:
+    """Return `x` kept within limits of its type; all three broadcast by numpy's rules.
+
+    Raises
+    ------
+    BadGraph
+        When types or shapes do not go together.
+    """
+    _check_types("clamp", TERNARY_RATES["clamp"], [x, low, high])
+    return _joint(builder, "clamp", (TERNARY, TERNARY_BLOCK), [x, low, high], x.dtype)
+
+
+def _joint(
+    builder: Builder,
+    function: str,
+    codelets: tuple[Mapping[str, Codelet], Mapping[str, Codelet]],
+    operands: Sequence[View],
+    dtype: DType,
+    shape: Sequence[int] | None = None,
+) -> Tensor:
+    """Apply a function of several operands, copied first where they lie too differently."""
+    shapes = [operand.shape for operand in operands]
+    if shape is None:
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise BadGraph(f"{function}: shapes {shapes} do not broadcast to one") from None
+    detail = {"operation": function, "shapes": [list(each) for each in shapes]}
     build = builder.inside(function, "popops.map", detail)
-    out = similar(build, "out", [a, b], shape, a.dtype)
-    plain, in_blocks = BINARY[function], BINARY_BLOCK[function]
-    if not _apply(build, function, plain, in_blocks, [a, b], out):
-        a = row_major_copy(build, a, "rearrangeLeft")
-        b = row_major_copy(build, b, "rearrangeRight")
-        out = similar(build, "out", [], shape, a.dtype)
-        is_done = _apply(build, function, plain, in_blocks, [a, b], out)
+    out = similar(build, "out", operands, shape, dtype)
+    plain, in_blocks = (by_name[function] for by_name in codelets)
+    if not _apply(build, function, plain, in_blocks, operands, out):
+        names = ("rearrangeLeft", "rearrangeRight", "rearrangeThird")
+        operands = [
+            row_major_copy(build, x, name) for x, name in zip(operands, names, strict=False)
+        ]
+        out = similar(build, "out", [], shape, dtype)
+        is_done = _apply(build, function, plain, in_blocks, operands, out)
         assert is_done, "operands in row-major order can be walked together"
     return out
 

@@ -28,6 +28,30 @@ UNARY: dict[str, Callable[[float], float]] = {
     "absolute": abs,
     "square": lambda x: x * x,
     "erf": math.erf,
+    "sign": lambda x: (x > 0) - (x < 0),
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "trunc": math.trunc,
+    "nearby_int": round,
+    "round": lambda x: math.copysign(math.floor(abs(x) + 0.5), x),
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "asin": math.asin,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
+    "exp2": lambda x: 2.0**x,
+    "expm1": math.expm1,
+    "log1p": math.log1p,
+    "gelu_erf": lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2,
+    "is_nan": math.isnan,
+    "is_inf": math.isinf,
+    "is_finite": math.isfinite,
+}
+#: Of whole numbers, or of truth values, only.
+UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
+    "bitwise_not": lambda x: ~int(x),
+    "logical_not": lambda x: not x,
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
@@ -37,6 +61,27 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": max,
     "minimum": min,
     "power": lambda a, b: a**b,
+    "remainder": math.fmod,
+    "atan2": math.atan2,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+}
+BINARY_OF_WHOLE: dict[str, Callable[[Any, Any], Any]] = {
+    "bitwise_and": lambda a, b: int(a) & int(b),
+    "bitwise_or": lambda a, b: int(a) | int(b),
+    "bitwise_xor": lambda a, b: int(a) ^ int(b),
+    "shift_left": lambda a, b: int(a) << int(b),
+    "shift_right_sign_extend": lambda a, b: int(a) >> int(b),
+    "logical_and": lambda a, b: bool(a) and bool(b),
+    "logical_or": lambda a, b: bool(a) or bool(b),
+}
+TERNARY: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "select": lambda a, b, chooser: a if chooser else b,
+    "clamp": lambda x, low, high: min(max(x, low), high),
 }
 REDUCTIONS: dict[str, Callable[[list[float]], float]] = {
     "sum": sum,
@@ -59,6 +104,14 @@ def _binary(function: Callable[[float, float], float]) -> Naive:
     def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
         pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
         return np.array([function(a, b) for a, b in pairs]).reshape(counts)
+
+    return run
+
+
+def _ternary(function: Callable[[Any, Any, Any], Any]) -> Naive:
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        triples = zip(*(fields[name].reshape(-1).tolist() for name in "abc"), strict=True)
+        return np.array([function(a, b, c) for a, b, c in triples]).reshape(counts)
 
     return run
 
@@ -177,10 +230,17 @@ NAIVE: dict[str, Naive] = {
     # The machine stores what it is given as its type holds it.
     "popops::Cast1D": _copy,
     "popops::Cast2D": _copy,
-    **{f"popops::UnaryOp1D<{n}>": _unary(f) for n, f in UNARY.items()},
-    **{f"popops::UnaryOp2D<{n}>": _unary(f) for n, f in UNARY.items()},
-    **{f"popops::BinaryOp1D<{n}>": _binary(f) for n, f in BINARY.items()},
-    **{f"popops::BroadcastOp2D<{n}>": _binary(f) for n, f in BINARY.items()},
+    **{
+        f"popops::UnaryOp{dims}D<{n}>": _unary(f)
+        for n, f in {**UNARY, **UNARY_OF_WHOLE}.items()
+        for dims in (1, 2)
+    },
+    **{
+        f"popops::{kind}<{n}>": _binary(f)
+        for n, f in {**BINARY, **BINARY_OF_WHOLE}.items()
+        for kind in ("BinaryOp1D", "BroadcastOp2D")
+    },
+    **{f"popops::{n.capitalize()}{d}": _ternary(f) for n, f in TERNARY.items() for d in ("", "2D")},
     **{
         f"popops::BroadcastVectorInner<{n}>": _shared_row(BINARY[n])
         for n in ("add", "subtract", "multiply", "divide")

@@ -15,11 +15,17 @@ from engine import (
 )
 from engine.errors import BadGraph
 from engine.graph import dtype_of
-from engine.library.elementwise import binary, cast, unary
+from engine.library.elementwise import binary, cast, clamp, select, unary
 from engine.library.scaled_add import scaled_add
-from tests.oracle.compared import check, seeds, small_machine, values_for
+from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
-from tests.oracle.naive_codelets import BINARY, UNARY
+from tests.oracle.naive_codelets import (
+    BINARY,
+    BINARY_OF_WHOLE,
+    TERNARY,
+    UNARY,
+    UNARY_OF_WHOLE,
+)
 
 
 @given(st.data(), machines(), shapes(), st.booleans(), st.booleans(), seeds)
@@ -66,8 +72,12 @@ def test_unary(data: st.DataObject, machine: Any, shape: Any, function: str, see
     graph, builder = new_builder(machine)
     x = data.draw(views(graph, shape))
     out = unary(builder, function, x)
-    low = 0.1 if function in ("log", "sqrt", "inverse") else -2.0
-    values = values_for(x, seed, low=low)
+    low = 0.1 if function in ("log", "sqrt", "inverse", "rsqrt") else -2.0
+    low, high = (-0.9, 0.9) if function in ("log1p", "asin", "tan") else (low, 2.0)
+    values = values_for(x, seed, low=low, high=high)
+    if function.startswith("is_"):
+        odd = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
+        values = np.random.default_rng(seed).choice(odd, values.shape)
     (result,) = check(builder, [(x, values)], [out])
     expected = np.vectorize(UNARY[function], otypes=[float])(values.astype(np.float64))
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
@@ -149,6 +159,121 @@ def test_binary_on_integers(function: str) -> None:
     left, right = values_for(a, 1), values_for(b, 2)
     (result,) = check(builder, [(a, left), (b, right)], [out])
     assert result.tolist() == np.vectorize(BINARY[function])(left, right).tolist()
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(TERNARY)), seeds)
+def test_ternary_broadcasts(
+    data: st.DataObject, machine: Any, shape: Any, function: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    dtype = data.draw(st.sampled_from(["float32", "int32"]))
+    kinds = [dtype, dtype, "bool" if function == "select" else dtype]
+    operands, values = [], []
+    for i, kind in enumerate(kinds):
+        is_stretched = [data.draw(st.integers(0, 3)) == 3 for _ in shape]
+        sizes = [1 if flag else n for n, flag in zip(shape, is_stretched, strict=True)]
+        operands.append(data.draw(views(graph, sizes, kind, "abc"[i])))
+        given_values = values_for(operands[i], seed + i, low=-2 if i != 2 else 0.5)
+        values.append(np.abs(given_values) % 2 if kind == "bool" else given_values)
+    out = (select if function == "select" else clamp)(builder, *operands)
+    (result,) = check(builder, list(zip(operands, values, strict=True)), [out])
+    expected = np.vectorize(TERNARY[function], otypes=[float])(*values)
+    np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-6)
+    assert out.dtype.name == dtype
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(sorted(BINARY_OF_WHOLE)), seeds)
+def test_functions_of_whole_numbers(
+    data: st.DataObject, machine: Any, shape: Any, function: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    dtype = "bool" if function.startswith("logical") else "int32"
+    a, b = (data.draw(views(graph, shape, dtype, name)) for name in "ab")
+    random = np.random.default_rng(seed)
+    low, high = (0, 2) if dtype == "bool" else (-1000, 1000)
+    left = random.integers(low, high, shape).astype(np.int32)
+    right = random.integers(0, 12 if function.startswith("shift") else high, shape)
+    out = binary(builder, function, a, b)
+    inverse = unary(builder, "logical_not" if dtype == "bool" else "bitwise_not", out)
+    results = check(builder, [(a, left), (b, right.astype(np.int32))], [out, inverse])
+    expected = np.vectorize(BINARY_OF_WHOLE[function], otypes=[int])(left, right)
+    assert results[0].astype(int).tolist() == expected.tolist()
+    turned = UNARY_OF_WHOLE["logical_not" if dtype == "bool" else "bitwise_not"]
+    assert results[1].astype(int).tolist() == np.vectorize(turned, [int])(expected).tolist()
+
+
+@pytest.mark.parametrize(
+    ("function", "left", "right", "expected"),
+    [
+        ("remainder", [7, -7, 7, -7], [3, 3, -3, -3], [1, -1, 1, -1]),
+        ("equal", [1, 2, 2**31 - 1, -5], [1, 3, 2**31 - 1, 5], [1, 0, 1, 0]),
+        ("less", [16_777_217, -1, 0, 3], [16_777_216, 0, 0, 4], [0, 1, 0, 1]),
+    ],
+)
+def test_whole_numbers_beyond_the_mantissa(
+    function: str, left: list[int], right: list[int], expected: list[int]
+) -> None:
+    graph, builder = new_builder(small_machine(2))
+    a, b = (graph.add_variable("int32", (4,), name) for name in "ab")
+    for tensor in (a, b):
+        graph.map_linearly(tensor)
+    out = binary(builder, function, a, b)
+    inputs = [(a, np.array(left, np.int32)), (b, np.array(right, np.int32))]
+    _, (result,) = run_both(graph, builder.sequence, inputs, [out])
+    assert result.astype(int).tolist() == expected
+
+
+def test_halves_are_rounded_away_from_zero_or_to_even() -> None:
+    graph, builder = new_builder(small_machine(2))
+    x = graph.add_variable("float32", (6,), "x")
+    graph.map_linearly(x)
+    outs = [unary(builder, function, x) for function in ("round", "nearby_int", "trunc", "ceil")]
+    values = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
+    results = check(builder, [(x, values)], outs)
+    assert [result.tolist() for result in results] == [
+        [-3, -2, -1, 1, 2, 3],
+        [-2, -2, 0, 0, 2, 2],
+        [-2, -1, 0, 0, 1, 2],
+        [-2, -1, 0, 1, 2, 3],
+    ]
+
+
+def test_operands_that_do_not_go_together() -> None:
+    graph, builder = new_builder(small_machine(2))
+    x, whole, flag, other = (
+        graph.add_variable(dtype, shape, name)
+        for dtype, shape, name in (
+            ("float32", (4,), "x"),
+            ("int32", (4,), "whole"),
+            ("bool", (4,), "flag"),
+            ("float32", (3,), "other"),
+        )
+    )
+    for tensor in (x, whole, flag, other):
+        graph.map_linearly(tensor)
+    for message, call in (
+        ("no function 'plus' of 2 operands: use one of add", lambda: binary(builder, "plus", x, x)),
+        ("no function 'add' of 1 operand: use one of abs", lambda: unary(builder, "add", x)),
+        (
+            "add of 'x', which is float32, and 'whole', which is int32",
+            lambda: binary(builder, "add", x, whole),
+        ),
+        (
+            r"add: shapes \[\(4,\), \(3,\)\] do not broadcast to one",
+            lambda: binary(builder, "add", x, other),
+        ),
+        (
+            "logical_and of 'x', which is float32.*cast it to bool",
+            lambda: binary(builder, "logical_and", x, x),
+        ),
+        (
+            "select chooses by 'whole', which is int32, not bool",
+            lambda: select(builder, x, x, whole),
+        ),
+        ("select of 'x', which is float32, and 'whole'", lambda: select(builder, x, whole, flag)),
+    ):
+        with pytest.raises(BadGraph, match=message):
+            call()
 
 
 @pytest.mark.parametrize("function", ["exp", "inverse", "tanh"])

@@ -20,6 +20,7 @@ from engine.codelets.pool import MAX_POOL
 from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
 from engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
 from engine.codelets.slic import slic_cycles
+from engine.codelets.ternary import TERNARY, TERNARY_BLOCK
 from engine.codelets.transpose import TRANSPOSE
 from engine.codelets.vector_inner import VECTOR_INNER
 from engine.codelets.vertical_mac import vertical_mac_cycles
@@ -263,6 +264,33 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             INTEGERS,
             {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
             6 * (20 + 2 * (28 + 96)),
+        ),
+        # 17 a worker are 5 loops of 4; the operands' type decides, not that of the result.
+        (
+            BINARY["greater"],
+            {"a": "float32", "b": "float32", "out": "bool"},
+            dict.fromkeys(("a", "b", "out"), ([100], [1])),
+            11 + 6 * (29 + 5 * 14),
+        ),
+        (
+            BINARY["greater_equal"],
+            {"a": "int32", "b": "int32", "out": "bool"},
+            dict.fromkeys(("a", "b", "out"), ([100], [1])),
+            11 + 6 * (26 + 5 * 26),
+        ),
+        # 17 a worker, one at a time at 5; 6 for a row and 5 to begin.
+        (
+            TERNARY["select"],
+            {"a": "float16", "b": "float16", "c": "bool", "out": "float16"},
+            dict.fromkeys(("a", "b", "c", "out"), ([100], [1])),
+            6 * (5 + 6 + 17 * 5),
+        ),
+        # Two rows a worker of 16 halves: 4 vectors at 2.
+        (
+            TERNARY_BLOCK["clamp"],
+            {"a": "float16", "b": "float16", "c": "float16", "out": "float16"},
+            dict.fromkeys(("a", "b", "c", "out"), ROWS),
+            6 * (5 + 2 * (6 + 8)),
         ),
         # Bytes go as whole numbers: 10 a worker, 2 instructions and 4 around each.
         (UNARY["negate"], BYTES, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 60)),

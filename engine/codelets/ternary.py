@@ -1,0 +1,138 @@
+"""Elementwise codelets of three operands: a choice between two, and a value kept within limits.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp, Select and Clamp:
+5 cycles, and for each row 6 and a loop. Assumption: an operand that is broadcast goes as one that
+is not; the source has vertices of their own for some of these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from engine.codelets.elementwise import worker_rows
+from engine.codelets.elementwise_rates import Rate, rate_of
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_RATES"]
+
+_SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
+
+_ONE_BY_ONE = (5, 1)
+#: By number type: cycles of a loop, and the elements it takes.
+TERNARY_RATES: dict[str, Rate] = {
+    "select": dict.fromkeys(("float32", "float16", "int32", "uint8", "bool"), _ONE_BY_ONE),
+    "clamp": {"float32": (2, 2), "float16": (2, 4), "int32": (7, 1)},
+}
+
+
+@jit
+def _select(a: Any, b: Any, chooser: Any) -> Any:
+    return a if chooser else b
+
+
+@jit
+def _clamp(x: Any, low: Any, high: Any) -> Any:
+    raised = low if x < low else x
+    return high if raised > high else raised  # the upper limit wins where the two cross
+
+
+_FUNCTIONS = {"select": _select, "clamp": _clamp}
+_FLOPS = {"select": 0, "clamp": 2}
+
+
+def _kernels(function: Any) -> tuple[Any, Any]:
+    @jit
+    def vector(a, b, c, out):  # type: ignore[no-untyped-def]
+        for i in range(out.size):
+            out[i] = function(a[i], b[i], c[i])
+
+    @jit
+    def block(  # type: ignore[no-untyped-def]
+        a, a_start, a_size, a_stride, b, b_start, b_size, b_stride,
+        c, c_start, c_size, c_stride, out, out_start, out_size, stride,
+    ):  # fmt: skip
+        for p in range(out_size[0]):
+            for r in range(out_size[1]):
+                first = a_start + p * a_stride[0] + r * a_stride[1]
+                second = b_start + p * b_stride[0] + r * b_stride[1]
+                third = c_start + p * c_stride[0] + r * c_stride[1]
+                target = out_start + p * stride[0] + r * stride[1]
+                for i in range(out_size[2]):
+                    out[target + i * stride[2]] = function(
+                        a[first + i * a_stride[2]],
+                        b[second + i * b_stride[2]],
+                        c[third + i * c_stride[2]],
+                    )
+
+    return vector, block
+
+
+def _law(rate: Rate, *, is_block: bool) -> Any:
+    """Return the law of a vertex of rows, or of one row that the workers share."""
+
+    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        if is_block:
+            rows, columns = worker_rows(batch, machine)
+        else:
+            columns = worker_share(batch.n_elements("out"), machine)
+            rows = np.ones_like(columns)
+        found = rate_of(rate, batch.dtype["a"])
+        assert found is not None, "the library has checked the type"
+        cycles, elements = found
+        row = 6 + cycles * -(-columns // elements)
+        return np.asarray(machine.n_worker_contexts * (5 + rows * row))
+
+    return law
+
+
+def _flops(name: str) -> Any:
+    def flops(batch: Batch) -> NDArray[np.int64]:
+        counted = _FLOPS[name] if batch.dtype["a"].startswith("float") else 0
+        return np.asarray(counted * batch.n_elements("out"))
+
+    return flops
+
+
+def _ternary(name: str) -> tuple[Codelet, Codelet]:
+    is_choice = name == "select"
+    codelets = []
+    for dims, kernel in zip((1, 3), _kernels(_FUNCTIONS[name]), strict=True):
+        kind = "vector" if dims == 1 else "block"
+        codelets.append(
+            Codelet(
+                f"popops::{name.capitalize()}" + ("" if dims == 1 else "2D"),
+                (
+                    Field("a", "in", dims, kind=kind, size_of="out"),
+                    Field("b", "in", dims, kind=kind, size_of="out", dtype_of="a"),
+                    Field(
+                        "c",
+                        "in",
+                        dims,
+                        kind=kind,
+                        size_of="out",
+                        dtype="bool" if is_choice else "",
+                        dtype_of="" if is_choice else "a",
+                    ),
+                    Field("out", "out", dims, kind=kind, dtype_of="a"),
+                ),
+                kernel,
+                _law(TERNARY_RATES[name], is_block=dims > 1),
+                code_bytes=240,  # Assumption: between those of one operand and of two, each 2-D
+                source=_SOURCE,
+                flops=_flops(name),
+            )
+        )
+    return codelets[0], codelets[1]
+
+
+TERNARY: dict[str, Codelet] = {}
+TERNARY_BLOCK: dict[str, Codelet] = {}
+for _name in _FUNCTIONS:
+    TERNARY[_name], TERNARY_BLOCK[_name] = _ternary(_name)
