@@ -93,6 +93,7 @@ class ConvolutionShape:
         return (
             self.is_pointwise
             and self.stride == (1, 1)
+            and self.padding_before == (0, 0)  # what is cut off may be padded at the other end
             and (self.height, self.width) == (self.in_height, self.in_width)
         )
 

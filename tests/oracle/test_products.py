@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import binary, unary
 from engine.library.pool import pool
 from engine.library.window import Window
-from tests.oracle.compared import check, seeds, values_for
+from tests.oracle.compared import check, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
 
@@ -36,6 +37,21 @@ def test_convolution(data: st.DataObject, machine: Any, seed: int) -> None:
     expected = naive_convolution(values, w, window, groups)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
     assert len(builder.plans) == 1
+
+
+@pytest.mark.parametrize("before", [-2, -1, 1, 2])
+def test_a_kernel_of_one_element_over_a_field_that_is_moved(before: int) -> None:
+    """Cut off at one end and padded at the other, the field is as large as before."""
+    graph, builder = new_builder(small_machine(3))
+    window = Window((1, 1), padding_before=(before, 0), padding_after=(-before, 0))
+    x = graph.add_variable("float32", (2, 3, 4, 2), "x")
+    graph.map_linearly(x)
+    w = np.random.default_rng(1).uniform(-1, 1, (5, 3, 1, 1)).astype(np.float32)
+    out = convolution(builder, x, w, window)
+    values = values_for(x, 2)
+    (result,) = check(builder, [(x, values)], [out])
+    expected = naive_convolution(values, w, window, 1)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 @given(st.data(), machines(), seeds)
