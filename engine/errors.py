@@ -7,9 +7,12 @@ EngineError                 engine: base of all
 │   └── UnsupportedOperators  unsupported_operators: lists all of them with node names
 ├── BadInput                bad_input: missing file, wrong shape or type of an input
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
+├── EngineClosed            engine_closed: an engine is asked for more after it was closed
 ├── ModelNotAvailable       model_not_available: cannot be had, or is not the one that was pinned
 └── RunFailed               run_failed: the program could not be run to its end
     ├── ProgramError        program_error: the program itself said so
+    ├── CallbackFailed      callback_failed: a function that was connected to a stream raised
+    ├── KernelFailed        kernel_failed: the function of a codelet raised
     └── OutOfTileMemory     out_of_tile_memory: does not fit; says which tiles and variables
 """
 
@@ -21,13 +24,23 @@ __all__ = [
     "BadMachine",
     "BadModel",
     "BadOption",
+    "CallbackFailed",
+    "EngineClosed",
     "EngineError",
+    "KernelFailed",
     "ModelNotAvailable",
     "OutOfTileMemory",
     "ProgramError",
     "RunFailed",
     "UnsupportedOperators",
+    "said",
 ]
+
+
+def said(error: BaseException) -> str:
+    """Return what an exception is and says, on one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 class EngineError(Exception):
@@ -76,6 +89,12 @@ class BadGraph(EngineError):
     code = "bad_graph"
 
 
+class EngineClosed(EngineError):
+    """An engine was closed, and is asked to run, read or write."""
+
+    code = "engine_closed"
+
+
 class ModelNotAvailable(EngineError):
     """A model of the catalogue cannot be had, or is not the one that was pinned."""
 
@@ -93,6 +112,18 @@ class ProgramError(RunFailed):
     """The program came to an ErrorProgram."""
 
     code = "program_error"
+
+
+class CallbackFailed(RunFailed):
+    """A function of the user's raised; what it raised is the cause of this error."""
+
+    code = "callback_failed"
+
+
+class KernelFailed(RunFailed):
+    """The function of a codelet raised; what it raised is the cause of this error."""
+
+    code = "kernel_failed"
 
 
 class OutOfTileMemory(RunFailed):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.arguments import a_count, a_kind, a_switch, a_text, numbers, shown
 from engine.errors import BadGraph
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class Field:
             When a part of it is none of those allowed.
         """
         _check_name("field", self.name)
+        where = f"Field {self.name!r}"
+        for part in ("direction", "kind", "dtype", "dtype_of", "size_of"):
+            a_text(f"{where}: its {part}", getattr(self, part))
+        a_count(f"{where}: its number of dimensions", self.n_dims)
+        a_switch(f"{where}: interleaved", self.interleaved)
         if self.direction not in ("in", "out", "inout"):
             raise BadGraph(f"Field {self.name!r} is in, out or inout, not {self.direction!r}")
         if self.kind not in ("vector", "view", "block") or not 1 <= self.n_dims <= 8:
@@ -94,6 +100,7 @@ class Field:
 
 
 def _check_name(what: str, name: str) -> None:
+    a_text(f"The name of a {what}", name)
     if not name.isidentifier() or keyword.iskeyword(name):
         raise BadGraph(f"A {what} cannot be called {name!r}: use a Python identifier")
 
@@ -118,6 +125,8 @@ class Scalar:
             When its name or kind cannot be.
         """
         _check_name("scalar", self.name)
+        a_text(f"Scalar {self.name!r}: its kind", self.kind)
+        a_switch(f"Scalar {self.name!r}: on_device", self.on_device)
         if self.kind not in ("int", "float"):
             raise BadGraph(f"Scalar {self.name!r} is an int or a float, not {self.kind!r}")
 
@@ -278,18 +287,32 @@ class Codelet:
         Raises
         ------
         BadGraph
-            When names repeat, the law is no function, or the code has no size.
+            When a part is of the wrong kind, names repeat, the law is no function, or the code
+            has no size.
         """
+        a_text("The name of a codelet", self.name)
+        where = f"Codelet {self.name!r}"
+        a_text(f"{where}: its source", self.source)
+        for part in ("is_supervisor", "is_data_dependent", "has_slow_path"):
+            a_switch(f"{where}: {part}", getattr(self, part))
+        for field in self.fields:
+            a_kind(f"{where}: one of its fields", field, Field, "an engine.Field")
+        for scalar in self.scalars:
+            a_kind(f"{where}: one of its scalars", scalar, Scalar, "an engine.Scalar")
+        if self.flops is not None and not callable(self.flops):
+            raise BadGraph(f"{where}: flops is {shown(self.flops)}: give a function, or None")
         names = [field.name for field in self.fields] + [each.name for each in self.scalars]
         for name in names:
             if names.count(name) > 1:
                 raise BadGraph(f"Codelet {self.name!r} has two fields or scalars called {name!r}")
         if not callable(self.law):
-            raise BadGraph(f"The cycle law of {self.name} is {self.law!r}: it must be a function")
+            raise BadGraph(
+                f"The cycle law of {self.name} is {shown(self.law)}: it must be a function"
+            )
         code_bytes: object = self.code_bytes  # whoever wrote it may have given anything
         if not isinstance(code_bytes, int) or code_bytes < 0:
             raise BadGraph(
-                f"The code of {self.name} takes {self.code_bytes!r} bytes: give a whole number"
+                f"The code of {self.name} takes {shown(code_bytes)} bytes: give a whole number"
             )
         for field in self.fields:
             for other in {field.dtype_of, field.size_of} - {""}:
@@ -342,9 +365,10 @@ class Codelet:
             When a field is missing, unknown, or has the wrong number of vertices or dimensions.
         """
         expected = [field.name for field in self.fields]
+        a_kind(f"{where}: what is connected", fields, Mapping, "a dictionary of regions by field")
         if set(fields) != set(expected):
             raise BadGraph(
-                f"{where}: the fields are {', '.join(expected)}, not {', '.join(fields)}"
+                f"{where}: the fields are {', '.join(expected)}, not {', '.join(map(str, fields))}"
             )
         for field in self.fields:
             regions = fields[field.name]
@@ -396,19 +420,20 @@ class Codelet:
             When a scalar is missing or unknown, or has the wrong length.
         """
         expected = [scalar.name for scalar in self.scalars]
+        a_kind(f"{where}: the scalars", scalars, Mapping, "a dictionary of numbers by name")
         if set(scalars) != set(expected):
             raise BadGraph(
                 f"{where}: the scalars are {', '.join(expected) or 'none'}, not"
-                f" {', '.join(scalars)}"
+                f" {', '.join(map(str, scalars))}"
             )
         columns = {}
         for scalar in self.scalars:
             kind = np.int64 if scalar.kind == "int" else np.float32
-            given = np.asarray(scalars[scalar.name])
+            given = numbers(f"{where}: the values of {scalar.name!r}", scalars[scalar.name])
             if given.dtype.kind not in "fiub" or (kind is np.int64 and given.dtype.kind == "f"):
                 raise BadGraph(
                     f"{where}: scalar {scalar.name!r} is a number, {scalar.kind}, not"
-                    f" {scalars[scalar.name]!r}"
+                    f" {shown(scalars[scalar.name])}"
                 )
             values = given.astype(kind)
             if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):

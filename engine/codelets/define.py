@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arguments import a_kind, a_list, a_text, shown
 from engine.codelets._jit import jit
 from engine.codelets.codelet import Batch, Codelet, Field, Law, Scalar
 from engine.errors import BadGraph
@@ -63,22 +65,28 @@ def codelet(
     Raises
     ------
     BadGraph
-        When the function's arguments are not the fields and scalars, or `apart` does not name
-        its fields.
+        When an argument is of the wrong kind, the function's arguments are not the fields and
+        scalars, or `apart` does not name its fields.
     """
+    called = a_text("The name of a codelet", name)
+    for field in fields:
+        a_kind("A part of a codelet", field, Field, "an engine.Field, and scalars as scalars=")
+    numbers = tuple(a_list("The scalars of a codelet", scalars, "a list of engine.Scalar"))
+    for number in numbers:
+        a_kind("A scalar of a codelet", number, Scalar, "an engine.Scalar")
 
     def make(function: Callable[..., object]) -> Codelet:
-        label = name or function.__name__
-        expected = sum(4 if field.kind == "block" else 1 for field in fields) + len(scalars)
+        if not inspect.isfunction(function):
+            raise BadGraph(
+                f"A codelet is made of a function, not of {shown(function)}: write @codelet(...)"
+                " above a def"
+            )
+        label = called or function.__name__
+        expected = sum(4 if field.kind == "block" else 1 for field in fields) + len(numbers)
         given = len(inspect.signature(function).parameters)
         if given != expected:
             raise BadGraph(
                 f"Codelet {label!r} takes {given} arguments: its fields and scalars make {expected}"
-            )
-        if isinstance(apart, str) or any(isinstance(group, str) for group in apart):
-            raise BadGraph(
-                f"Codelet {label!r} keeps {apart!r} apart: give groups of field names, as"
-                " [('a', 'b')]"
             )
         return Codelet(
             label,
@@ -87,12 +95,22 @@ def codelet(
             law,
             code_bytes=code_bytes,
             source=source,
-            scalars=tuple(scalars),
+            scalars=numbers,
             flops=flops,
             is_supervisor=is_supervisor,
             is_data_dependent=is_data_dependent,
-            apart=tuple(tuple(group) for group in apart),
+            apart=_groups(label, apart),
             has_slow_path=has_slow_path,
         )
 
     return make
+
+
+def _groups(label: str, apart: Any) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of fields to be kept apart."""
+    where = f"Codelet {label!r}: what it keeps apart"
+    wanted = "groups of field names, as [('a', 'b')]"
+    return tuple(
+        tuple(a_text(where, field) for field in a_list(where, group, wanted))
+        for group in a_list(where, apart, wanted)
+    )

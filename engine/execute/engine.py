@@ -11,18 +11,19 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.arguments import a_count, a_kind, a_text, numbers, shown
 from engine.compiler.cycles import CountedCycles
 from engine.compiler.executable import Executable, Node, RemoteAccess, Step
-from engine.errors import BadGraph, BadInput, OutOfTileMemory
-from engine.execute.launch import Launch, bind, compile_launchers, thread_pool
+from engine.errors import BadGraph, BadInput, EngineClosed, OutOfTileMemory
+from engine.execute.launch import Launch, bind_all, thread_pool
 from engine.execute.memory import HostMemory
 from engine.execute.oom import describe_overflow
 from engine.execute.profile_summary import profile_summary
 from engine.execute.remote import RemoteMemory
+from engine.execute.streams import HostStreams, call_back
 from engine.execute.timeline import Clock, Timeline, timeline_of
 from engine.execute.walk import Walker
 from engine.graph import RemoteBuffer, View
-from engine.graph.arguments import a_count
 from engine.options import EngineOptions, resolve
 from engine.recorder import Recorder
 from reports import Report, open_report
@@ -50,6 +51,8 @@ class Engine:
 
     Raises
     ------
+    BadGraph
+        When an argument is of the wrong kind.
     BadOption
         When the environment's options are malformed.
     ReportInUse, ReportNotWritable
@@ -70,10 +73,18 @@ class Engine:
             raise BadGraph(
                 f"An engine runs what compile_programs made, not a {type(executable).__name__}"
             )
+        if options is not None:
+            a_kind(
+                "The options of an engine", options, EngineOptions, "what resolve_options returns"
+            )
+        facts = {} if provenance is None else provenance
+        a_kind("The provenance of an engine", facts, Mapping, "a dictionary of texts")
+        for key, value in facts.items():
+            a_text(f"The provenance {shown(key)}", value)
         self.executable = executable
         self.options = resolve() if options is None else options
-        self._streams: dict[str, Any] = {}
-        self._outputs: dict[str, NDArray[Any]] = {}
+        self._streams = HostStreams()
+        self._is_closed = False
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
@@ -84,7 +95,9 @@ class Engine:
         self._pool = thread_pool()
         #: Where PrintTensor prints to.
         self.print_line: Callable[[str], None] = _to_standard_output
-        self.recorder = Recorder.start(executable, self.options, name, provenance or {})
+        self.recorder = Recorder.start(
+            executable, self.options, a_text("The name of an engine", name), facts
+        )
         if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
             raise self._out_of_memory()
 
@@ -104,26 +117,27 @@ class Engine:
 
         Raises
         ------
+        BadGraph
+            When a kernel cannot be compiled.
+        EngineClosed
+            When the engine was closed.
         OutOfTileMemory
             When the program does not fit.
         """
+        self._check_open()
+        if progress is not None and not callable(progress):
+            raise BadGraph(f"Progress is told to a function, not to {shown(progress)}")
+        with self.recorder.noting_failure("Loading the program"):
+            self._load(progress)
+
+    def _load(self, progress: Progress | None = None) -> None:
         if self._memory is not None:
             return
         if self.executable.overfull_tiles.size:
             raise self._out_of_memory()
         memory = HostMemory(self.executable.graph)
-        bound: dict[int, list[Launch]] = {}
-        for step in self.executable.steps:
-            compute_set = step.compute_set
-            if compute_set is not None and compute_set.compute_set_id not in bound:
-                bound[compute_set.compute_set_id] = bind(compute_set, memory, self._pool)
-        compile_launchers((launch for found in bound.values() for launch in found), progress)
-        for step in self.executable.steps:
-            if step.compute_set is not None:
-                self._launches[step.step_id] = bound[step.compute_set.compute_set_id]
+        self._launches = bind_all(self.executable.steps, memory, self._pool, progress)
         self._memory = memory
-        n_launches = sum(len(found) for found in bound.values())
-        _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
         """Connect a host stream.
@@ -136,8 +150,16 @@ class Engine:
             For input an array, or a function without arguments that returns one; for output an
             array, which is filled, or a function that takes one. A function is called at every
             copy.
+
+        Raises
+        ------
+        BadGraph
+            When the name is no text.
+        EngineClosed
+            When the engine was closed.
         """
-        self._streams[stream] = source
+        self._check_open()
+        self._streams.connect(stream, source)
 
     def output(self, stream: str) -> NDArray[Any]:
         """Return what the last run wrote to an output stream.
@@ -147,9 +169,7 @@ class Engine:
         BadInput
             When nothing was written to a stream of that name.
         """
-        if stream not in self._outputs:
-            raise BadInput(f"No run has written to a stream {stream!r}")
-        return self._outputs[stream]
+        return self._streams.output(stream)
 
     def read_tensor(self, tensor: View) -> NDArray[Any]:
         """Return a tensor's values in its logical shape.
@@ -158,6 +178,8 @@ class Engine:
         ------
         BadGraph
             When it is no tensor of this engine's graph as it was compiled.
+        EngineClosed
+            When the engine was closed.
         """
         self._check_own(tensor)
         self.load()
@@ -172,10 +194,13 @@ class Engine:
             When it is no tensor of this engine's graph, or cannot hold a value.
         BadInput
             When the shape differs.
+        EngineClosed
+            When the engine was closed.
         """
         self._check_own(tensor)
         self.load()
-        self._host().write(tensor, values, tensor.name)
+        name = tensor.name
+        self._host().write(tensor, numbers(f"The values of {name!r}", values), name)
 
     def _check_own(self, tensor: View) -> None:
         self.executable.graph.check_own(tensor)
@@ -191,7 +216,10 @@ class Engine:
             When it is a buffer of another graph.
         BadInput
             When there is no such row.
+        EngineClosed
+            When the engine was closed.
         """
+        self._check_open()
         return self._remote.read(buffer, row)
 
     def write_remote(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None = None) -> None:
@@ -203,7 +231,10 @@ class Engine:
             When it is a buffer of another graph.
         BadInput
             When there is no such row, or the shape differs.
+        EngineClosed
+            When the engine was closed.
         """
+        self._check_open()
         self._remote.write(buffer, values, row)
 
     def run(self, program: int = 0, name: str = "") -> None:
@@ -219,20 +250,25 @@ class Engine:
         Raises
         ------
         BadGraph
-            When there is no such program.
+            When there is no such program, or a kernel cannot be compiled.
         BadInput
             When a stream is not connected or gives an array of another shape.
+        CallbackFailed, KernelFailed
+            When a function of the user's raised.
+        EngineClosed
+            When the engine was closed.
         OutOfTileMemory
             When the program does not fit.
         """
-        roots = self.executable.roots
-        if not 0 <= a_count("The number of the program", program) < len(roots):
-            raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
-        self.load()
-        root = roots[program]
-        began = time.time_ns()
-        timer = time.perf_counter_ns()
-        timelines = self._run_root(root, program)
+        root = self._root(program)
+        a_text("The name of a run", name)
+        self._check_open()
+        label = f"Run {name!r}" if name else "A run"
+        with self.recorder.noting_failure(f"{label} of program {program}"):
+            self._load()
+            began = time.time_ns()
+            timer = time.perf_counter_ns()
+            timelines = self._run_root(root, program)
         elapsed_us = (time.perf_counter_ns() - timer) // 1000
         self.recorder.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
@@ -245,6 +281,20 @@ class Engine:
         )
         self._last_program = program
         self._counters += [timeline.n_cycles for timeline in timelines]
+
+    def _root(self, program: int) -> Node:
+        """Return a control program."""
+        roots = self.executable.roots
+        if not 0 <= a_count("The number of the program", program) < len(roots):
+            raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
+        return roots[program]
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise EngineClosed(
+                "This engine was closed and its report is finished: make another Engine of the"
+                " executable, and close it when nothing more is to be run or read"
+            )
 
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
         """Run a control program and return when its steps ran."""
@@ -267,10 +317,10 @@ class Engine:
         Raises
         ------
         BadGraph
-            When data decide and the program has not run yet.
+            When there is no such program, or data decide and it has not run yet.
         """
+        root = self._root(program)
         if program not in self._timelines:
-            root = self.executable.roots[program]
             if not root.is_static:
                 raise BadGraph(f"Program {program} depends on data: run it first")
             self._timelines[program] = timeline_of(root, self.executable.machine)
@@ -332,12 +382,17 @@ class Engine:
 
     def close(self) -> None:
         """Finish the report and release what the engine holds; safe to call twice."""
+        self._is_closed = True
+        self._memory, self._launches = None, {}
+        self._release()
+
+    def _release(self) -> None:
         self.recorder.finish()
         self._pool.shutdown()
 
     def _out_of_memory(self) -> OutOfTileMemory:
         """Seal the report, which says where the memory went, and return the error that says so."""
-        self.close()
+        self._release()
         message = describe_overflow(self.executable)
         if self.recorder.path is not None:
             message += f"\nProfile saved to: {self.recorder.path}"
@@ -350,7 +405,8 @@ class Engine:
 
     def _show(self, title: str, values: NDArray[Any]) -> None:
         """Print a tensor for PrintTensor."""
-        self.print_line(f"{title}: {np.array2string(values, threshold=100)}")
+        line = f"{title}: {np.array2string(values, threshold=100)}"
+        call_back("The function print_line of the engine", self.print_line, line)
 
     def _stream(self, step: Step) -> None:
         access = step.access
@@ -360,32 +416,7 @@ class Engine:
         if isinstance(access, RemoteAccess):
             self._remote.copy(access, memory)
             return
-        source = self._streams.get(access.stream)
-        if access.is_input:
-            if source is None:
-                raise BadInput(
-                    f"Stream {access.stream!r} is not connected: call connect_stream before run"
-                )
-            memory.write(access.tensor, source() if callable(source) else source, access.stream)
-            return
-        values = memory.read(access.tensor)
-        self._outputs[access.stream] = values
-        if callable(source):
-            source(values)
-        elif source is not None:
-            _fill(access.stream, source, values)
-
-
-def _fill(stream: str, target: Any, values: NDArray[Any]) -> None:
-    """Put what came out of a stream into the array that is connected to it."""
-    is_array = isinstance(target, np.ndarray)
-    if not is_array or target.shape != values.shape or target.dtype != values.dtype:
-        given = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
-        raise BadInput(
-            f"Stream {stream!r} gives {values.dtype} {values.shape}: connect such an array, or a"
-            f" function that takes it, not {given}"
-        )
-    target[...] = values
+        self._streams.copy(access, memory)
 
 
 def _to_standard_output(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets.launcher import launch_arguments, launcher_of
-from engine.errors import BadGraph
+from engine.compiler.executable import Step
+from engine.errors import BadGraph, KernelFailed, said
 from engine.execute.memory import HostMemory
 from engine.graph import ComputeSet, VertexBatch
 
-__all__ = ["Launch", "Threads", "bind", "compile_launchers", "thread_pool"]
+__all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
+
+_log = logging.getLogger(__name__)
 
 _typeof: Any = numba.typeof
 _config: Any = numba.config
-_errors: Any = numba.core.errors
-#: What numba raises where it cannot compile.
-_CANNOT_COMPILE = (_errors.NumbaError, _errors.UnsupportedBytecodeError)
 
 #: Elements of work from which a batch is shared between threads: some 200 microseconds.
 _SHARE_ABOVE = 2_000_000
@@ -77,13 +78,28 @@ class Launch:
     threads: Threads
     counts: NDArray[np.int64]
     codelet_name: str
+    compute_set_name: str
 
     def run(self) -> None:
-        """Run all vertices, on several threads where the work is worth it."""
-        if self.work < _SHARE_ABOVE or self.n_vertices < self.threads.n_threads:
-            self.call(0, self.n_vertices, *self.arguments)
-        else:
-            self.threads.share(self.call, self.n_vertices, self.arguments)
+        """Run all vertices, on several threads where the work is worth it.
+
+        Raises
+        ------
+        KernelFailed
+            When the function of the codelet raised; what it raised is the cause.
+        """
+        try:
+            if self.work < _SHARE_ABOVE or self.n_vertices < self.threads.n_threads:
+                self.call(0, self.n_vertices, *self.arguments)
+            else:
+                self.threads.share(self.call, self.n_vertices, self.arguments)
+        except Exception as error:
+            raise KernelFailed(
+                f"The kernel of {self.codelet_name} raised {said(error)}, on one of"
+                f" {self.n_vertices} vertices in compute set {self.compute_set_name!r}. The run"
+                " ends there: mend the function; with NUMBA_DISABLE_JIT=1 in the environment it is"
+                " plain Python, whose traceback names the line"
+            ) from error
 
 
 def _work(batch: VertexBatch) -> int:
@@ -121,9 +137,38 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
                 threads,
                 counts,
                 codelet.name,
+                compute_set.name,
             )
         )
     return launches
+
+
+def bind_all(
+    steps: Iterable[Step],
+    memory: HostMemory,
+    threads: Threads,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[int, list[Launch]]:
+    """Return the launches of every step that computes, by its id, with their kernels compiled.
+
+    Raises
+    ------
+    BadGraph
+        When a kernel cannot be compiled.
+    """
+    bound: dict[int, list[Launch]] = {}
+    by_step: dict[int, list[Launch]] = {}
+    for step in steps:
+        compute_set = step.compute_set
+        if compute_set is None:
+            continue
+        if compute_set.compute_set_id not in bound:
+            bound[compute_set.compute_set_id] = bind(compute_set, memory, threads)
+        by_step[step.step_id] = bound[compute_set.compute_set_id]
+    compile_launchers((launch for found in bound.values() for launch in found), progress)
+    n_launches = sum(len(found) for found in bound.values())
+    _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
+    return by_step
 
 
 def compile_launchers(
@@ -152,7 +197,9 @@ def compile_launchers(
             progress(done, len(wanted), call.__name__)
         try:
             call.compile(types)
-        except _CANNOT_COMPILE as error:
+        except (OSError, MemoryError):  # of the cache of kernels, not of this one
+            raise
+        except Exception as error:  # numba's own, and whatever else a function makes it raise
             raise BadGraph(f"The kernel of {name} cannot be compiled: {_reason(error)}") from error
 
 
@@ -160,7 +207,7 @@ def _reason(error: Exception) -> str:
     """Return what numba says is wrong, without how it came to it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))]
-    return (told or lines)[0]
+    return (told or lines or [type(error).__name__])[0]
 
 
 def thread_pool() -> Threads:

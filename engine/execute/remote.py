@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.arguments import a_count, a_kind, numbers
 from engine.compiler.executable import RemoteAccess
 from engine.errors import BadGraph, BadInput, RunFailed
 from engine.execute.memory import HostMemory
@@ -44,8 +45,8 @@ class RemoteMemory:
         BadInput
             When there is no such row.
         """
-        kind = {"float16": np.float16, "bool": np.bool_}.get(buffer.dtype.name)
         values = self._find(buffer, row)
+        kind = {"float16": np.float16, "bool": np.bool_}.get(buffer.dtype.name)
         return values.astype(kind) if kind else np.array(values)
 
     def write(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None) -> None:
@@ -58,7 +59,8 @@ class RemoteMemory:
         BadInput
             When there is no such row, or the shape differs.
         """
-        place, array = self._find(buffer, row), np.asarray(values)
+        place = self._find(buffer, row)
+        array = numbers(f"The values of remote buffer {buffer.name!r}", values)
         if array.shape != place.shape:
             raise BadInput(
                 f"Remote buffer {buffer.name!r} takes an array of shape {place.shape}, not"
@@ -67,12 +69,13 @@ class RemoteMemory:
         place[...] = to_host(array, buffer.dtype, buffer.name)
 
     def _find(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
+        a_kind("The remote buffer", buffer, RemoteBuffer, "what add_remote_buffer returned")
         i = buffer.buffer_id
         if i >= len(self._buffers) or self._buffers[i] is not buffer:
             raise BadGraph(f"{buffer.name!r} is a remote buffer of another graph")
         if row is None:
             return self._rows[i]
-        if not 0 <= row < buffer.repeats:
+        if not 0 <= a_count(f"The row of {buffer.name!r}", row) < buffer.repeats:
             raise BadInput(
                 f"Remote buffer {buffer.name!r} has rows 0 to {buffer.repeats - 1}, not {row}"
             )
@@ -122,5 +125,5 @@ def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
 
 def _rows_of(row: int | View, memory: HostMemory) -> list[int]:
     if isinstance(row, int):
-        return [row]
+        return [int(row)]
     return [int(number) for number in memory.read(row).reshape(-1)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.arguments import a_count
 from engine.codelets.grid import HALF, Grid
 from engine.errors import BadGraph
-from engine.graph.arguments import a_count
 
 __all__ = [
     "BOOL",

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
 from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph, OutOfTileMemory
-from engine.graph.arguments import a_count, whole_numbers
 from engine.graph.compute_set import ComputeSet, VertexBatch
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.dtype import DType, dtype_of
@@ -51,7 +51,7 @@ class Graph:
     def __init__(self, machine: Machine, *, n_io_tiles: int = 0) -> None:
         if not isinstance(machine, Machine):
             raise BadGraph(
-                f"A graph is made for a machine, not for {machine!r}: write"
+                f"A graph is made for a machine, not for {shown(machine)}: write"
                 ' Graph(load_machine("gc200"))'
             )
         n_io_tiles = a_count("The number of I/O tiles", n_io_tiles)
@@ -113,10 +113,7 @@ class Graph:
         BadGraph
             When the device has no such type, or an integer does not fit its 32 bits.
         """
-        try:
-            array = np.asarray(values)
-        except ValueError:
-            raise BadGraph(f"The values of {name!r} are of uneven lengths") from None
+        array = numbers(f"The values of {shown(name)}", values)
         kind = dtype_of(array.dtype if dtype is None else dtype)
         tensor = self._add(kind, array.shape, name, debug)
         variable = tensor.variable
@@ -136,6 +133,7 @@ class Graph:
             When the name is taken, the device has no such type, a size is less than 1, or the
             streaming memory of the machine's IPUs does not hold it beside the others.
         """
+        a_text("The name of a remote buffer", name)
         if any(buffer.name == name for buffer in self.remote_buffers):
             raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
         kind = dtype_of(dtype)
@@ -171,10 +169,11 @@ class Graph:
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         if not isinstance(name, str):
-            raise BadGraph(f"A variable cannot be called {name!r}: give it a text")
+            raise BadGraph(f"A variable cannot be called {shown(name)}: give it a text")
+        _check_debug(name, debug)
         whole = whole_numbers(f"The dimensions of {name!r}", shape)
         if whole.ndim != 1:
-            raise BadGraph(f"The shape of {name!r} is {shape!r}: give a tuple of dimensions")
+            raise BadGraph(f"The shape of {name!r} is {shown(shape)}: give a tuple of dimensions")
         sizes = tuple(whole.tolist())
         if any(s < 1 for s in sizes):
             raise BadGraph(
@@ -268,6 +267,10 @@ class Graph:
         pool = self.compute_tiles
         if tiles is not None:
             pool = np.atleast_1d(whole_numbers(f"The tiles of {variable.name!r}", tiles, np.int32))
+        if pool.ndim != 1:
+            raise BadGraph(
+                f"The tiles of {variable.name!r} have shape {pool.shape}: give them in one row"
+            )
         if not pool.size:
             raise BadGraph(f"{variable.name!r} is mapped to no tile: give at least one")
         n_grains = -(-variable.n_elements // grain)
@@ -337,7 +340,15 @@ class Graph:
         return tensor.variable
 
     def add_compute_set(self, name: str, debug: DebugContext = ROOT) -> ComputeSet:
-        """Add an empty compute set."""
+        """Add an empty compute set.
+
+        Raises
+        ------
+        BadGraph
+            When its name is no text.
+        """
+        a_text("The name of a compute set", name)
+        _check_debug(name, debug)
         compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug)
         self.compute_sets.append(compute_set)
         return compute_set
@@ -396,8 +407,13 @@ class Graph:
             if variable.variable_id >= len(owner) or owner[variable.variable_id] is not variable:
                 raise BadGraph(f"{where}: field {name!r} is a tensor of another graph")
             regions.check(f"{where}, field {name!r}")
-        numbers = codelet.scalar_columns(where, scalars or {}, tiles.size)
-        batch = VertexBatch(codelet, tiles, dict(fields), numbers)
+        columns = codelet.scalar_columns(where, {} if scalars is None else scalars, tiles.size)
+        batch = VertexBatch(codelet, tiles, dict(fields), columns)
         compute_set.batches.append(batch)
         self.codelets.setdefault(codelet.name, codelet)
         return batch
+
+
+def _check_debug(name: str, debug: object) -> None:
+    """Raise BadGraph unless a debug context is one."""
+    a_kind(f"The debug context of {name!r}", debug, DebugContext, "an engine.graph.DebugContext")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.arguments import a_count, a_list
 from engine.errors import BadGraph
-from engine.graph.arguments import a_count
-from engine.graph.tensor import Tensor, whole_shape
+from engine.graph.tensor import Tensor, slice_range, whole_shape, wide_shape
 
 if TYPE_CHECKING:
     from engine.graph.dtype import DType
@@ -83,11 +83,7 @@ class Joined:
         BadGraph
             When the range is outside, or cuts a dimension of a part unevenly.
         """
-        if not 0 <= dim < len(self.shape):
-            raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to slice")
-        size = self.shape[dim]
-        if not 0 <= start < stop <= size:
-            raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
+        dim, start, stop = slice_range(self, dim, start, stop)
         if dim != self.dim:
             return concat([part.slice(dim, start, stop) for part in self.parts], self.dim)
         kept: list[View] = []
@@ -129,9 +125,10 @@ class Joined:
         BadGraph
             When the shapes do not broadcast.
         """
+        shape = wide_shape(shape)
         dim = self.dim + len(shape) - len(self.shape)
         if dim < self.dim or shape[dim] != self.shape[self.dim]:
-            raise BadGraph(f"Shape {self.shape} does not broadcast to {tuple(shape)}")
+            raise BadGraph(f"Shape {self.shape} does not broadcast to {shape}")
         wide = []
         for part in self.parts:
             sizes = list(shape)
@@ -193,7 +190,7 @@ def concat(tensors: Sequence[View], dim: int = 0) -> View:
     BadGraph
         When there are no tensors, or they do not agree.
     """
-    parts = list(tensors)
+    parts = list(a_list("What is concatenated", tensors, "a list of tensors"))
     if not parts:
         raise BadGraph("There is nothing to concatenate: give at least one tensor")
     for part in parts:

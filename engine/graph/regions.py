@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arguments import a_count, a_list, shown, whole_numbers
 from engine.errors import BadGraph
-from engine.graph.arguments import a_count, whole_numbers
 from engine.graph.joined import Joined
 from engine.graph.tensor import Tensor
 
@@ -107,7 +107,11 @@ def blocks(
             f"Regions are on one variable, and this tensor joins {variable.name}: copy it to a"
             " variable of its own first"
         )
+    if not hasattr(variable, "map_start"):
+        raise BadGraph(f"Regions are on a variable, not on {shown(variable)}: give tensor.variable")
     where = f"Regions on {variable.name!r}"
+    sizes = a_list(f"{where}: the sizes", sizes, "a list, one entry for each dimension")
+    strides = a_list(f"{where}: the strides", strides, "a list, one entry for each dimension")
     if len(sizes) != len(strides):
         raise BadGraph(f"{where} have {len(sizes)} sizes and {len(strides)} strides")
     n_vertices = a_count(f"{where}: the number of vertices", n_vertices, 0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from engine.arguments import a_count, a_list
 from engine.errors import BadGraph
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from engine.graph.joined import View
     from engine.graph.variable import Variable
 
-__all__ = ["Atom", "Tensor", "row_major", "whole_shape"]
+__all__ = ["Atom", "Tensor", "row_major", "slice_range", "whole_shape", "wide_shape"]
 
 Atom = tuple[int, int]
 Dim = tuple[Atom, ...]
@@ -43,13 +44,43 @@ def whole_shape(view: View, shape: Sequence[int]) -> list[int]:
     BadGraph
         When the number of elements differs, or a size is none.
     """
-    sizes = [int(s) for s in shape]
+    sizes = [a_count("A dimension to reshape to", size) for size in shape]
     if sizes.count(-1) == 1:
         rest = prod(s for s in sizes if s != -1)
         sizes[sizes.index(-1)] = view.n_elements // rest if rest else 0
     if any(size < 1 for size in sizes) or prod(sizes) != view.n_elements:
         raise BadGraph(f"A tensor of shape {view.shape} cannot be reshaped to {tuple(shape)}")
     return sizes
+
+
+def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that a view is to be stretched to.
+
+    Raises
+    ------
+    BadGraph
+        When it is no list of whole numbers.
+    """
+    what = "The shape to broadcast to"
+    return tuple(a_count(what, size) for size in a_list(what, shape, "a list of dimensions"))
+
+
+def slice_range(view: View, dim: int, start: int, stop: int) -> tuple[int, int, int]:
+    """Return the dimension, the first element and the end of a slice.
+
+    Raises
+    ------
+    BadGraph
+        When one is no whole number, or outside.
+    """
+    dim = a_count("The dimension to slice", dim)
+    start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
+    if not 0 <= dim < len(view.shape):
+        raise BadGraph(f"A tensor of shape {view.shape} has no dimension {dim} to slice")
+    size = view.shape[dim]
+    if not 0 <= start < stop <= size:
+        raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
+    return dim, start, stop
 
 
 def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
@@ -173,6 +204,7 @@ class Tensor:
         BadGraph
             When `order` is no permutation of the dimensions.
         """
+        order = tuple(a_count("A dimension to shuffle", d) for d in order)
         if sorted(order) != list(range(len(self.dims))):
             raise BadGraph(f"{order} does not order the {len(self.dims)} dimensions of a tensor")
         return replace(self, dims=tuple(self.dims[d] for d in order))
@@ -185,12 +217,8 @@ class Tensor:
         BadGraph
             When the range is outside, or cuts a dimension of several atoms unevenly.
         """
-        if not 0 <= dim < len(self.dims):
-            raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to slice")
-        size = self.shape[dim]
-        if not 0 <= start < stop <= size:
-            raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
-        if (start, stop) == (0, size):
+        dim, start, stop = slice_range(self, dim, start, stop)
+        if (start, stop) == (0, self.shape[dim]):
             return self
         offset = self.offset
         kept: list[Atom] = []
@@ -220,7 +248,7 @@ class Tensor:
         BadGraph
             When there is no such dimension.
         """
-        if not 0 <= dim < len(self.dims):
+        if not 0 <= a_count("The dimension to reverse", dim) < len(self.dims):
             raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to reverse")
         dims = list(self.dims)
         dims[dim] = tuple((size, -stride) for size, stride in self.dims[dim])
@@ -235,18 +263,19 @@ class Tensor:
         BadGraph
             When the shapes do not broadcast.
         """
+        shape = wide_shape(shape)
         missing = len(shape) - len(self.dims)
         if missing < 0:
-            raise BadGraph(f"Shape {self.shape} does not broadcast to {tuple(shape)}")
+            raise BadGraph(f"Shape {self.shape} does not broadcast to {shape}")
         dims: list[Dim] = []
         own = (((1, 0),),) * missing + self.dims
         for dim, have, want in zip(own, (1,) * missing + self.shape, shape, strict=True):
             if have == want:
                 dims.append(dim)
             elif have == 1:
-                dims.append(((int(want), 0),))
+                dims.append(((want, 0),))
             else:
-                raise BadGraph(f"Shape {self.shape} does not broadcast to {tuple(shape)}")
+                raise BadGraph(f"Shape {self.shape} does not broadcast to {shape}")
         return replace(self, dims=tuple(dims))
 
     def flatten(self) -> Tensor:

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from engine.arguments import shown
 from engine.errors import BadMachine
 from engine.machine.figures import FIGURES, PARAMETER_SETS
 from engine.machine.links import TOPOLOGIES
@@ -73,7 +74,9 @@ def describe_machine(name: str) -> Description:
         No such preset or file, or a file with an unknown, missing or absurd figure.
     """
     if not isinstance(name, str):
-        raise BadMachine(f"A machine has a name, as gc200, or the path of a file; not {name!r}")
+        raise BadMachine(
+            f"A machine has a name, as gc200, or the path of a file; not {shown(name)}"
+        )
     if name.endswith(".toml") or "/" in name:
         return _own_machine(Path(name).expanduser())
     return _preset(name, "There is no target")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields
 
+from engine.arguments import shown
 from engine.errors import BadMachine
 from engine.machine.description import describe_machine
 from engine.machine.figures import FIGURES, PARAMETER_SETS
@@ -53,9 +54,10 @@ def load_machine(
         POPLAR_TARGET_OPTIONS is malformed or has an unknown key or value.
     """
     description = describe_machine(name)
-    if parameter_set not in PARAMETER_SETS:
+    asked: object = parameter_set  # whoever asked may have given anything
+    if not isinstance(asked, str) or asked not in PARAMETER_SETS:
         raise BadMachine(
-            f"There is no parameter set {parameter_set!r}: choose hardware or ipu_model"
+            f"There is no parameter set {shown(parameter_set)}: choose hardware or ipu_model"
         )
     options = read_target_options(environ)
     topology = link_topology or description.link_topology
@@ -95,8 +97,9 @@ def _check_sizes(
     name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int, options: Mapping[str, str]
 ) -> None:
     for what, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
-        if number is not None and not isinstance(number, int):
-            raise BadMachine(f"The {what} is {number!r}: give a whole number")
+        is_missing = number is None and what != "number of IPUs"
+        if not isinstance(number, int) and not is_missing:
+            raise BadMachine(f"The {what} is {shown(number)}: give a whole number")
     if not 1 <= n_ipus <= _MOST_IPUS:
         raise BadMachine(f"{n_ipus} IPUs cannot be: a system has 1 to {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.arguments import a_kind, a_list, a_switch, a_text, shown
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, Graph, Joined, Tensor, View
 from engine.graph.mapping import runs_of
@@ -33,6 +34,7 @@ def check_programs(graph: Graph, programs: Any) -> None:
     BadGraph
         When a part is missing or of the wrong kind, belongs to another graph, or contains itself.
     """
+    a_kind("What is compiled", graph, Graph, "the engine.Graph that the programs run on")
     if isinstance(programs, Program) or not isinstance(programs, Iterable):
         raise BadGraph(
             f"Control programs come as a list, not as a {type(programs).__name__}: write [program]"
@@ -60,8 +62,7 @@ class _Check:
         """
         kind, name = _KINDS[annotation]
         if not isinstance(value, kind):
-            shown = repr(value)[:60]
-            raise BadGraph(f"{where} is {shown}: a {name} is needed")
+            raise BadGraph(f"{where} is {shown(value)}: a {name} is needed")
 
     def part(self, value: Any, around: list[Program]) -> None:
         """Check a part of a program, and what is in it."""
@@ -75,6 +76,8 @@ class _Check:
             case Function():
                 if id(value) not in self._functions:
                     self._functions.add(id(value))
+                    a_text("The name of a Function", value.name)
+                    self.kind(value.body, "Program", f"Function {value.name!r}: its body")
                     self.part(value.body, [])
 
     def _program(self, program: Program, around: list[Program]) -> None:
@@ -84,8 +87,7 @@ class _Check:
         inside = [*around, program]
         for field in dataclasses.fields(program):
             value = getattr(program, field.name)
-            if field.type in _KINDS:
-                self.kind(value, str(field.type), f"{where}: its {field.name}")
+            self._field(f"{where}: its {field.name}", str(field.type), value)
             if isinstance(value, list | tuple):
                 for index, each in enumerate(value):
                     self.kind(each, "Program", f"{where}: part {index}")
@@ -93,13 +95,26 @@ class _Check:
             elif isinstance(value, Mapping):
                 for number, case in value.items():
                     if not isinstance(number, int):
-                        raise BadGraph(f"{where}: case {number!r} is no whole number")
+                        raise BadGraph(f"{where}: case {shown(number)} is no whole number")
                     self.kind(case, "Program", f"{where}: case {number}")
                     self.part(case, inside)
             else:
                 self.part(value, inside)
                 if field.name == "target":
                     _check_written(where, value)
+
+    def _field(self, where: str, annotation: str, value: Any) -> None:
+        """Check that a field of a program holds what it is declared to."""
+        if annotation in _KINDS:
+            self.kind(value, annotation, where)
+        elif annotation == "str":
+            a_text(where, value)
+        elif annotation == "bool":
+            a_switch(where, value)
+        elif annotation.startswith("list"):
+            a_list(where, value, "a list of programs")
+        elif annotation.startswith("Mapping"):
+            a_kind(where, value, Mapping, "a dictionary of programs by number")
 
 
 def _check_written(where: str, target: View) -> None:
@@ -128,4 +143,8 @@ def _check_written(where: str, target: View) -> None:
 
 def _called(program: Program) -> str:
     name = getattr(program, "name", "")
-    return f"{type(program).__name__} {name!r}" if name else type(program).__name__
+    return (
+        f"{type(program).__name__} {shown(name)}"
+        if isinstance(name, str) and name
+        else type(program).__name__
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.arguments import a_count, a_kind, shown
 from engine.errors import BadGraph
-from engine.graph.arguments import a_count
 from engine.graph.compute_set import ComputeSet
 from engine.graph.debug import ROOT, DebugContext
 from engine.graph.joined import View
@@ -35,6 +35,10 @@ __all__ = [
     "Sync",
     "WriteUndef",
 ]
+
+
+#: Source: Poplar's programs, whose Repeat counts in 32 bits without a sign.
+_MOST_ROUNDS = (1 << 32) - 1
 
 
 @dataclass(eq=False, kw_only=True)
@@ -78,8 +82,10 @@ class Copy(Program):
         Raises
         ------
         BadGraph
-            When shapes or types differ.
+            When one is no tensor, or shapes or types differ.
         """
+        for part in ("source", "target"):
+            _check_tensor(f"Copy {shown(self.name)}: its {part}", getattr(self, part))
         if self.source.shape != self.target.shape or self.source.dtype != self.target.dtype:
             raise BadGraph(
                 f"Copy {self.name!r}: {self.source.dtype} {self.source.shape} cannot go to"
@@ -101,11 +107,10 @@ class Repeat(Program):
         Raises
         ------
         BadGraph
-            When it is less than 1.
+            When it is less than 1, or more than 32 bits hold.
         """
-        self.count = a_count(f"The count of Repeat {self.name!r}", self.count)
-        if self.count < 1:
-            raise BadGraph(f"Repeat {self.name!r} runs {self.count} times: at least 1 is needed")
+        what = f"The count of Repeat {shown(self.name)}"
+        self.count = a_count(what, self.count, 1, _MOST_ROUNDS)
 
 
 @dataclass(eq=False)
@@ -123,7 +128,7 @@ class RepeatWhile(Program):
 
     def __post_init__(self) -> None:
         """Check the predicate."""
-        _check_scalar(self.predicate, f"RepeatWhile {self.name!r}")
+        _check_scalar(self.predicate, f"RepeatWhile {shown(self.name)}")
 
 
 @dataclass(eq=False)
@@ -137,7 +142,7 @@ class If(Program):
 
     def __post_init__(self) -> None:
         """Check the predicate."""
-        _check_scalar(self.predicate, f"If {self.name!r}")
+        _check_scalar(self.predicate, f"If {shown(self.name)}")
 
 
 @dataclass(eq=False)
@@ -151,7 +156,7 @@ class Switch(Program):
 
     def __post_init__(self) -> None:
         """Check the control tensor."""
-        _check_scalar(self.control, f"Switch {self.name!r}")
+        _check_scalar(self.control, f"Switch {shown(self.name)}")
 
 
 @dataclass(eq=False)
@@ -223,11 +228,15 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
         When it has several elements or is of floating point.
     """
     if not isinstance(tensor, Tensor):
-        raise BadGraph(f"{where} is controlled by a tensor, not by {tensor!r}")
+        raise BadGraph(f"{where} is controlled by a tensor, not by {shown(tensor)}")
     if tensor.n_elements != 1 or tensor.dtype.is_float:
         raise BadGraph(
             f"{where} is controlled by one int32 or bool, not by {tensor.dtype} {tensor.shape}"
         )
+
+
+def _check_tensor(what: str, tensor: object) -> None:
+    a_kind(what, tensor, View, "what add_variable returned, or a view on it")
 
 
 @dataclass(eq=False)
@@ -280,12 +289,14 @@ def _check_rows(buffer: RemoteBuffer, tensor: View, row: int | View) -> None:
     BadGraph
         When type or number of elements differ, or a row is not there or not a whole number.
     """
+    a_kind("The buffer of a remote copy", buffer, RemoteBuffer, "what add_remote_buffer returned")
+    _check_tensor(f"A copy of remote buffer {buffer.name!r}: its tensor", tensor)
     n_rows = 1
     if isinstance(row, View):
         if row.dtype.name != "int32":
             raise BadGraph(f"Rows of remote buffer {buffer.name!r} are int32, not {row.dtype}")
         n_rows = row.n_elements
-    elif not 0 <= row < buffer.repeats:
+    elif not 0 <= a_count(f"The row of remote buffer {buffer.name!r}", row) < buffer.repeats:
         raise BadGraph(
             f"Remote buffer {buffer.name!r} has rows 0 to {buffer.repeats - 1}, not {row}"
         )

@@ -6,7 +6,8 @@ import json
 import logging
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import EngineError, said
 from engine.options import EngineOptions, engine_directory
 from engine.recorder.compilation import write_compilation
 from reports import ReportNotWritable, ReportWriter
-from reports.schema import engine_option, provenance, run, run_trace, wall_clock
+from reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
 
 if TYPE_CHECKING:
     from engine.compiler.executable import Executable
@@ -192,6 +194,34 @@ class Recorder:
             ],
         )
         self._keep(writer, "run")
+
+    @contextmanager
+    def noting_failure(self, what: str) -> Iterator[None]:
+        """Note what ends a run before its end; the exception goes on to whoever called.
+
+        Parameters
+        ----------
+        what
+            What is under way.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._note_failure(what, error)
+            raise
+
+    def _note_failure(self, what: str, error: BaseException) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        if isinstance(error, EngineError):
+            code, reason = error.code, str(error).partition("\n")[0]
+        else:
+            code = "interrupted" if isinstance(error, KeyboardInterrupt) else "internal"
+            reason = said(error)
+        message = f"{what} failed and has no trace: {reason}"
+        writer.add(notice, [{"severity": "error", "code": code, "message": message}])
+        self._keep(writer, "run failed")
 
     def _write_track(
         self,

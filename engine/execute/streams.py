@@ -1,0 +1,105 @@
+"""Host streams: arrays and functions of the user's that a program reads from and writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from engine.arguments import a_text, numbers
+from engine.compiler.executable import StreamAccess
+from engine.errors import BadInput, CallbackFailed, said
+from engine.execute.memory import HostMemory
+
+__all__ = ["HostStreams", "call_back"]
+
+
+class HostStreams:
+    """What is connected to the streams of one engine, and what came out of them."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Any] = {}
+        self._outputs: dict[str, NDArray[Any]] = {}
+
+    def connect(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
+        """Connect a stream to an array or a function.
+
+        Raises
+        ------
+        BadGraph
+            When its name is no text.
+        """
+        self._sources[a_text("The name of a stream", stream)] = source
+
+    def output(self, stream: str) -> NDArray[Any]:
+        """Return what was last written to an output stream.
+
+        Raises
+        ------
+        BadGraph
+            When its name is no text.
+        BadInput
+            When nothing was written to it.
+        """
+        if a_text("The name of a stream", stream) not in self._outputs:
+            raise BadInput(f"No run has written to a stream {stream!r}")
+        return self._outputs[stream]
+
+    def copy(self, access: StreamAccess, memory: HostMemory) -> None:
+        """Carry out a copy of a program.
+
+        Raises
+        ------
+        BadInput
+            When nothing is connected, or an array of another shape.
+        CallbackFailed
+            When the function that is connected raised.
+        """
+        stream = access.stream
+        source = self._sources.get(stream)
+        if access.is_input:
+            if source is None:
+                raise BadInput(
+                    f"Stream {stream!r} is not connected: call connect_stream before run"
+                )
+            what = f"The function connected to stream {stream!r}"
+            given = call_back(what, source) if callable(source) else source
+            memory.write(access.tensor, numbers(f"The values of stream {stream!r}", given), stream)
+            return
+        values = memory.read(access.tensor)
+        self._outputs[stream] = values
+        if callable(source):
+            call_back(f"The function connected to stream {stream!r}", source, values)
+        elif source is not None:
+            _fill(stream, source, values)
+
+
+def call_back(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of the user's.
+
+    Raises
+    ------
+    CallbackFailed
+        When it raised; what it raised is the cause.
+    """
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise CallbackFailed(
+            f"{what} raised {said(error)}. The run ends there: mend the function, whose traceback"
+            " is the cause of this error"
+        ) from error
+
+
+def _fill(stream: str, target: Any, values: NDArray[Any]) -> None:
+    """Put what came out of a stream into the array that is connected to it."""
+    is_array = isinstance(target, np.ndarray)
+    if not is_array or target.shape != values.shape or target.dtype != values.dtype:
+        given = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
+        raise BadInput(
+            f"Stream {stream!r} gives {values.dtype} {values.shape}: connect such an array, or a"
+            f" function that takes it, not {given}"
+        )
+    target[...] = values

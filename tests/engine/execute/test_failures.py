@@ -1,0 +1,222 @@
+"""Runs that a user's own function ends, and engines that are closed: told in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
+from engine.errors import (
+    BadGraph,
+    BadInput,
+    CallbackFailed,
+    EngineClosed,
+    EngineError,
+    KernelFailed,
+    ProgramError,
+)
+from engine.graph import blocks
+from engine.options import resolve
+from engine.program import (
+    Copy,
+    ErrorProgram,
+    Execute,
+    PrintTensor,
+    Program,
+    Sequence,
+    StreamCopyIn,
+    StreamCopyOut,
+)
+from reports import check_report, open_report
+from reports.schema import notice, run
+
+
+class OfTheUserError(Exception):
+    """What a function of the user's raises."""
+
+
+def failing(*_: Any) -> Any:
+    raise OfTheUserError("no more pictures\nat all")
+
+
+def odd(out: Any, which: Any) -> None:
+    if which == 1:
+        raise ValueError("this vertex cannot be")
+    out[:] = which
+
+
+def importing(out: Any, which: Any) -> None:
+    import os
+
+    out[0] = which + os.getpid()
+
+
+def of_no_type(out: Any, which: Any) -> None:
+    out[0] = which.no_such_attribute
+
+
+class Small:
+    """Four elements on two tiles, and engines that write a report."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.graph = Graph(load_machine("gc200", tiles_per_ipu=2))
+        self.x = self.graph.add_variable("float32", (4,), "x")
+        self.graph.map_linearly(self.x)
+
+    def engine(self, program: Program) -> Engine:
+        settings = {"autoReport.all": "true", "autoReport.directory": str(self.folder)}
+        return Engine(compile_programs(self.graph, [program]), resolve(environ={}, code=settings))
+
+    def compute(self, function: Callable[..., object]) -> Execute:
+        """Return a program that runs a function on both tiles, one with 0 and one with 1."""
+        made = codelet(
+            Field("out", "out"),
+            scalars=[Scalar("which")],
+            law=lambda batch, _: batch.size["out"][:, 0],
+            code_bytes=8,
+        )(function)
+        where = self.graph.add_compute_set("settle")
+        regions = blocks(self.x.variable, np.array([0, 2]), [2], [1], 2)
+        self.graph.add_vertices(where, made, [0, 1], {"out": regions}, {"which": [0, 1]})
+        return Execute(where)
+
+    def told(self) -> tuple[str, str]:
+        """Return code and message of the one notice of the report, which is whole, without runs."""
+        path = self.folder / "profile.pop"
+        columns = (notice.c.severity, notice.c.code, notice.c.message)
+        with open_report(path) as report:
+            assert report.is_complete
+            ((severity, code, message),) = report.fetch(select(*columns))
+            assert not report.fetch(select(run.c.run_id))
+        assert check_report(path) == []
+        assert severity == "error"
+        return code, message
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return Small(tmp_path)
+
+
+def is_one_sentence(error: EngineError, *words: str) -> bool:
+    return "\n" not in str(error) and all(word in str(error) for word in words)
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_a_callback_that_raises(small: Small, is_input: bool) -> None:
+    program = StreamCopyIn("data", small.x) if is_input else StreamCopyOut(small.x, "data")
+    with small.engine(program) as engine:
+        engine.connect_stream("data", failing)
+        with pytest.raises(CallbackFailed) as caught:
+            engine.run()
+    assert caught.value.code == "callback_failed"
+    assert isinstance(caught.value.__cause__, OfTheUserError)
+    assert caught.value.__cause__.__traceback__ is not None
+    assert is_one_sentence(caught.value, "stream 'data'", "OfTheUserError: no more pictures")
+    code, message = small.told()
+    assert code == "callback_failed"
+    assert message.startswith("A run of program 0 failed and has no trace: The function connected")
+
+
+def test_a_run_with_a_name_that_fails_before_one_that_does_not(small: Small) -> None:
+    with small.engine(StreamCopyIn("data", small.x)) as engine:
+        with pytest.raises(BadInput, match="not connected"):
+            engine.run(name="warm-up")
+        engine.connect_stream("data", np.ones(4, np.float32))
+        engine.run()
+        with engine.get_report() as report:
+            ((message,),) = report.fetch(select(notice.c.message))
+            assert message.startswith("Run 'warm-up' of program 0 failed")
+            assert len(report.fetch(select(run.c.run_id))) == 1
+
+
+def test_a_callback_that_returns_no_array(small: Small) -> None:
+    for given, words in (
+        ([[1.0], [2.0, 3.0]], "values of stream 'data' are of uneven lengths"),
+        (None, r"takes an array of shape \(4,\)"),
+        (["a"] * 4, "where numbers are needed"),
+    ):
+        with small.engine(StreamCopyIn("data", small.x)) as engine:
+            engine.connect_stream("data", lambda given=given: given)
+            with pytest.raises((BadGraph, BadInput), match=words):
+                engine.run()
+
+
+def test_a_printer_that_raises(small: Small) -> None:
+    with small.engine(PrintTensor(small.x, "x")) as engine:
+        engine.print_line = failing
+        with pytest.raises(CallbackFailed, match="function print_line of the engine raised"):
+            engine.run()
+
+
+def test_a_program_that_ends_in_an_error(small: Small) -> None:
+    with small.engine(ErrorProgram("too hot")) as engine, pytest.raises(ProgramError):
+        engine.run()
+    assert small.told() == ("program_error", "A run of program 0 failed and has no trace: too hot")
+
+
+def test_an_interruption_is_noted(small: Small) -> None:
+    def interrupt() -> Any:
+        raise KeyboardInterrupt
+
+    with small.engine(StreamCopyIn("data", small.x)) as engine:
+        engine.connect_stream("data", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            engine.run()
+    assert small.told()[0] == "interrupted"
+
+
+def test_a_kernel_that_raises(small: Small) -> None:
+    with small.engine(small.compute(odd)) as engine, pytest.raises(KernelFailed) as caught:
+        engine.run()
+    assert caught.value.code == "kernel_failed"
+    assert isinstance(caught.value.__cause__, ValueError)
+    where = ("kernel of odd raised ValueError: this vertex cannot be", "compute set 'settle'")
+    assert is_one_sentence(caught.value, *where)
+    assert small.told()[0] == "kernel_failed"
+
+
+@pytest.mark.parametrize("function", [importing, of_no_type])
+def test_a_kernel_that_cannot_be_compiled(small: Small, function: Any) -> None:
+    with small.engine(small.compute(function)) as engine, pytest.raises(BadGraph) as caught:
+        engine.load()
+    words = f"The kernel of {function.__name__} cannot be compiled"
+    assert is_one_sentence(caught.value, words)
+    assert caught.value.__cause__ is not None
+    code, message = small.told()
+    assert code == "bad_graph"
+    assert message.startswith("Loading the program failed and has no trace")
+
+
+def test_a_closed_engine(small: Small) -> None:
+    buffer = small.graph.add_remote_buffer("rows", "float32", 4)
+    other = small.graph.add_variable("float32", (4,), "other")
+    small.graph.map_linearly(other)
+    with small.engine(Sequence("s", [Copy(small.x, other), StreamCopyOut(other, "out")])) as engine:
+        engine.write_tensor(small.x, [1, 2, 3, 4])
+        engine.run()
+    calls: list[Callable[[], Any]] = [
+        engine.run,
+        engine.load,
+        lambda: engine.read_tensor(other),
+        lambda: engine.write_tensor(other, np.zeros(4)),
+        lambda: engine.read_remote(buffer),
+        lambda: engine.write_remote(buffer, np.zeros((1, 4))),
+        lambda: engine.connect_stream("out", np.zeros(4)),
+    ]
+    for call in calls:
+        with pytest.raises(EngineClosed, match=r"This engine was closed..*make another") as caught:
+            call()
+        assert caught.value.code == "engine_closed"
+    engine.close()
+    assert engine.output("out").tolist() == [1, 2, 3, 4]
+    assert engine.timelines()[0].n_cycles > 0
+    with engine.get_report() as report:
+        assert len(report.fetch(select(run.c.run_id))) == 1
+        assert not report.fetch(select(notice.c.code))
