@@ -20,7 +20,17 @@ from reports import schema
 if TYPE_CHECKING:
     from reports import Report
 
-__all__ = ["KindTotal", "Layer", "Operation", "Operations", "inside", "operations", "steps_of"]
+__all__ = [
+    "KindTotal",
+    "Layer",
+    "Operation",
+    "OperationStep",
+    "Operations",
+    "inside",
+    "operation_steps",
+    "operations",
+    "steps_of",
+]
 
 #: Whose calls are listed: the model's nodes, or the library calls that they became.
 Layer: TypeAlias = Literal["library", "onnx"]
@@ -108,6 +118,23 @@ class Operations:
         return tuple(sorted(totals, key=lambda each: (-each.cycles, each.operation)))
 
 
+@dataclass(frozen=True)
+class OperationStep:
+    """A step of an operation.
+
+    ``cycles`` are on the critical path over all recorded runs, of one execution when none was
+    recorded; ``n_executions`` are on the IPU where it ran most often, 0 without a run.
+    """
+
+    step_id: int
+    program_id: int
+    kind: str
+    name: str
+    phase: str
+    cycles: int
+    n_executions: int
+
+
 @remembered
 def operations(report: Report, layer: Layer = "library") -> Operations:
     """Return what each call of a layer costs; a call inside another counts as part of it."""
@@ -180,6 +207,24 @@ def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
     return tuple(found)
 
 
+def operation_steps(report: Report, context_id: int) -> tuple[OperationStep, ...]:
+    """Return the steps that an operation became, in program order, with what they cost."""
+    every, ran = steps(report), execution(report)
+    cycles = _step_time(report).cycles
+    return tuple(
+        OperationStep(
+            step_id,
+            int(every.program_id[step_id]),
+            every.kind[step_id],
+            every.name[step_id],
+            PHASES[every.phase[step_id]],
+            int(cycles[step_id]),
+            int(ran.executions[:, step_id].max(initial=0)),
+        )
+        for step_id in steps_of(report, context_id)
+    )
+
+
 @dataclass(frozen=True)
 class _Time:
     """Of every step, over the recorded executions, or one each when none was recorded."""
@@ -191,7 +236,9 @@ class _Time:
     offered: NDArray[np.int64]
 
 
+@remembered
 def _step_time(report: Report) -> _Time:
+    """Return the time of every step."""
     every, ran, cost = steps(report), execution(report), costs(report)
     n_steps = len(every)
     step_id, ipu_id = cost.column["step_id"], cost.column["ipu_id"]

@@ -14,7 +14,7 @@ from analyser.contexts import enclosing
 from analyser.errors import BadQuestion
 from analyser.execution import PHASES, costs, steps
 from analyser.machine import target
-from analyser.operations import steps_of
+from analyser.operations import inside, steps_of
 from analyser.programs import ComputeSetVertices, compute_set_vertices
 from analyser.remember import remembered
 from reports import schema
@@ -22,7 +22,16 @@ from reports import schema
 if TYPE_CHECKING:
     from reports import Report
 
-__all__ = ["PartCost", "Plan", "PlanExplanation", "RunnerUp", "explain_plan", "plans"]
+__all__ = [
+    "PartCost",
+    "Plan",
+    "PlanExplanation",
+    "RunnerUp",
+    "explain_plan",
+    "explanation",
+    "plans",
+    "plans_of",
+]
 
 #: Names shown when one that is not there is asked for.
 _NEAR_NAMES = 5
@@ -148,7 +157,17 @@ def explain_plan(report: Report, name: str) -> PlanExplanation:
     BadQuestion
         When there is no such plan, or the node has several.
     """
-    plan = _find(report, name)
+    return explanation(report, _find(report, name))
+
+
+def plans_of(report: Report, context_id: int) -> tuple[Plan, ...]:
+    """Return the plans of an operation and of what it called, the longest first."""
+    wanted = inside(report, context_id)
+    return tuple(each for each in plans(report) if each.debug_context_id in wanted)
+
+
+def explanation(report: Report, plan: Plan) -> PlanExplanation:
+    """Return one of the report's plans with what became of it."""
     found = steps_of(report, plan.debug_context_id)
     machine = target(report)
     around = enclosing(report, plan.debug_context_id)

@@ -50,7 +50,7 @@ class Fidelity:
 
 
 _KEYS = (
-    ("1 … 5", "Show a page"),
+    ("1 … 6", "Show a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
     ("Drag in a chart", "Zoom; double-click to see everything"),
@@ -103,8 +103,8 @@ _WORDS = (
     ),
     (
         "Plan",
-        "How a convolution or product is split over tiles: tilescope ops REPORT --plan NAME"
-        " explains it.",
+        "How a convolution or product is split over tiles: Operations explains it for the one that"
+        " is selected, as does tilescope ops REPORT --plan NAME.",
     ),
     (
         "Source, Target, Diff",

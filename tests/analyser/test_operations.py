@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from analyser.errors import BadQuestion
-from analyser.operations import inside, operations, steps_of
-from analyser.plans import PartCost, explain_plan, plans
+from analyser.operations import inside, operation_steps, operations, steps_of
+from analyser.plan_words import part_rows, plan_facts, split_words
+from analyser.plans import PartCost, explain_plan, explanation, plans, plans_of
 from reports import DamagedReport, Report
 from tests.analyser.small_report import Shape
 
@@ -113,3 +114,45 @@ def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) ->
     report = variation(Shape(fault="context"))
     with pytest.raises(DamagedReport, match="debug context 7 is not there"):
         operations(report)
+
+
+def test_the_steps_of_an_operation_add_up_to_it(small: Report) -> None:
+    # Two runs: the convolution once in each, the relu three times.
+    found = operation_steps(small, 1)
+    assert [(each.step_id, each.kind, each.cycles, each.n_executions) for each in found] == [
+        (3, "OnTileExecute", 400, 2),
+        (5, "OnTileExecute", 180, 6),
+    ]
+    (conv,) = operations(small).operations
+    assert sum(each.cycles for each in found) == conv.cycles
+    assert {each.phase for each in found} == {"compute"}
+
+
+def test_without_runs_a_step_has_what_one_execution_takes(variation: Variation) -> None:
+    found = operation_steps(variation(Shape(n_runs=0)), 1)
+    assert [(each.cycles, each.n_executions) for each in found] == [(200, 0), (30, 0)]
+
+
+def test_plans_are_found_from_the_call_and_from_the_node(small: Report) -> None:
+    assert plans_of(small, 0) == plans_of(small, 1) == plans(small)
+    assert plans_of(small, 99) == ()
+    assert explanation(small, plans(small)[0]) == explain_plan(small, "layer1/conv")
+
+
+def test_a_plan_in_words_says_what_the_table_holds(small: Report) -> None:
+    found = explain_plan(small, "layer1/conv")
+    facts = dict(plan_facts(found, "bytes"))
+    assert facts["Asked for by"] == ("Conv node layer1",)
+    assert facts["Tiles"][0].startswith(f"{found.plan.n_tiles:,} of {found.n_machine_tiles:,} ")
+    assert facts["Split"] == (split_words(found.plan.split),)
+    assert f"{found.plan.temporary_bytes:,} B of temporary memory" in facts["Memory"][0]
+    assert "Operands" not in facts
+    rows = part_rows(found)
+    assert [row.label for row in rows[: len(found.parts)]] == [each.part for each in found.parts]
+    sums = [row for row in rows if row.is_sum]
+    assert sums[0].predicted_cycles == found.plan.predicted_cycles
+
+
+def test_what_is_not_split_is_left_out() -> None:
+    assert split_words({"rows": 4, "columns": 1, "outputs": 2}) == "rows 4, outputs 2"
+    assert split_words({"rows": 1}) == "not split"

@@ -18,6 +18,7 @@ READY = {
     "/memory": "#memory-figure .scatterlayer path",
     "/liveness": "#liveness-figure .scatterlayer path",
     "/programs": ".tree-row .tree-kind",
+    "/operations": "#operations-headlines .headline-value",
 }
 
 
@@ -59,7 +60,7 @@ def test_the_menu_leads_through_all_pages_and_keeps_the_reports(
 ) -> None:
     page = visit("/summary", with_="changed")
     _wait(page, "/summary")
-    for path in ("/memory", "/liveness", "/programs", "/summary"):
+    for path in ("/memory", "/liveness", "/operations", "/programs", "/summary"):
         page.click(f'.menu-link[href^="{path}"]')
         _wait(page, path)
         expect(page).to_have_url(re.compile(f"report={ids['large']}"))
@@ -412,3 +413,36 @@ def test_tables_beside_the_tree_fit_their_panel(visit: Visit) -> None:
         "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
     )
     assert too_wide == 0
+
+
+def test_a_chosen_operation_shows_its_plan_and_leads_to_its_steps(visit: Visit) -> None:
+    page = visit("/operations", layer="onnx", find="layer7")
+    cell = page.locator('#operations-grid .ag-center-cols-container [col-id="name"]').first
+    expect(cell).to_have_text(re.compile("^layer7"))
+    name = cell.inner_text()
+    cell.click()
+    expect(page.locator("#operation h2")).to_have_text(name)
+    expect(page.locator("#operation")).to_contain_text("Runner-up")
+    expect(page.locator("#operation .part-bars").first).to_be_visible()
+    expect(page).to_have_url(re.compile("op=layer"))
+    page.get_by_text("In the execution trace").click()
+    expect(page.locator("#trace-find")).to_have_value(name)
+    page.go_back()
+    expect(page.locator("#operation h2")).to_have_text(name)
+
+
+def test_a_plan_in_the_list_of_plans_is_explained(visit: Visit) -> None:
+    page = visit("/operations", tab="plans")
+    page.locator("#operation-plans .ag-center-cols-container .ag-row").first.wait_for()
+    expect(page.locator("#operation-plans-note")).to_contain_text("predicted")
+
+
+def test_changes_are_sorted_by_their_size(visit: Visit) -> None:
+    page = visit("/operations", layer="onnx", with_="changed")
+    head = page.locator('#operations-grid .ag-header-cell[col-id="diff"]')
+    cell = page.locator('#operations-grid [row-index="0"] [col-id="diff"]')
+    expect(cell).to_contain_text("cycles")
+    head.click()
+    expect(cell).to_contain_text(re.compile(r"^-"))
+    head.click()
+    expect(cell).to_contain_text(re.compile(r"^\+"))

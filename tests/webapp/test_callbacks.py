@@ -12,13 +12,14 @@ from analyser.memory import categories, tile_variables
 from analyser.programs import all_programs, node
 from analyser.trace import step_details
 from webapp.library import Library
-from webapp.pages import liveness, memory, programs, summary, trace
+from webapp.pages import liveness, memory, operations, programs, summary, trace
 
 _MODULES = {
     "summary": summary,
     "memory": memory,
     "liveness": liveness,
     "programs": programs,
+    "operations": operations,
     "trace": trace,
 }
 
@@ -122,6 +123,7 @@ def test_a_killed_run_gives_pages_without_a_traceback(
         ("liveness", {"step": "99999"}, "99999"),
         ("programs", {"node": "abc"}, "not a number"),
         ("programs", {"node": "999999"}, "999999"),
+        ("operations", {"layer": "moon"}, "moon"),
     ],
 )
 def test_a_bad_address_is_answered_in_one_sentence(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 
 if TYPE_CHECKING:
     from analyser.operations import Operation, Operations
-    from analyser.plans import Plan, PlanExplanation
+    from analyser.plans import PlanExplanation
     from reports import Report
 
 __all__ = ["register"]
@@ -181,107 +180,16 @@ def _row(each: Operation, total: int, units: Units) -> tuple[str, ...]:
     )
 
 
-def _choice(choice: dict[str, int] | dict[str, int | str]) -> str:
-    """Return the parts of a split that say something."""
-    said = [f"{name} {number}" for name, number in choice.items() if number != 1]
-    return ", ".join(said) or "not split"
-
-
-def _vertices(found: PlanExplanation) -> list[str]:
-    """Return what computes; compute sets that are alike, as those of parts in turn, once."""
-    times = Counter(
-        f"{each.n_vertices:,} {each.vertex_type} on {each.n_tiles:,} tiles"
-        for each in found.vertices
-    )
-    return [said if n == 1 else f"{said}, {n} times" for said, n in times.items()]
-
-
-#: What a planner's word for a bound means.
-_BOUNDS = {"cycles": "cycles: no other split is predicted to take fewer, and this one fits"}
-
-
 def _print_plan(found: PlanExplanation, units: Units) -> None:
     """Print what was chosen and why, then each part as predicted and as compiled."""
-    from analyser.quantities import format_bytes
+    from analyser.plan_words import part_rows, plan_facts
 
-    plan = found.plan
-    name, kind = found.asked_by
-    print_line(f"Plan of {plan.name}, a {plan.operation}")
-    rows = [("Asked for by", f"{kind} node {name}")] if name else []
-    rows += [
-        ("Family", f"{plan.family}, groups of channels: {_choice(plan.grouping)}"),
-        ("Split", _choice(plan.split)),
-        *([("Operands", "swapped: made as the transposed product")] if plan.swaps_operands else []),
-        (
-            "Tiles",
-            f"{plan.n_tiles:,} of {found.n_machine_tiles:,} compute, balance"
-            f" {plan.tile_balance:.1%} (mean over busiest, idle tiles included)",
-        ),
-        *(("Vertices", said) for said in _vertices(found)),
-        (
-            "Memory",
-            f"{format_bytes(plan.temporary_bytes, units.style)} of temporary memory predicted on a"
-            f" tile; {plan.available_memory_proportion:g} of a tile is available, that is"
-            f" {format_bytes(found.available_bytes, units.style)}",
-        ),
-    ]
-    if found.live_bytes is not None:
-        live = format_bytes(found.live_bytes, units.style)
-        rows.append(
-            ("Live meanwhile", f"up to {live} on a tile, its operands and results included")
-        )
-    rows.append(("Bound by", _BOUNDS.get(plan.bound, plan.bound)))
-    if plan.runner_up is None:
-        rows.append(("Runner-up", "none was left"))
-    else:
-        change = _change(plan.predicted_cycles, plan.runner_up.cycles)
-        rows.append(
-            (
-                "Runner-up",
-                f"{_choice(_otherwise(plan))}: {plan.runner_up.cycles:,} cycles predicted,"
-                f" {change}",
-            )
-        )
+    print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
+    rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]
     print_table([Column(""), Column("")], rows)
     print_line()
-    _print_parts(found)
-
-
-def _otherwise(plan: Plan) -> dict[str, int | str]:
-    """Return what the runner-up would have done, without family and grouping if they are alike."""
-    assert plan.runner_up is not None
-    alike = {"family": plan.family, "grouping": " x ".join(map(str, plan.grouping.values()))}
-    return {key: each for key, each in plan.runner_up.choice.items() if alike.get(key) != each}
-
-
-def _print_parts(found: PlanExplanation) -> None:
-    """Print predicted beside compiled cycles."""
-    columns = [Column("Part"), *(Column(each, is_number=True) for each in _PART_COLUMNS)]
-    rows = [
-        (each.part, *_compared(each.predicted_cycles, each.compiled_cycles)) for each in found.parts
-    ]
-    predicted = found.plan.predicted_cycles
-    rows.append(("What was predicted", *_compared(predicted, found.compared_cycles or None)))
-    if found.compiled_cycles != found.compared_cycles:
-        rows.append(("All parts", *_compared(None, found.compiled_cycles)))
-    print_table(columns, rows)
-
-
-_PART_COLUMNS = ("Predicted cycles", "Compiled cycles", "Compiled is")
-
-
-def _compared(predicted: int | None, compiled: int | None) -> tuple[str, str, str]:
-    """Return two counts and how the second differs; a dash for what is not there."""
-    both = predicted is not None and compiled is not None
-    return (
-        "–" if predicted is None else f"{predicted:,}",
-        "–" if compiled is None else f"{compiled:,}",
-        _change(predicted or 0, compiled or 0) if both else "",
+    columns = ("Predicted cycles", "Compiled cycles", "Compiled is")
+    print_table(
+        [Column("Part"), *(Column(each, is_number=True) for each in columns)],
+        [(each.label, *each.texts) for each in part_rows(found)],
     )
-
-
-def _change(before: int, after: int) -> str:
-    """Return a relative change in percent."""
-    if not before:
-        return "equal" if not after else "not predicted"
-    return "equal" if before == after else f"{(after - before) / before:+.1%}"

@@ -70,6 +70,14 @@
       return null;
     },
 
+    pick_operation(rows) {
+      if (!rows || !rows.length || rows[0].key === undefined) return;
+      const changes = {op: rows[0].key, tab: ''};
+      // A plan is that of a library call, whatever is listed.
+      if (rows[0].layer) changes.layer = '';
+      window.tilescope.changeView(changes, true);
+    },
+
     pick_ranked_step(rows) {
       if (!rows || !rows.length || rows[0].step === undefined) return;
       window.tilescope.changeView({step: String(rows[0].step)}, true);

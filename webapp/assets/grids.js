@@ -27,6 +27,9 @@
     const first = number.format(row.start), last = number.format(row.end - 1);
     return row.end - row.start > 1 ? first + ' to ' + last : first;
   };
+  const hundredth = new Intl.NumberFormat('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
+  registry.tilescopePercent = (value) => isMissing(value) ? '–' :
+    value > 0 && value < 5e-5 ? '< 0.01 %' : hundredth.format(100 * value) + ' %';
   registry.tilescopeSigned = (value) =>
     isMissing(value) ? '–' : (value > 0 ? '+' : '') + number.format(value);
   registry.tilescopeSignedBytes = (value) =>

@@ -18,6 +18,7 @@ __all__ = [
     "life_column",
     "name_column",
     "number_column",
+    "share_column",
     "text_column",
 ]
 
@@ -41,8 +42,30 @@ def text_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
 
 
 def change_column(name: str, title: str, *, width: int = 230) -> dict[str, Any]:
-    """Return a column of texts that say by how much numbers beside them differ, to the right."""
-    return {**text_column(name, title, width=width), "type": "rightAligned", "cellClass": _RIGHT}
+    """Return a column of texts that say by how much numbers beside them differ, to the right.
+
+    It is sorted by ``delta`` of the row, the number behind the text.
+    """
+    return {
+        "colId": name,
+        "field": "delta",
+        "headerName": title,
+        "width": width,
+        "type": "rightAligned",
+        "cellClass": _RIGHT,
+        "valueFormatter": {"function": f"params.data ? params.data.{name} : ''"},
+    }
+
+
+def share_column(name: str, title: str, *, width: int = 85) -> dict[str, Any]:
+    """Return a column of shares, 0 to 1, written in percent."""
+    return {
+        "field": name,
+        "headerName": title,
+        "width": width,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "tilescopePercent(params.value)"},
+    }
 
 
 def life_column() -> dict[str, Any]:

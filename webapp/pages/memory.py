@@ -32,6 +32,7 @@ from webapp.components.grids import (
     life_column,
     name_column,
     number_column,
+    share_column,
     text_column,
 )
 from webapp.components.panels import empty_state, guarded, headline, legend
@@ -77,7 +78,7 @@ _TILE_COLUMNS = (
     number_column("ipu", "IPU", width=80),
     bytes_column("including", "Including gaps", width=140),
     bytes_column("excluding", "Excluding gaps", width=140),
-    change_column("share", "Of capacity", width=110),
+    share_column("share", "Of capacity", width=110),
 )
 _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
@@ -332,7 +333,7 @@ def _ranking_rows(report: Report) -> list[dict[str, Any]]:
             "ipu": int(ranking.ipu_id[place]),
             "including": int(ranking.including_gaps_bytes[place]),
             "excluding": int(ranking.excluding_gaps_bytes[place]),
-            "share": format_percent(100 * int(ranking.including_gaps_bytes[place]) / capacity),
+            "share": int(ranking.including_gaps_bytes[place]) / capacity if capacity else None,
         }
         for place, tile in enumerate(ranking.tile_id.tolist())
     ]
@@ -347,6 +348,7 @@ def _change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
             "tile": place,
             "source": int(changes.base_bytes[place]),
             "target": int(changes.new_bytes[place]),
+            "delta": int(changes.delta_bytes[place]),
             "diff": format_change_of(
                 int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
             ),

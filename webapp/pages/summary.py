@@ -10,7 +10,6 @@ from dash import Dash, Input, Output, html
 from analyser.diff import Difference, compare, explain
 from analyser.machine import target
 from analyser.metrics import METRICS
-from analyser.plans import Plan, plans
 from analyser.quantities import format_bytes, format_cycles, format_percent
 from analyser.summary import OptionRow, Summary, summarise
 from reports import Report
@@ -44,8 +43,7 @@ def layout() -> html.Div:
         guarded("summary-options-error", html.Div(id="summary-options")),
         panel_id="panel-options",
     )
-    plans = guarded("summary-plans-error", html.Div(id="summary-plans"))
-    return html.Div([changes, guarded("summary-error", body), plans, options], className="stack")
+    return html.Div([changes, guarded("summary-error", body), options], className="stack")
 
 
 def register(app: Dash, library: Library) -> None:
@@ -75,16 +73,6 @@ def register(app: Dash, library: Library) -> None:
             return ([],)
         with library.opened(view["report"]) as report, library.opened(view["with"]) as other:
             return (_explanation(compare(report, other)),)
-
-    @answer(
-        app,
-        "summary-plans-error",
-        [Output("summary-plans", "children")],
-        Input(view_store("summary"), "data"),
-    )
-    def show_plans(view: dict[str, str]) -> tuple[Any]:
-        with library.opened(view["report"]) as report:
-            return (_plans(plans(report)),)
 
     @answer(
         app,
@@ -143,33 +131,6 @@ def _explanation(difference: Difference) -> html.Section:
     )
 
 
-def _plans(found: Sequence[Plan]) -> list[html.Section]:
-    """Return how convolutions and products were split over tiles, if there are any."""
-    if not found:
-        return []
-    rows = [
-        (
-            plan.name,
-            plan.operation,
-            plan.family,
-            f"{plan.n_tiles:,}",
-            format_percent(100 * plan.tile_balance),
-            f"{plan.predicted_cycles:,}",
-            format_bytes(plan.temporary_bytes),
-            plan.bound,
-        )
-        for plan in found[:_MAX_PLANS]
-    ]
-    columns = (
-        "Operation", "Kind", "Family", "Tiles", "Tile balance", "Predicted cycles", "Temporary",
-        "Bound",
-    )  # fmt: skip
-    table = plain_table(columns, rows, numbers=range(3, 7))
-    note = f"the {_MAX_PLANS} that take longest" if len(found) > _MAX_PLANS else ""
-    extra = html.Span(note, className="panel-note")
-    return [panel("Plans of convolutions and products", table, panel_id="panel-plans", extra=extra)]
-
-
 def _headlines(report: Report) -> list[html.Div]:
     """Return the few figures everyone asks for first."""
     values = {name: METRICS[name].compute(report) for name in _HEADLINES}
@@ -195,8 +156,6 @@ def _headlines(report: Report) -> list[html.Div]:
 
 #: What people ask for first comes first; so the columns are of about equal height, too.
 _ORDER = ("Execution", "Memory", "Target", "Graph", "Provenance")
-#: More plans than this are read in the report itself.
-_MAX_PLANS = 50
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
 
 

@@ -1,0 +1,171 @@
+"""The page of operations: the same figures as the analyser's, and the plan of a chosen one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from analyser.operations import Operation, Operations
+from analyser.operations import operations as listed_operations
+from analyser.plan_words import plan_facts
+from analyser.plans import explain_plan, plans
+from reports import Report, open_report
+from tests.golden.recipe import GOLDEN
+from tests.webapp.test_callbacks import Browser
+from webapp.components.markup import Markup, frozen
+from webapp.library import Library
+from webapp.pages.operation_panels import details_panel, operation_details
+from webapp.pages.operation_rows import by_key, compared_rows, kinds_table, matching, operation_rows
+
+
+@pytest.fixture(scope="module")
+def browser(client: TestClient) -> Browser:
+    return Browser(client)
+
+
+@pytest.fixture(scope="module")
+def golden() -> Iterator[Report]:
+    """Return a report of the engine itself, with plans and their runners-up."""
+    with open_report(GOLDEN) as report:
+        yield report
+
+
+def _operation(number: int, name: str, cycles: int) -> Operation:
+    return Operation(number, name, "popops.map", cycles, cycles, 0, None, 0, 0, 0, 1)
+
+
+def _operations(*found: Operation) -> Operations:
+    return Operations("library", found, sum(each.cycles for each in found), 1)
+
+
+def _texts(component: Any) -> list[str]:
+    """Return all texts of what only shows."""
+    tree = frozen(component)
+    assert isinstance(tree, Markup)
+
+    def walk(part: Any) -> Iterator[str]:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, list):
+            for each in part:
+                yield from walk(each)
+        else:
+            yield from walk(part.get("c", []))
+
+    return list(walk(tree.tree))
+
+
+def test_the_grid_holds_what_the_analyser_answers(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    answer = browser.ask("operations", report=ids["base"], layer="onnx")
+    rows = answer["operations-grid.rowData"]
+    with library.opened(ids["base"]) as report:
+        listed = listed_operations(report, "onnx")
+    assert [(row["name"], row["cycles"]) for row in rows] == [
+        (each.name, each.cycles) for each in listed.operations
+    ]
+    assert sum(row["cycles"] for row in rows) == listed.cycles
+    assert rows[0]["share"] == listed.operations[0].cycles / listed.total_cycles
+    assert f'"{listed.cycles:,}"' in json.dumps(answer["operations-headlines.children"])
+    assert answer["operations-metric-field.style"] == {"display": "none"}
+
+
+def test_a_layer_without_operations_says_where_to_look(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    answer = browser.ask("operations", report=ids["base"])
+    assert answer["operations-grid.rowData"] == []
+    assert "Try the nodes of the model" in answer["operations-note.children"]
+
+
+def test_a_filter_finds_names_and_calls() -> None:
+    rows = [{"name": "Conv_1", "call": "poplin.convolution"}, {"name": "add", "call": "popops.map"}]
+    assert matching(rows, " CONV") == rows[:1]
+    assert matching(rows, "popops") == rows[1:]
+    assert matching(rows, "") == rows
+
+
+def test_a_name_that_two_have_is_counted_in_the_order_of_the_program() -> None:
+    listed = _operations(_operation(7, "n/reduce", 90), _operation(3, "n/reduce", 10))
+    assert {key: each.cycles for key, each in by_key(listed).items()} == {
+        "n/reduce": 10,
+        "n/reduce#2": 90,
+    }
+    assert [row["key"] for row in operation_rows(listed)] == ["n/reduce#2", "n/reduce"]
+
+
+def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> None:
+    source = _operations(_operation(0, "a", 100), _operation(1, "b", 50), _operation(2, "gone", 5))
+    target = _operations(_operation(0, "a", 90), _operation(1, "b", 80), _operation(2, "new", 7))
+    rows, columns = compared_rows(source, target, "cycles")
+    assert [(row["name"], row["source"], row["target"], row["delta"]) for row in rows] == [
+        ("b", 50, 80, 30),
+        ("a", 100, 90, -10),
+        ("new", None, 7, 7),
+        ("gone", 5, None, -5),
+    ]
+    assert rows[0]["diff"] == "+30 cycles (+60.00 %)"
+    assert rows[2]["diff"].endswith("(only in target)")
+    assert [column["headerName"] for column in columns][2:] == ["Source, cycles", "Target", "Diff"]
+    kinds = _texts(kinds_table(source, target))
+    assert kinds[6:12] == ["popops.map", "3", "3", "155", "177", "+22 cycles (+14.19 %)"]
+
+
+def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) -> None:
+    plan = next(each for each in plans(golden) if each.runner_up is not None)
+    listed = listed_operations(golden, "library")
+    details = operation_details(golden, listed, by_key(listed)[plan.name])
+    texts = _texts(details_panel(plan.name, [details]))
+    assert texts[0] == plan.name
+    for label, said in plan_facts(explain_plan(golden, plan.name)):
+        assert label in texts
+        assert set(said) <= set(texts)
+    for part, cycles in plan.predicted.items():
+        assert part in texts
+        assert f"{cycles:,}" in texts
+    assert f"{details.operation.cycles:,}" in texts
+    assert sum(step.cycles for step in details.steps) == details.operation.cycles
+
+
+def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
+    plan = plans(golden)[0]
+    listed = listed_operations(golden, "library")
+    details = operation_details(golden, listed, by_key(listed)[plan.name])
+    texts = _texts(details_panel(plan.name, [details, None]))
+    assert texts.count("Source") == texts.count("Target") == 2
+    other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
+    both = _texts(details_panel(plan.name, [details, other]))
+    assert both.count(f"{details.operation.cycles:,}") > texts.count(
+        f"{details.operation.cycles:,}"
+    )
+    assert {
+        "Parts, cycles of one execution · Source",
+        "Parts, cycles of one execution · Target",
+    } <= (set(both))
+
+
+def test_an_operation_that_is_not_there_is_an_empty_state(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    answer = browser.ask("operations", report=ids["base"], layer="onnx", op="<b>nowhere</b>")
+    assert "no operation of that name" in json.dumps(answer["operation.children"])
+    assert "href" not in json.dumps(answer["operation-links.children"])
+
+
+def test_a_chosen_operation_leads_to_its_steps(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["base"], "layer": "onnx"}
+    name = browser.ask("operations", **view)["operations-grid.rowData"][0]["name"]
+    links = browser.ask("operations", **view, op=name)["operation-links.children"]
+    targets = [link["props"]["href"] for link in links]
+    assert all(f"report={ids['base']}" in target for target in targets)
+    assert targets[0].startswith("/trace?")
+    assert targets[1].startswith("/programs?")
+    node = targets[1].rpartition("=")[2]
+    details = browser.ask("programs", report=ids["base"], node=node)["programs-details.children"]
+    assert name in json.dumps(details)

@@ -1,0 +1,47 @@
+"""Parts of an operation as pairs of bars: what was predicted, what was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analyser.plan_words import PartRow
+
+__all__ = ["PartBars", "part_bars"]
+
+
+@dataclass(frozen=True)
+class PartBars:
+    """The lengths of a part's two bars, 0 to 1 of the longest of all; None where there is none."""
+
+    predicted: float | None
+    compiled: float | None
+    is_exchange: bool
+
+
+def part_bars(rows: Sequence[PartRow]) -> tuple[PartBars | None, ...]:
+    """Return the bars beside each row; None beside a sum, which would dwarf its parts."""
+    longest = max(
+        (
+            cycles
+            for row in rows
+            if not row.is_sum
+            for cycles in (row.predicted_cycles, row.compiled_cycles)
+            if cycles is not None
+        ),
+        default=0,
+    )
+
+    def length(cycles: int | None) -> float | None:
+        return None if cycles is None else cycles / longest if longest else 0.0
+
+    return tuple(
+        None
+        if row.is_sum
+        else PartBars(
+            length(row.predicted_cycles),
+            length(row.compiled_cycles),
+            row.label == "exchange" or row.label.endswith("_exchange"),
+        )
+        for row in rows
+    )

@@ -1,0 +1,265 @@
+"""One operation in full: its figures, how it was split and why, its steps; of one report or two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from dash import dcc, html
+
+from analyser.contexts import DebugContext, enclosing
+from analyser.operations import Operation, Operations, OperationStep, operation_steps
+from analyser.plan_words import PartRow, part_rows, plan_facts
+from analyser.plans import PlanExplanation, explanation, plans_of
+from analyser.quantities import MISSING, format_bytes, format_percent
+from reports import Report
+from webapp.components.tables import plain_table
+from webapp.figures.parts import PartBars, part_bars
+
+__all__ = ["OperationDetails", "details_panel", "operation_details", "operation_links"]
+
+#: A node such as an LSTM has a plan per product; more than these are read on the tab of plans.
+_MAX_PLANS = 6
+_MAX_STEPS = 200
+
+
+@dataclass(frozen=True)
+class OperationDetails:
+    """An operation of one report with all that is shown of it; ``plans`` are the first few."""
+
+    operation: Operation
+    total_cycles: int
+    n_runs: int
+    contexts: tuple[DebugContext, ...]
+    plans: tuple[PlanExplanation, ...]
+    n_plans: int
+    steps: tuple[OperationStep, ...]
+
+
+def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
+    """Return what is known of one of the operations of a report."""
+    found = plans_of(report, operation.debug_context_id)
+    return OperationDetails(
+        operation,
+        listed.total_cycles,
+        listed.n_runs,
+        enclosing(report, operation.debug_context_id),
+        tuple(explanation(report, each) for each in found[:_MAX_PLANS]),
+        len(found),
+        operation_steps(report, operation.debug_context_id),
+    )
+
+
+def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.Div:
+    """Return the panel of an operation: one side, or source and target of which one may lack it."""
+    heads = ["Source", "Target"] if len(sides) > 1 else [""]
+    known = [side for side in sides if side is not None]
+    n_plans = max(side.n_plans for side in known)
+    of_plans = [
+        _Plan([_at(side, place) for side in sides], heads)
+        for place in range(min(n_plans, _MAX_PLANS))
+    ]
+    blocks: list[Any] = [html.H2(name or "(no name)")]
+    costs, made = _facts(heads, sides), _arguments(known[0])
+    if of_plans and len(sides) == 1:
+        first = of_plans.pop(0)
+        facts = html.Div([html.H3(first.title(n_plans)), first.facts()])
+        blocks += [_columns(costs, *first.parts()), _columns(facts, made)]
+    else:
+        blocks.append(_columns(costs, made))
+    for each in of_plans:
+        blocks += [html.H3(each.title(n_plans)), each.facts(), _columns(*each.parts())]
+    if n_plans > _MAX_PLANS:
+        note = f"{n_plans - _MAX_PLANS:,} more plans of this operation stand on the tab Plans."
+        blocks.append(html.Div(note, className="grid-note"))
+    blocks += _steps(known[0], "of the source" if len(sides) > 1 else "")
+    return html.Div(blocks, className="details")
+
+
+def operation_links(details: OperationDetails, query: Mapping[str, str]) -> list[Any]:
+    """Return links to where else an operation is seen; ``query`` holds the reports."""
+    links = [
+        dcc.Link(
+            "In the execution trace",
+            href=f"/trace?{urlencode({**query, 'find': details.operation.name})}",
+        )
+    ]
+    if details.steps:
+        node = {**query, "node": str(details.steps[0].program_id)}
+        links.append(dcc.Link("In the program tree", href=f"/programs?{urlencode(node)}"))
+    return links
+
+
+def _columns(*blocks: Any) -> html.Div:
+    """Return blocks beside each other where there is room."""
+    return html.Div(list(blocks), className="operation-columns")
+
+
+def _at(side: OperationDetails | None, place: int) -> PlanExplanation | None:
+    """Return a plan of a side by its place, None where there is none."""
+    return side.plans[place] if side is not None and place < len(side.plans) else None
+
+
+def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> html.Div:
+    """Return the figures of an operation, a column for each side."""
+    rows = [
+        [label, *(MISSING if side is None else text(side) for side in sides)]
+        for label, text in _FACTS
+    ]
+    table = plain_table(["", *heads], rows, numbers=range(1, len(heads) + 1))
+    return html.Div([html.H3("What it costs"), table])
+
+
+def _share(side: OperationDetails) -> str:
+    """Return the share of an operation in all cycles."""
+    if not side.total_cycles:
+        return MISSING
+    return format_percent(100 * side.operation.cycles / side.total_cycles)
+
+
+def _utilisation(side: OperationDetails) -> str:
+    """Return the share of tile cycles that are busy."""
+    busy = side.operation.utilisation
+    return MISSING if busy is None else format_percent(100 * busy)
+
+
+_FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
+    ("Call", lambda side: side.operation.operation),
+    ("Cycles", lambda side: f"{side.operation.cycles:,}"),
+    ("Of all cycles", _share),
+    ("In which vertices compute, cycles", lambda side: f"{side.operation.compute_cycles:,}"),
+    ("Floating-point operations", lambda side: f"{side.operation.flops:,}"),
+    ("Tiles busy", _utilisation),
+    ("Always live", lambda side: format_bytes(side.operation.always_live_bytes)),
+    ("Temporary, over all tiles", lambda side: format_bytes(side.operation.temporary_bytes)),
+    ("Code of its programs", lambda side: format_bytes(side.operation.code_bytes)),
+    ("Steps", lambda side: f"{side.operation.n_steps:,}"),
+)
+
+
+def _arguments(side: OperationDetails) -> html.Div:
+    """Return with what an operation was called, and by whom."""
+    rows = [
+        (f"{each.layer}: {each.operation}", _lines([each.name or MISSING, *_detail(each.detail)]))
+        for each in side.contexts
+    ]
+    table = plain_table(("", ""), rows, class_name="plan-facts")
+    return html.Div([html.H3("Created by, innermost first"), table])
+
+
+def _detail(text: str) -> list[str]:
+    """Return the arguments in a context's JSON, a line each; none if it is something else."""
+    try:
+        found = json.loads(text)
+    except (RecursionError, ValueError):
+        return []
+    if not isinstance(found, dict):
+        return []
+    nested = found.pop("attributes", None)
+    arguments = {**found, **nested} if isinstance(nested, dict) else found
+    return [f"{name}: {_argument(value)}" for name, value in arguments.items()]
+
+
+def _argument(value: Any) -> str:
+    """Return an argument for people: ``x float32 [1, 3]`` for a tensor, several with semicolons."""
+    if isinstance(value, list) and any(isinstance(each, str) for each in value):
+        return " ".join(_argument(each) for each in value)
+    if isinstance(value, list) and any(isinstance(each, list) for each in value):
+        return "; ".join(_argument(each) for each in value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One plan of an operation, of each side that has it."""
+
+    sides: Sequence[PlanExplanation | None]
+    heads: Sequence[str]
+
+    def title(self, n_plans: int) -> str:
+        """Return the title, with the name of one of several."""
+        named = next(each.plan.name for each in self.sides if each is not None)
+        return "Plan: how it is split over tiles" + (f" ({named})" if n_plans > 1 else "")
+
+    def facts(self) -> html.Div:
+        """Return what was chosen and why, a column for each side."""
+        sides = [dict(plan_facts(each)) if each is not None else {} for each in self.sides]
+        labels = dict.fromkeys(label for side in sides for label in side)
+        rows = [
+            [label, *(_lines(side.get(label, (MISSING,))) for side in sides)] for label in labels
+        ]
+        return plain_table(["", *self.heads], rows, class_name="plan-facts")
+
+    def parts(self) -> list[html.Div]:
+        """Return the parts of the operation, a table for each side."""
+        return [
+            html.Div(
+                [
+                    html.H3(f"Parts, cycles of one execution{' · ' * bool(head)}{head}"),
+                    _parts(part_rows(each)),
+                ]
+            )
+            for head, each in zip(self.heads, self.sides, strict=True)
+            if each is not None
+        ]
+
+
+def _lines(texts: Sequence[str]) -> Any:
+    """Return texts below each other."""
+    return texts[0] if len(texts) == 1 else [html.Div(text) for text in texts]
+
+
+def _parts(rows: Sequence[PartRow]) -> html.Div:
+    """Return each part with what was predicted and compiled, as figures and as bars."""
+    body = [
+        [html.B(row.label) if row.is_sum else row.label, *row.texts, _pair(bars)]
+        for row, bars in zip(rows, part_bars(rows), strict=True)
+    ]
+    heads = ("Part", "Predicted", "Compiled", "Compiled is", "Predicted, compiled")
+    return plain_table(heads, body, numbers=range(1, 4), class_name="parts-table")
+
+
+def _pair(bars: PartBars | None) -> Any:
+    """Return the two bars of a part: predicted as an outline, compiled filled."""
+    if bars is None:
+        return ""
+    kind = "phase-exchange" if bars.is_exchange else "phase-compute"
+    return html.Div(
+        [
+            html.Span(className=name, style={"width": f"{100 * length:.1f}%"}, title=title)
+            for name, length, title in (
+                ("bar-predicted", bars.predicted, "Predicted"),
+                ("bar-compiled", bars.compiled, "Compiled"),
+            )
+            if length is not None
+        ],
+        className=f"part-bars {kind}",
+    )
+
+
+def _steps(side: OperationDetails, whose: str) -> list[Any]:
+    """Return the steps that an operation became."""
+    if not side.steps:
+        return []
+    rows = [
+        (
+            f"{each.step_id:,}",
+            html.Span(each.kind, className=f"tree-kind phase-{each.phase}"),
+            each.name or MISSING,
+            f"{each.cycles:,}",
+            f"{each.n_executions:,}",
+        )
+        for each in side.steps[:_MAX_STEPS]
+    ]
+    when = "over all recorded runs" if side.n_runs else "of one execution, for none was recorded"
+    n_more = len(side.steps) - len(rows)
+    title = " ".join(part for part in ("Steps", whose) if part)
+    title += f": the first {len(rows):,}, {n_more:,} more follow" if n_more else ""
+    heads = ("Step", "Kind", "Name", "Cycles", "Executions")
+    return [
+        html.H3(f"{title}; cycles {when}"),
+        plain_table(heads, rows, numbers=(0, 3, 4)),
+    ]

@@ -1,0 +1,284 @@
+"""Operations: what each call of a program costs, and for a chosen one how it was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import Dash, Input, Output, html, no_update
+
+from analyser.operations import Layer, Operations, operations
+from analyser.plans import plans
+from analyser.quantities import format_percent
+from reports import Report
+from webapp.answer import answer
+from webapp.browser import connect
+from webapp.components.controls import choice, dropdown, tabs, text_box
+from webapp.components.grids import (
+    bytes_column,
+    grid,
+    name_column,
+    number_column,
+    share_column,
+    text_column,
+)
+from webapp.components.panels import empty_state, guarded, headline
+from webapp.library import Library
+from webapp.pages.operation_panels import (
+    OperationDetails,
+    details_panel,
+    operation_details,
+    operation_links,
+)
+from webapp.pages.operation_rows import (
+    METRICS,
+    by_key,
+    compared_rows,
+    kinds_table,
+    matching,
+    operation_rows,
+    plan_rows,
+)
+from webapp.view import BadView, Parameter, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/operations"
+TITLE = "Operations"
+ICON = "operations"
+VIEW = (
+    Parameter("layer", "library", "operations-layer"),
+    Parameter("find", "", "operations-find"),
+    Parameter("metric", "cycles", "operations-metric"),
+    Parameter("tab", "details", "operations-tabs"),
+    Parameter("op"),
+)
+
+_MAX_ROWS = 20_000
+_LAYERS: dict[Layer, str] = {"library": "Library calls", "onnx": "Nodes of the model"}
+_COLUMNS = (
+    name_column("name", "Operation"),
+    text_column("call", "Call", width=122),
+    number_column("cycles", "Cycles", width=90),
+    share_column("share", "Of all", width=75),
+    number_column("flops", "FLOPs", width=108),
+    share_column("busy", "Tiles busy", width=84),
+    bytes_column("always", "Always live", width=90),
+    bytes_column("temporary", "Temporary", width=90),
+    bytes_column("code", "Code", width=85),
+)
+_PLAN_COLUMNS = (
+    name_column("name", "Operation"),
+    text_column("call", "Kind", width=110),
+    text_column("family", "Family", width=80),
+    text_column("split", "Split", width=195),
+    number_column("tiles", "Tiles", width=75),
+    share_column("balance", "Balance", width=80),
+    number_column("cycles", "Predicted", width=90),
+    bytes_column("temporary", "Temporary", width=90),
+    text_column("bound", "Bound", width=80),
+)
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    toolbar = html.Div(
+        [
+            choice("operations-layer", "Show", list(_LAYERS.items())),
+            text_box("operations-find", "Filter operations", "name or call", is_search=True),
+            html.Div(
+                dropdown(
+                    "operations-metric",
+                    "Compare",
+                    [(name, title) for name, (title, _, _) in METRICS.items()],
+                ),
+                id="operations-metric-field",
+            ),
+        ],
+        className="toolbar",
+    )
+    listing = guarded(
+        "operations-error",
+        html.Div(id="operations-headlines", className="headlines"),
+        html.Div(id="operations-note", className="grid-note"),
+        grid("operations-grid", _COLUMNS, empty="No operation matches.", selects=True),
+    )
+    panels = tabs(
+        "operations-tabs",
+        [
+            (
+                "details",
+                "Details of the operation",
+                guarded(
+                    "operation-error",
+                    html.Div(id="operation-links", className="links"),
+                    html.Div(id="operation"),
+                ),
+            ),
+            ("kinds", "By kind", guarded("operation-kinds-error", html.Div(id="operation-kinds"))),
+            (
+                "plans",
+                "Plans",
+                guarded(
+                    "operation-plans-error",
+                    html.Div(id="operation-plans-note", className="grid-note"),
+                    grid(
+                        "operation-plans",
+                        _PLAN_COLUMNS,
+                        empty="This report has no plans: no convolution and no product.",
+                        selects=True,
+                    ),
+                ),
+            ),
+        ],
+    )
+    return html.Div(
+        [html.Div([toolbar, listing], className="card"), html.Div(panels, className="card")],
+        className="stack",
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+    view_input = Input(view_store("operations"), "data")
+    for source in ("operations-grid", "operation-plans"):
+        connect(
+            app,
+            "charts.pick_operation",
+            Input(source, "selectedRows"),
+            prevent_initial_call=True,
+        )
+
+    @answer(
+        app,
+        "operations-error",
+        [
+            Output("operations-grid", "rowData"),
+            Output("operations-grid", "columnDefs"),
+            Output("operations-headlines", "children"),
+            Output("operations-note", "children"),
+            Output("operations-metric-field", "style"),
+        ],
+        view_input,
+    )
+    def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
+        source, other = _asked(library, view)
+        shown = {} if other else {"display": "none"}
+        heads = [_headline(source, "Source" if other else "")]
+        if other is None:
+            rows, columns = operation_rows(source), list(_COLUMNS)
+        else:
+            heads.append(_headline(other, "Target"))
+            rows, columns = compared_rows(source, other, _metric(view))
+        found = matching(rows, view["find"])
+        return found[:_MAX_ROWS], columns, heads, _note(found, rows, source), shown
+
+    @answer(
+        app,
+        "operation-error",
+        [Output("operation", "children"), Output("operation-links", "children")],
+        view_input,
+    )
+    def show_details(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "details":
+            return no_update, no_update
+        if not view["op"]:
+            return empty_state("Select an operation above to see what it costs and why."), []
+        sides: list[OperationDetails | None] = []
+        for report_id in (view["report"], view["with"]):
+            if report_id:
+                with library.opened(report_id) as report:
+                    listed = operations(report, _layer(view))
+                    found = by_key(listed).get(view["op"])
+                    sides.append(
+                        operation_details(report, listed, found) if found is not None else None
+                    )
+        if not any(sides):
+            return empty_state("This report has no operation of that name; select another one."), []
+        query = {name: view[name] for name in ("report", "with") if view[name]}
+        links = operation_links(sides[0], query) if sides[0] is not None else []
+        return details_panel(view["op"], sides), links
+
+    @answer(app, "operation-kinds-error", [Output("operation-kinds", "children")], view_input)
+    def showkinds_table(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "kinds":
+            return (no_update,)
+        return (kinds_table(*_asked(library, view)),)
+
+    @answer(
+        app,
+        "operation-plans-error",
+        [Output("operation-plans", "rowData"), Output("operation-plans-note", "children")],
+        view_input,
+    )
+    def show_plans(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "plans":
+            return no_update, no_update
+        with library.opened(view["report"]) as report:
+            rows = plan_rows(plans(report))
+        found = matching(rows, view["find"])[:_MAX_ROWS]
+        note = (
+            "Cycles and temporary memory of a tile as predicted; select one to have it explained."
+        )
+        return found, ("Plans of the source. " if view["with"] else "") + note
+
+
+def _layer(view: Mapping[str, str]) -> Layer:
+    """Return whose calls the view is about."""
+    for layer in _LAYERS:
+        if layer == view["layer"]:
+            return layer
+    raise BadView(
+        f"The layer {view['layer'][:40]!r} in the address is not known; choose one above."
+    )
+
+
+def _metric(view: Mapping[str, str]) -> str:
+    """Return what a comparison is about."""
+    if view["metric"] not in METRICS:
+        raise BadView(
+            f"The metric {view['metric'][:40]!r} in the address is not known; choose one above."
+        )
+    return view["metric"]
+
+
+def _asked(library: Library, view: dict[str, str]) -> tuple[Operations, Operations | None]:
+    """Return the operations of the view's reports."""
+    layer = _layer(view)
+    return library.ask(view, lambda report: _listed(report, layer))
+
+
+def _listed(report: Report, layer: Layer) -> Operations:
+    """Return the operations of a report."""
+    return operations(report, layer)
+
+
+def _headline(listed: Operations, side: str) -> html.Div:
+    """Return how much of all cycles the operations take."""
+    total, n_runs = listed.total_cycles, listed.n_runs
+    runs = f"in {n_runs:,} recorded run{'s' * (n_runs != 1)}" if n_runs else "as compiled, none ran"
+    share = f" ({format_percent(100 * listed.cycles / total)})" if total else ""
+    what = _LAYERS[listed.layer].lower()
+    caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}, {runs}"
+    return headline(f"{listed.cycles:,}", caption, side=side)
+
+
+def _note(
+    found: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], source: Operations
+) -> str:
+    """Return what is left out, or why there is nothing."""
+    if not rows:
+        other = "nodes of the model" if source.layer == "library" else "library calls"
+        return (
+            f"This report lists no {_LAYERS[source.layer].lower()}: its graph was built by hand"
+            f" without them, or it holds no graph profile. Try the {other}."
+        )
+    parts = []
+    if len(found) < len(rows):
+        parts.append(f"{len(found):,} of {len(rows):,} match")
+    if len(found) > _MAX_ROWS:
+        parts.append(f"the first {_MAX_ROWS:,} are listed")
+    if source.cycles < source.total_cycles:
+        parts.append("the other cycles are in none of them, such as copies from and to the host")
+    text = "; ".join(parts)
+    return text[:1].upper() + text[1:]
