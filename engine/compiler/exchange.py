@@ -261,6 +261,7 @@ class Exchange:
             ceil(carried / machine.bundle_bytes_per_cycle(link.kind))
             for link, carried in loads.items()
         )
+        slowest += machine.link_start_cycles
         cost.cycles = np.full(n_ipus, max(int(cost.cycles.max()), slowest))
         cost.sync_zone = "external"
 

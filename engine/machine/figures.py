@@ -94,6 +94,7 @@ _EXCHANGE = (
     _real("external_sync_hop_cycles", "cycles", "External sync, each hop both ways", 0, 1e9),
 )
 _BEYOND = (
+    _whole("link_start_cycles", "cycles", "From the sync to the first byte over links", 0, 10**9),
     _real("link_bytes_per_cycle", _RATE, "An IPU link, each direction", 0.001, 1e6),
     _whole("n_pair_links", "links", "Between the IPUs of a rung, for their own bytes", 1, 64),
     _whole("n_cross_links", "links", "Over a rung, for bytes that go on along a rail", 1, 64),

@@ -44,6 +44,7 @@ class Machine:
     host_wait_cycles: int
     streaming_bytes_per_cycle: float
     streaming_memory_bytes: int
+    link_start_cycles: int
     link_bytes_per_cycle: float
     n_pair_links: int
     n_cross_links: int
