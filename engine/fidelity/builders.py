@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import further, machines, products, stencils, vectors
+from engine.fidelity import blurs, further, machines, products, stencils, vectors
 
 __all__ = ["BUILDERS"]
 
@@ -32,4 +32,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F3": further.ten_floats,
     "F4": further.rotation,
     "F5": further.last_sums,
+    "F6": blurs.times_on_one,
+    "F7": blurs.phases_on_sixteen,
+    "F8": blurs.times_on_several,
 }

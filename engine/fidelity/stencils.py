@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from engine.codelets.codelet import Batch, Codelet, Field, Scalar
 from engine.codelets.copy import COPY_BLOCK
 from engine.codelets.define import codelet
-from engine.compiler import compile_programs
+from engine.compiler import Executable, compile_programs
 from engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 from engine.graph import Graph, Tensor, blocks
 from engine.machine import Machine, load_machine
 from engine.program import Execute, Sequence
 
-__all__ = ["Blocks", "blur", "blur_codelet", "heat", "heat_codelet"]
+__all__ = ["Blocks", "blur", "blur_codelet", "blur_step", "heat", "heat_codelet"]
 
 #: Instructions of a turn of a loop beside its body: see above.
 _TURN = 2
@@ -37,17 +37,18 @@ _VERTEX = 20
 def blur_codelet(dtype: str) -> Codelet:
     """Return the blur of a block of pixels that lies in one piece, with its halo.
 
-    Nine loads, eleven operations and a store: for the four halves of a pixel at once, or for each
-    of its four floats.
-    Source: thorbenlouw/lbm-graphcore, GaussianBlurCodeletHalf4 and GaussianBlurCodelet<float>.
+    Nine loads, eleven operations and a store: for the four halves of a pixel at once, for two of
+    its four floats, written out twice, or for each of them in a loop.
+    Source: thorbenlouw/lbm-graphcore, GaussianBlurCodeletHalf4, GaussianBlurCodeletFloat2 and
+    GaussianBlurCodelet<float>.
 
     Parameters
     ----------
     dtype
-        ``half`` for the vectorised codelet, ``float`` for the scalar one.
+        ``half`` or ``pairs`` for the vectorised codelets, ``float`` for the scalar one.
     """
     stencil = 9 + 11 + 1
-    pixel = stencil if dtype == "half" else 4 * (stencil + _TURN)
+    pixel = {"half": stencil, "pairs": 2 * stencil, "float": 4 * (stencil + _TURN)}[dtype]
 
     def law(batch: Batch, _: Machine) -> NDArray[np.int64]:
         row = batch.scalars["width"] * (pixel + _TURN) + _TURN
@@ -133,6 +134,25 @@ class Blocks:
         i, j = np.divmod(tile, columns.size - 1)
         return cls(tile, rows[i], columns[j], np.diff(rows)[i], np.diff(columns)[j])
 
+    def only(self, which: NDArray[np.generic]) -> Blocks:
+        """Return some of the blocks: by a mask, or by their places in the order that is wanted."""
+        columns = (self.tile, self.top, self.left, self.height, self.width)
+        return Blocks(*(column[which] for column in columns))
+
+    def in_rows(self, n: int) -> Blocks:
+        """Return each block in up to `n` parts; the first have a row more, none has no row."""
+        n_parts = np.minimum(self.height, n)
+        whole = self.only(np.repeat(np.arange(self.tile.size), n_parts))
+        part = np.arange(whole.tile.size) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+        each, more = np.divmod(whole.height, np.repeat(n_parts, n_parts))
+        top = whole.top + part * each + np.minimum(part, more)
+        return Blocks(whole.tile, top, whole.left, each + (part < more), whole.width)
+
+    def in_columns(self, n: int) -> Blocks:
+        """Return the same of columns."""
+        turned = Blocks(self.tile, self.left, self.top, self.width, self.height).in_rows(n)
+        return Blocks(turned.tile, turned.left, turned.top, turned.width, turned.height)
+
     def by_rows(self, n: int) -> Blocks:
         """Return each block in `n` parts one below the other, as even as can be."""
         part = np.tile(np.arange(n), self.tile.size)
@@ -204,13 +224,24 @@ def _arrange(
     return Execute(compute_set)
 
 
-def _blur(dtype: str) -> Mapping[str, float]:
-    """Return the cycles of each phase of a step of the blur."""
-    graph = Graph(load_machine("gc2"))
-    height, width = 1_122, 2_200
-    # 24 x 49 tiles, and on each six vertices side by side: columns divide more evenly than rows.
-    tiles = Blocks.of_grid(_edges(24, height), _edges(49, width))
-    parts = tiles.by_columns(graph.machine.n_worker_contexts)
+def blur_step(
+    dtype: str, machine: Machine, tiles: Blocks, parts: Blocks, size: tuple[int, int]
+) -> Executable:
+    """Compile a step of the blur.
+
+    Parameters
+    ----------
+    dtype
+        As for `blur_codelet`.
+    machine
+        Where.
+    tiles, parts
+        Which block of the picture lies on each tile, and which each vertex works on.
+    size
+        Height and width of the picture.
+    """
+    graph = Graph(machine)
+    height, width = size
     now, then = (
         graph.add_variable("float16" if dtype == "half" else "float32", (height, width, 4), name)
         for name in ("now", "then")
@@ -236,7 +267,17 @@ def _blur(dtype: str) -> Mapping[str, float]:
         },
         scalars,
     )
-    made = compile_programs(graph, [Sequence("step", [before, Execute(compute_set), after])])
+    return compile_programs(graph, [Sequence("step", [before, Execute(compute_set), after])])
+
+
+def _phases(dtype: str) -> Mapping[str, float]:
+    """Return the cycles of each phase of a step of the blur."""
+    machine = load_machine("gc2")
+    height, width = 1_122, 2_200
+    # 24 x 49 tiles, and on each six vertices side by side: columns divide more evenly than rows.
+    tiles = Blocks.of_grid(_edges(24, height), _edges(49, width))
+    parts = tiles.by_columns(machine.n_worker_contexts)
+    made = blur_step(dtype, machine, tiles, parts, (height, width))
     return {
         f"{dtype}, compute": compute_cycles(made, "blur"),
         f"{dtype}, halo exchange": kind_cycles(made, "DoExchange"),
@@ -248,7 +289,7 @@ def _blur(dtype: str) -> Mapping[str, float]:
 
 def blur() -> Mapping[str, float]:
     """Return the cycles of a step of the blur of 2,200 x 1,122 pixels, in half and in float."""
-    return {**_blur("half"), **_blur("float")}
+    return {**_phases("half"), **_phases("float")}
 
 
 def heat() -> Mapping[str, float]:

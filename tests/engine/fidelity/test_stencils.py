@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from engine.codelets.codelet import Codelet
 from engine.fidelity import packaged_rows
+from engine.fidelity.blurs import author_tiles, author_workers
 from engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
 from engine.graph import Regions, Tensor, blocks
 from engine.program import Execute
@@ -44,7 +45,7 @@ def run_one(
     return out, use.max_cycles
 
 
-@pytest.mark.parametrize(("dtype", "pixel"), [("half", 21), ("float", 4 * 23)])
+@pytest.mark.parametrize(("dtype", "pixel"), [("half", 21), ("pairs", 42), ("float", 4 * 23)])
 def test_the_blur_of_a_block(dtype: str, pixel: int) -> None:
     height, width = 3, 5
     image = np.random.default_rng(0).random((height + 2, width + 2, 4)).astype(np.float32)
@@ -116,3 +117,29 @@ def test_the_page_shows_the_table() -> None:
         for dtype, cells in (("half", shown[phase][:2]), ("float", shown[phase][2:])):
             if row := rows.get(f"{dtype}, {figure}"):
                 assert cells == [f"{row.published:,.0f}", f"{row.ours:,.0f}"], row.figure
+
+
+@pytest.mark.parametrize("n_ipus", [1, 2, 8])
+@pytest.mark.parametrize(("width", "height"), [(499, 302), (2200, 1122), (60, 90)])
+def test_the_authors_partition_has_every_pixel_once(width: int, height: int, n_ipus: int) -> None:
+    machine = load_machine("gc2", n_ipus=n_ipus)
+    tiles = author_tiles(width, height, machine)
+    parts = author_workers(tiles, 6)
+    for found in (tiles, parts):
+        seen = np.zeros((height, width), np.int64)
+        for top, left, h, w in zip(found.top, found.left, found.height, found.width, strict=True):
+            seen[top : top + h, left : left + w] += 1
+        assert (seen == 1).all()
+    assert np.bincount(tiles.tile).max() == 1
+    assert np.bincount(parts.tile).max() <= 6
+    assert tiles.tile.max() < machine.n_tiles
+
+
+def test_the_authors_partition_of_the_largest_picture() -> None:
+    """24 x 49 tiles, the first of them larger; 45 columns divide more evenly than 47 rows."""
+    tiles = author_tiles(2200, 1122, load_machine("gc2"))
+    assert tiles.tile.size == 24 * 49
+    assert (tiles.height[0], tiles.width[0], tiles.height[-1], tiles.width[-1]) == (47, 45, 46, 44)
+    parts = author_workers(tiles, 6)
+    assert parts.width[:6].tolist() == [8, 8, 8, 7, 7, 7]
+    assert set(parts.height[:6].tolist()) == {47}
