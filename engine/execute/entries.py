@@ -9,10 +9,17 @@ from numpy.typing import NDArray
 
 __all__ = ["Entries"]
 
+#: Entries of a track up to which loops within loops are written out. Above, executions are counted
+#: and spread evenly over their loop: 2^18 of them are some 10 MB, and more than a screen can show.
+_MOST_WRITTEN_OUT = 1 << 18
+
 
 @dataclass
 class Entries:
-    """Executions of steps in order of time; `Timeline` says what the columns hold."""
+    """Executions of steps in order of time; `Timeline` says what the columns hold.
+
+    ``has_spread`` says that some were counted without keeping when each of them began.
+    """
 
     step_id: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
@@ -20,6 +27,7 @@ class Entries:
     period: list[int] = field(default_factory=list)
     count: list[int] = field(default_factory=list)
     patterns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    has_spread: bool = False
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -37,21 +45,38 @@ class Entries:
         """Make the entries from `first` on, one round of a loop, those of `rounds` rounds.
 
         An entry has one period: where the round holds loops of its own, either those or the round
-        are written out, whichever takes fewer entries.
+        are written out, whichever takes fewer entries. Where both take too many, an entry keeps
+        the number of its executions over all rounds, at their mean distance.
         """
         counts = self.count[first:]
         if not counts:
             return
         n_executions = sum(counts)
+        n_written_out = min(n_executions, len(counts) * rounds)
         if n_executions == len(counts):
             self.period[first:] = [period] * len(counts)
             self.count[first:] = [rounds] * len(counts)
+        elif first + n_written_out > _MOST_WRITTEN_OUT:
+            self._spread(first, period, rounds)
         elif n_executions <= len(counts) * rounds:
             self._write_out_loops(first)
             self.period[first:] = [period] * n_executions
             self.count[first:] = [rounds] * n_executions
         else:
             self._write_out_rounds(first, period, rounds)
+
+    def _spread(self, first: int, period: int, rounds: int) -> None:
+        """Count the executions from `first` on over all rounds, from the first to the last one.
+
+        Where a round is nothing but the loop, as in a loop of a loop, the mean is the distance.
+        """
+        count = np.asarray(self.count[first:], dtype=np.int64)
+        distance = np.asarray(self.period[first:], dtype=np.int64)
+        last = (count - 1) * distance + (rounds - 1) * period
+        mean, rest = np.divmod(last, count * rounds - 1)
+        self.period[first:] = mean.tolist()
+        self.count[first:] = (count * rounds).tolist()
+        self.has_spread |= bool(((count > 1) & ((rest > 0) | (mean != distance))).any())
 
     def _write_out_loops(self, first: int) -> None:
         """Turn the loops from `first` on into single executions."""

@@ -13,12 +13,13 @@ waits in the sync at its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.compiler.executable import Node, Step
+from engine.errors import BadGraph
 from engine.execute.entries import Entries
 from engine.machine import Machine
 
@@ -28,6 +29,8 @@ __all__ = ["Clock", "Timeline", "timeline_of"]
 _WAITS = ("Sync", "StreamCopyBegin")
 
 _COMPUTE, _IO = 0, 1
+#: Counters are kept in 64 bits; at a gigahertz this is more than a hundred years.
+_MOST_CYCLES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,16 @@ class Timeline:
         First round, cycles, half-open.
     period : ndarray of int64
         Distance of rounds; 0 for a single one.
-    count : ndarray of int32
+    count : ndarray of int64
         Number of rounds.
     n_cycles
         Length of the run on this IPU.
     patterns
         Busy cycles of the IPU's tiles, ndarray of int64, by entry, where they differ from what
         the step costs by itself.
+    has_spread
+        Whether loops within loops have so many executions that some entries keep only how many
+        there were: from the first on, at their mean distance.
     io
         What the IPU's I/O tiles did beside this; None where the program overlaps nothing.
     """
@@ -57,10 +63,34 @@ class Timeline:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     period: NDArray[np.int64]
-    count: NDArray[np.int32]
+    count: NDArray[np.int64]
     n_cycles: int
     patterns: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    has_spread: bool = False
     io: Timeline | None = None
+
+    def with_counts_up_to(self, most: int) -> Timeline:
+        """Return the same with no count larger than `most`: entries are continued by others."""
+        parts = -(-self.count // most)
+        if not self.count.size or parts.max() == 1:
+            return self
+        entry = np.repeat(np.arange(parts.size), parts)
+        nth = np.arange(entry.size) - np.repeat(np.cumsum(parts) - parts, parts)
+        shift = nth * most * self.period[entry]
+        order = np.argsort(self.start[entry] + shift, kind="stable")
+        entry, nth, shift = entry[order], nth[order], shift[order]
+        count = np.minimum(self.count[entry] - nth * most, most)
+        # What was measured ran once, so that its entry is not continued.
+        place = {old: new for new, old in enumerate(entry.tolist()) if old in self.patterns}
+        return replace(
+            self,
+            step_id=self.step_id[entry],
+            start=self.start[entry] + shift,
+            end=self.end[entry] + shift,
+            period=np.where(count > 1, self.period[entry], 0),
+            count=count,
+            patterns={place[old]: pattern for old, pattern in self.patterns.items()},
+        )
 
 
 class Clock:
@@ -110,11 +140,16 @@ class Clock:
 
     def _repeat(self, marks: list[list[int]], before: list[int], rounds: int) -> None:
         """Make the entries since `marks` those of `rounds` equal rounds."""
+        ends = [then + (now - then) * rounds for now, then in zip(self._now, before, strict=True)]
+        if max(ends) > _MOST_CYCLES:
+            raise BadGraph(
+                f"The program takes {max(ends):.3g} cycles, more than the {_MOST_CYCLES:.3g} that"
+                " are counted: lower the count of a Repeat"
+            )
         for row, firsts in zip(self._tracks, marks, strict=True):
             for ipu, (entries, first) in enumerate(zip(row, firsts, strict=True)):
                 entries.repeat(first, self._now[ipu] - before[ipu], rounds)
-        for ipu, start in enumerate(before):
-            self._now[ipu] = start + (self._now[ipu] - start) * rounds
+        self._now = ends
 
     def overlap(self, node: Node, run: Callable[[Node], None]) -> None:
         """Let the sides of an Overlap pass side by side, each child of them by `run`."""
@@ -181,9 +216,10 @@ class Clock:
             np.asarray(entries.start, dtype=np.int64),
             np.asarray(entries.end, dtype=np.int64),
             np.asarray(entries.period, dtype=np.int64),
-            np.asarray(entries.count, dtype=np.int32),
+            np.asarray(entries.count, dtype=np.int64),
             n_cycles,
             entries.patterns,
+            entries.has_spread,
             io,
         )
 

@@ -29,6 +29,13 @@ __all__ = ["Recorder"]
 
 _log = logging.getLogger(__name__)
 
+#: The largest count of an entry of the trace, which is stored in 32 bits.
+_MOST_COUNT = (1 << 31) - 1
+_SPREAD = (
+    "Loops within loops run more often than is written down one by one: how often each step ran and"
+    " how long it took is exact, but in the trace some are spread evenly over their loop"
+)
+
 
 class Recorder:
     """One report while it is written; does nothing when no report is asked for.
@@ -182,6 +189,8 @@ class Recorder:
             self._write_track(writer, run_id, ipu_id, 0, timeline, int(start[ipu_id]))
             if timeline.io is not None:
                 self._write_track(writer, run_id, ipu_id, 1, timeline.io, int(start[ipu_id]))
+        if any(each.has_spread or (each.io and each.io.has_spread) for each in timelines):
+            writer.add(notice, [{"severity": "info", "code": "loops_spread", "message": _SPREAD}])
         writer.add(
             wall_clock,
             [
@@ -233,6 +242,7 @@ class Recorder:
         start: int,
     ) -> None:
         n_ipus = self._executable.machine.n_ipus
+        timeline = timeline.with_counts_up_to(_MOST_COUNT)
         n = timeline.step_id.size
         writer.add(
             run_trace,

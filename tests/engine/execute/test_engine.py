@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import select
 
 from engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from engine.errors import OutOfTileMemory
@@ -14,8 +15,9 @@ from engine.execute.memory import HostMemory
 from engine.graph import ROOT
 from engine.library.convolution import matmul
 from engine.library.elementwise import unary
-from engine.program import Sequence
+from engine.program import Copy, Repeat, Sequence
 from reports import check_report
+from reports.schema import notice
 
 
 def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
@@ -130,3 +132,30 @@ def test_what_a_tile_cannot_allocate_is_not_counted_as_room() -> None:
         assert (executable.overfull_tiles.size == 0) == fits
         overflowed = sum(split[2].sum() for split in executable.memory.categories.values())
         assert overflowed == extra
+
+
+def test_a_report_says_that_loops_are_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the trace may hold no entry more than there are, and no count above 10."""
+    monkeypatch.setattr("engine.execute.entries._MOST_WRITTEN_OUT", 1)
+    monkeypatch.setattr("engine.recorder.recorder._MOST_COUNT", 10)
+    graph, _ = new()
+    x, y = (graph.add_variable("float32", (6,), name) for name in "xy")
+    for tensor in (x, y):
+        graph.map_linearly(tensor)
+    inner = Repeat(5, Copy(x, y))
+    program = Repeat(9, Sequence("round", [inner, Copy(y.reverse(0), x)]))
+    settings = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    executable = compile_programs(graph, [program])
+    with Engine(executable, resolve_options(environ={}, code=settings)) as engine:
+        engine.run()
+        cycles = engine.timelines()[0].n_cycles
+        with engine.get_report() as report:
+            ((severity, code),) = report.fetch(select(notice.c.severity, notice.c.code))
+            assert (severity, code) == ("info", "loops_spread")
+            start, end = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
+            count = report.array("trace.count").read()
+            assert count.max() == 10
+            assert ((end - start) * count).sum() == cycles
+    assert check_report(tmp_path / "profile.pop") == []

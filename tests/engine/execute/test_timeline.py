@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from itertools import count as numbers
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Machine, load_machine
 from engine.compiler.executable import Node, Step, StepCost
+from engine.errors import BadGraph
 from engine.execute.timeline import Timeline, timeline_of
 from engine.graph import ROOT
 
@@ -190,3 +192,82 @@ def test_loops_in_loops_are_written_out_where_that_takes_fewer_entries() -> None
 
     assert nested(3, 1_000).count.tolist() == [1_000] * 4
     assert nested(1_000, 3).count.tolist() == [1_000, 1] * 3
+
+
+def totals(lines: list[tuple[int, Timeline]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return by IPU and step how often it ran, and how many cycles that took."""
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for ipu, line in lines:
+        columns = (line.step_id, line.count, line.end - line.start)
+        for step, rounds, cycles in zip(*(each.tolist() for each in columns), strict=True):
+            n, total = found.get((ipu, step), (0, 0))
+            found[ipu, step] = n + rounds, total + rounds * cycles
+    return found
+
+
+@given(programs(), st.integers(1, 12))
+def test_what_is_spread_keeps_its_totals_and_stays_in_the_run(
+    drawn: tuple[Node, Machine], most: int
+) -> None:
+    program, machine = drawn
+    plain = PlainClock([0] * machine.n_ipus)
+    plain.run(program)
+    expected: dict[tuple[int, int], tuple[int, int]] = {}
+    for ipu, _, step, start, end in plain.executions:
+        n, total = expected.get((ipu, step), (0, 0))
+        expected[ipu, step] = n + 1, total + end - start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("engine.execute.entries._MOST_WRITTEN_OUT", most)
+        lines = timeline_of(program, machine)
+    tracks = [(ipu, track) for ipu, line in enumerate(lines) for track in (line, line.io) if track]
+    assert totals(tracks) == expected
+    for ipu, line in tracks:
+        assert line.n_cycles == plain.now[ipu]
+        assert ((line.period > 0) == (line.count > 1)).all()
+        if line.count.size:
+            assert (line.end + line.period * (line.count - 1)).max() <= line.n_cycles
+        assert (np.diff(line.start) >= 0).all()
+
+
+@pytest.mark.parametrize("n_ipus", [1, 3])
+def test_five_loops_in_one_another_are_counted(n_ipus: int) -> None:
+    """Of 200 rounds each, with a step before every loop: 3.2 x 10^11 executions."""
+    machine = load_machine("gc200", n_ipus=n_ipus, tiles_per_ipu=1)
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+    node = drawn.node("Sequence", [drawn.step("OnTileExecute", [7] * n_ipus, "none")])
+    rounds, cycles = 1, 7
+    for depth in range(1, 6):
+        before = drawn.step("Sync", [depth] * n_ipus, "internal" if n_ipus == 1 else "external")
+        node = drawn.node("Repeat", [before, node], 200)
+        cycles = (cycles + depth) * 200
+        rounds *= 200
+    lines = timeline_of(node, machine)
+    expected = {0: (rounds, 7 * rounds)} | {
+        depth: (200 ** (6 - depth), depth * 200 ** (6 - depth)) for depth in range(1, 6)
+    }
+    for ipu, line in enumerate(lines):
+        assert line.n_cycles == cycles
+        assert line.step_id.size <= 1 << 18
+        assert line.has_spread
+        found = totals([(ipu, line)])
+        assert found == {(ipu, step): total for step, total in expected.items()}
+
+
+def test_a_loop_of_a_loop_alone_is_spread_exactly() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=1)
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+    inner = drawn.node("Repeat", [drawn.step("OnTileExecute", [10], "none")], 1_000_000)
+    (line,) = timeline_of(drawn.node("Repeat", [inner], 1_000_000), machine)
+    assert (line.count.tolist(), line.period.tolist()) == ([10**12], [10])
+    assert not line.has_spread
+    parts = line.with_counts_up_to(4 * 10**11)
+    assert parts.count.tolist() == [4 * 10**11, 4 * 10**11, 2 * 10**11]
+    assert parts.start.tolist() == [0, 4 * 10**12, 8 * 10**12]
+
+
+def test_more_cycles_than_a_counter_holds() -> None:
+    machine = load_machine("gc200", tiles_per_ipu=1)
+    drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
+    inner = drawn.node("Repeat", [drawn.step("OnTileExecute", [10], "none")], 1 << 31)
+    with pytest.raises(BadGraph, match=r"takes 4\.61e\+19 cycles.*lower the count of a Repeat"):
+        timeline_of(drawn.node("Repeat", [inner], 1 << 31), machine)
