@@ -16,7 +16,7 @@ from engine.codelets.work import work_of
 from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from engine.planner.cost import Costs, cost_of, exact_cost_of
+from engine.planner.cost import Available, Costs, cost_of, exact_cost_of
 from engine.planner.families import FAMILIES, Family
 from engine.planner.memo import planned_once
 from engine.planner.plan import SERIAL_OUTPUTS, Plan
@@ -39,6 +39,9 @@ _FEW_TILES = (
     " operands and partial sums to than they save"
 )
 
+_MORE_TEMPORARY = "memory: a faster split needs more temporary memory than is available"
+_MORE_INTERLEAVED = "memory: a faster split needs more interleaved memory than a tile has"
+
 _log = logging.getLogger(__name__)
 
 
@@ -55,20 +58,22 @@ class _Choice:
         """Return the splits that take no more than so many cycles."""
         kept = self.costs.total <= most_cycles
         by_part = {part: cycles[kept] for part, cycles in self.costs.by_part.items()}
-        costs = Costs(by_part, self.costs.temporary_bytes[kept])
+        memory = (self.costs.temporary_bytes, self.costs.interleaved_bytes)
+        costs = Costs(by_part, *(each[kept] for each in memory))
         return replace(self, splits=self.splits.keep(kept), costs=costs)
 
-    def promising(self, limit_bytes: float, machine: Machine) -> _Choice:
+    def promising(self, available: Available, machine: Machine) -> _Choice:
         """Return the quickest splits, those that fit, and those that need the least, costed anew.
 
         Only these are looked at tile by tile.
         """
         total, temporary = self.costs.total, self.costs.temporary_bytes
-        fits = np.flatnonzero(temporary <= limit_bytes)
+        fits = np.flatnonzero(available.holds(self.costs))
+        is_beyond = ~available.places(self.costs)
         kept = [
             np.argsort(total, kind="stable")[:_PROMISING],
             fits[np.argsort(total[fits], kind="stable")[:_PROMISING]],
-            np.lexsort((total, temporary))[:_PROMISING],
+            np.lexsort((total, temporary, is_beyond))[:_PROMISING],
         ]
         splits = self.splits.keep(np.unique(np.concatenate(kept)))
         return replace(self, splits=splits, costs=exact_cost_of(self.family, splits, machine))
@@ -142,26 +147,29 @@ def plan_convolution(
         )
     n_candidates = sum(len(choice.splits.parts) for choice in choices)
     limit = available_memory_proportion * machine.allocatable_bytes
+    available = Available(limit, machine.interleaved_bytes)
     bearable: float = _MOST_TIMES * min(int(each.costs.total.min()) for each in choices)
-    choices = _promising(choices, bearable, limit, machine)
-    if not _quickest_fits(choices, limit):
-        bearable = min(bearable, _cycles_of_two(choices, limit))
-        choices += _serial_choices(shape, machine, family, bearable, limit)
+    choices = _promising(choices, bearable, available, machine)
+    if not _quickest_fits(choices, available):
+        bearable = min(bearable, _cycles_of_two(choices, available))
+        choices += _serial_choices(shape, machine, family, bearable, available)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
     temporary = np.concatenate([c.costs.temporary_bytes for c in choices])
     tiles_used = np.concatenate([c.splits.tiles_used for c in choices])
-    is_allowed = temporary <= limit
+    is_allowed = np.concatenate([available.holds(c.costs) for c in choices])
+    is_placed = np.concatenate([available.places(c.costs) for c in choices])
     bound = "cycles"
     if not is_allowed.any():
-        is_allowed = temporary == temporary.min()
+        left = is_placed if is_placed.any() else ~is_placed
+        is_allowed = left & (temporary == temporary[left].min())
         bound = "memory: no split keeps to what is available, this one needs the least"
     order = np.lexsort((tiles_used, temporary, total))
     allowed = order[is_allowed[order]]
     best = int(allowed[0])
     if bound == "cycles" and order[0] != best:
-        bound = "memory: a faster split needs more temporary memory than is available"
+        bound = _MORE_TEMPORARY if is_placed[order[0]] else _MORE_INTERLEAVED
     if bound == "cycles" and tiles_used[best] * 2 < machine.n_tiles:
         bound = _FEW_TILES
     runner_up = {}
@@ -199,44 +207,42 @@ def plan_convolution(
 
 
 def _promising(
-    choices: list[_Choice], bearable: float, limit_bytes: float, machine: Machine
+    choices: list[_Choice], bearable: float, available: Available, machine: Machine
 ) -> list[_Choice]:
     """Return what is worth to be looked at tile by tile: none that takes too many cycles."""
     choices = [choice.within(bearable) for choice in choices]
-    return [
-        choice.promising(limit_bytes, machine) for choice in choices if len(choice.splits.parts)
-    ]
+    return [choice.promising(available, machine) for choice in choices if len(choice.splits.parts)]
 
 
-def _quickest_fits(choices: list[_Choice], limit_bytes: float) -> bool:
+def _quickest_fits(choices: list[_Choice], available: Available) -> bool:
     """Whether the quickest split keeps to the memory that is available."""
     quickest = min(choices, key=lambda choice: int(choice.costs.total.min())).costs
-    return bool(quickest.temporary_bytes[quickest.total.argmin()] <= limit_bytes)
+    return bool(available.holds(quickest)[quickest.total.argmin()])
 
 
-def _cycles_of_two(choices: list[_Choice], limit_bytes: float) -> float:
+def _cycles_of_two(choices: list[_Choice], available: Available) -> float:
     """Return the cycles within which two splits keep to the memory, infinity where none do.
 
     What takes longer is neither taken nor the runner-up.
     """
-    fitting = [each.costs.total[each.costs.temporary_bytes <= limit_bytes] for each in choices]
+    fitting = [each.costs.total[available.holds(each.costs)] for each in choices]
     cycles = np.sort(np.concatenate(fitting))
     return float(cycles[1]) if cycles.size > 1 else np.inf
 
 
 def _serial_choices(
-    shape: ConvolutionShape, machine: Machine, only: str, bearable: float, limit_bytes: float
+    shape: ConvolutionShape, machine: Machine, only: str, bearable: float, available: Available
 ) -> list[_Choice]:
     """Return the promising splits in time: 2, 4, 8 … equal parts of the output channels in turn."""
     found: list[_Choice] = []
     n_serial = 2
     while True:
         choices = _choices(shape, machine, only, n_serial, bearable)
-        choices = _promising(choices, bearable, limit_bytes, machine)
+        choices = _promising(choices, bearable, available, machine)
         if not choices:
             return found
         found += choices
-        bearable = min(bearable, _cycles_of_two(found, limit_bytes))
+        bearable = min(bearable, _cycles_of_two(found, available))
         n_serial *= 2
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Codelet
+from engine.codelets.codelet import Batch, Codelet
 from engine.codelets.copy import cast_cycles, copy_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
@@ -17,7 +17,7 @@ from engine.planner.families import Family
 from engine.planner.reduction import grains_of_a_run, reduction_cycles
 from engine.planner.split import Splits
 
-__all__ = ["Costs", "cost_of", "exact_cost_of"]
+__all__ = ["Available", "Costs", "cost_of", "exact_cost_of"]
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,42 @@ class Costs:
         Cycles.
     temporary_bytes : ndarray of int64, shape (n,)
         Largest on a tile.
+    interleaved_bytes : ndarray of int64, shape (n,)
+        What of a tile's operands, partial sums and results has to lie in interleaved memory.
     """
 
     by_part: dict[str, NDArray[np.int64]]
     temporary_bytes: NDArray[np.int64]
+    interleaved_bytes: NDArray[np.int64]
 
     @property
     def total(self) -> NDArray[np.int64]:
         """Sum of the parts, cycles: ndarray of int64, shape (n,)."""
         return np.asarray(sum(self.by_part.values()))
+
+
+@dataclass(frozen=True)
+class Available:
+    """What a plan may take of a tile's memory.
+
+    Parameters
+    ----------
+    temporary_bytes
+        Of temporary memory.
+    interleaved_bytes
+        Of interleaved memory: all of the region.
+    """
+
+    temporary_bytes: float
+    interleaved_bytes: int
+
+    def places(self, costs: Costs) -> NDArray[np.bool_]:
+        """Return which splits' vertices can have their fields where they must lie."""
+        return np.asarray(costs.interleaved_bytes <= self.interleaved_bytes)
+
+    def holds(self, costs: Costs) -> NDArray[np.bool_]:
+        """Return which splits keep to both."""
+        return self.places(costs) & (costs.temporary_bytes <= self.temporary_bytes)
 
 
 def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float = np.inf) -> Costs:
@@ -63,7 +90,8 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
     costs = _with_compute(family, splits.keep(near), machine, compute[near])
     by_part = {part: _placed(cycles, near, compute.size) for part, cycles in costs.by_part.items()}
     by_part["compute"] = splits.n_serial * compute
-    return Costs(by_part, _placed(costs.temporary_bytes, near, compute.size))
+    memory = (costs.temporary_bytes, costs.interleaved_bytes)
+    return Costs(by_part, *(_placed(each, near, compute.size) for each in memory))
 
 
 def exact_cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
@@ -129,7 +157,8 @@ def _with_compute(
         types = shape.partial_dtype, shape.result_dtype
         by_part["cast"] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
         kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
-    costs = Costs(by_part, arranged + input_bytes + weight_bytes + workspace + kept)
+    temporary = arranged + input_bytes + weight_bytes + workspace + kept
+    costs = Costs(by_part, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
     return costs if splits.n_serial == 1 else _in_series(costs, splits, machine)
 
 
@@ -158,7 +187,15 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
     types = shape.result_dtype, shape.result_bytes
     by_part["update"] = n_serial * copy_cycles(rows, columns, types, machine)
     outputs = rows * columns * shape.result_bytes
-    return Costs(by_part, part.temporary_bytes + (n_serial + 1) * outputs)
+    temporary = part.temporary_bytes + (n_serial + 1) * outputs
+    return Costs(by_part, temporary, part.interleaved_bytes)
+
+
+def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
+    """Return what of each vertex's fields must lie in interleaved memory: ndarray of int64."""
+    wide = [field.name for field in codelet.fields if field.interleaved]
+    n_bytes = [batch.n_elements(name) * batch.item_bytes[name] for name in wide]
+    return np.asarray(sum(n_bytes, np.zeros(batch.n_vertices, np.int64)))
 
 
 def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,64 @@
+"""Plans whose results would not fit into a tile's interleaved memory are not taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine import Executable, Graph, compile_programs, load_machine
+from engine.library.builder import Builder
+from engine.library.convolution import matmul
+from engine.machine import Machine
+from engine.planner import ConvolutionShape, Plan, plan_convolution
+from engine.program import Sequence
+
+
+def product(
+    machine: Machine, dtype: str, rows: int, inner: int, columns: int
+) -> tuple[Plan, Executable]:
+    """Return the plan of a product with constants, and its program."""
+    graph, program = Graph(machine), Sequence("main")
+    builder = Builder(graph, program)
+    a = graph.add_variable(dtype, (1, rows, inner), "a")
+    graph.map_linearly(a, grain=8)
+    matmul(builder, a, np.zeros((1, inner, columns), np.float32), "op")
+    (plan,) = builder.plans
+    return plan, compile_programs(graph, [program], plans=builder.plans)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "sizes", "keeps_to_share"),
+    [
+        ("gc200", "float32", (704, 8, 704), False),
+        ("gc2", "float32", (384, 8, 384), False),
+        ("gc2", "float16", (512, 16, 544), True),
+    ],
+)
+def test_large_results_are_made_in_parts_that_fit_where_they_must_lie(
+    name: str, dtype: str, sizes: tuple[int, int, int], keeps_to_share: bool
+) -> None:
+    machine = load_machine(name, tiles_per_ipu=4)
+    rows, _, columns = sizes
+    item_bytes = {"float32": 4, "float16": 2}[dtype]
+    # The unit's partial sums are interleaved: those of a result in even parts would not fit.
+    assert rows * columns // 4 * item_bytes > machine.interleaved_bytes
+    plan, executable = product(machine, dtype, *sizes)
+    assert plan.family == "amp"
+    assert plan.n_serial > 1
+    assert int(executable.memory.including_gaps.max()) <= machine.allocatable_bytes
+    more_interleaved = (
+        plan.bound == "memory: a faster split needs more interleaved memory than a tile has"
+    )
+    assert more_interleaved == keeps_to_share
+    assert plan.bound.startswith("memory: no split keeps") != keeps_to_share
+
+
+def test_what_cannot_lie_anywhere_is_planned_all_the_same() -> None:
+    machine = load_machine("gc2", tiles_per_ipu=4)
+    shape = ConvolutionShape(
+        2, 1, 1, 1024, 16, 1024, in_height=1, in_width=1024, is_matmul=True, runs=(8,)
+    )
+    plan = plan_convolution("product", shape, machine, 0.6, "amp")
+    assert machine.allocatable_bytes < 2 * 1024 * 1024 // 4 * 4
+    assert plan.n_serial == 1
+    assert plan.bound.startswith("memory: no split keeps")
