@@ -15,6 +15,7 @@ __all__ = [
     "bytes_column",
     "change_column",
     "grid",
+    "grid_style",
     "life_column",
     "name_column",
     "number_column",
@@ -115,6 +116,22 @@ def address_column(name: str, title: str) -> dict[str, Any]:
     }
 
 
+#: Height of a row, of each further line of a long name, of the head; and the bounds of a grid, px.
+_ROW, _LINE, _HEAD, _LOWEST, _HIGHEST = 26, 17, 34, 130, 340
+#: Letters of a name that surely fit a line of its column.
+_LINE_LETTERS = 42
+
+
+def grid_style(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the style of a grid that is as high as its rows need, within bounds."""
+    height = _HEAD
+    for row in rows:
+        height += _ROW + _LINE * (len(str(row.get("name", ""))) // _LINE_LETTERS)
+        if height > _HIGHEST:
+            break
+    return {"height": f"{min(max(height, _LOWEST), _HIGHEST)}px"}
+
+
 def grid(
     component_id: str,
     columns: Sequence[dict[str, Any]],
@@ -145,5 +162,5 @@ def grid(
         defaultColDef={"sortable": True, "resizable": True, "suppressMovable": True},
         dashGridOptions=options,
         className="grid",
-        style={"height": "340px"},
+        style=grid_style([]),
     )

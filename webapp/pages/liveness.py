@@ -26,6 +26,7 @@ from webapp.components.grids import (
     bytes_column,
     change_column,
     grid,
+    grid_style,
     life_column,
     name_column,
     number_column,
@@ -176,24 +177,26 @@ def register(app: Dash, library: Library) -> None:
         [
             Output("liveness-step", "rowData"),
             Output("liveness-step", "columnDefs"),
+            Output("liveness-step", "style"),
             Output("liveness-step-note", "children"),
         ],
         view_input,
     )
     def show_step(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "step":
-            return no_update, no_update, no_update
+            return (no_update,) * 4
         with library.opened(view["report"]) as report:
             step, note = _chosen_step(report, view)
             found = step_variables(report, step, _source(view)) if step is not None else None
         if not view["with"]:
             rows = _variable_rows(found) if found else []
-            return rows, list(_VARIABLE_COLUMNS), note
+            return rows, list(_VARIABLE_COLUMNS), grid_style(rows), note
         with library.opened(view["with"]) as report:
             n_steps = len(curve(report))
             has_step = step is not None and step < n_steps
             other = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
-        return _compare_variables(found, other), list(_COMPARE_COLUMNS), note
+        rows = _compare_variables(found, other)
+        return rows, list(_COMPARE_COLUMNS), grid_style(rows), note
 
     @answer(
         app,
@@ -201,13 +204,14 @@ def register(app: Dash, library: Library) -> None:
         [
             Output("liveness-always-grid", "rowData"),
             Output("liveness-always-grid", "columnDefs"),
+            Output("liveness-always-grid", "style"),
             Output("liveness-always-note", "children"),
         ],
         view_input,
     )
     def show_always(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "always":
-            return no_update, no_update, no_update
+            return (no_update,) * 4
         found, other = library.ask(
             view, lambda report: always_live_variables(report, _source(view))
         )
@@ -218,20 +222,23 @@ def register(app: Dash, library: Library) -> None:
             for row in rows:
                 row["category"] = labels.get(row["category"], row["category"])
             note = f"{len(found):,} row{'s' * (len(found) != 1)}"
-            return rows, list(_ALWAYS_COLUMNS), f"{note}, {format_bytes(found.total_bytes)}"
-        return _compare_variables(found, other), list(_COMPARE_COLUMNS), ""
+            note += f", {format_bytes(found.total_bytes)}"
+            return rows, list(_ALWAYS_COLUMNS), grid_style(rows), note
+        rows = _compare_variables(found, other)
+        return rows, list(_COMPARE_COLUMNS), grid_style(rows), ""
 
     @answer(
         app,
         "liveness-tightest-error",
-        [Output("liveness-tightest", "rowData")],
+        [Output("liveness-tightest", "rowData"), Output("liveness-tightest", "style")],
         view_input,
     )
     def show_tightest(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "tightest":
-            return (no_update,)
+            return no_update, no_update
         with library.opened(view["report"]) as report:
-            return (_tightest_rows(curve(report, _source(view)), view["steps"]),)
+            rows = _tightest_rows(curve(report, _source(view)), view["steps"])
+        return rows, grid_style(rows)
 
 
 def _register_browser(app: Dash) -> None:

@@ -29,6 +29,7 @@ from webapp.components.grids import (
     bytes_column,
     change_column,
     grid,
+    grid_style,
     life_column,
     name_column,
     number_column,
@@ -195,31 +196,42 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "memory-variables-error",
-        [Output("memory-variables", "rowData"), Output("memory-variables-note", "children")],
+        [
+            Output("memory-variables", "rowData"),
+            Output("memory-variables", "style"),
+            Output("memory-variables-note", "children"),
+        ],
         view_input,
     )
     def show_variables(view: dict[str, str]) -> tuple[Any, ...]:
         with library.opened(view["report"]) as report:
             tiles = _selected(report, view)
             if not tiles or view["tab"] != "variables":
-                return [], ""
+                return [], grid_style([]), ""
             rows, note = _variable_rows(report, tiles[0], view["name"].lower())
-            return rows, f"{note}. They are those of the source." if view["with"] else note
+            note += ". They are those of the source." if view["with"] else ""
+            return rows, grid_style(rows), note
 
     @answer(
         app,
         "memory-ranking-error",
-        [Output("memory-ranking", "rowData"), Output("memory-ranking", "columnDefs")],
+        [
+            Output("memory-ranking", "rowData"),
+            Output("memory-ranking", "columnDefs"),
+            Output("memory-ranking", "style"),
+        ],
         view_input,
     )
     def show_ranking(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "tiles":
-            return [], list(_TILE_COLUMNS)
+            return [], list(_TILE_COLUMNS), grid_style([])
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                return _ranking_rows(report), list(_TILE_COLUMNS)
-            with library.opened(view["with"]) as other:
-                return _change_rows(report, other), list(_CHANGE_COLUMNS)
+                rows, columns = _ranking_rows(report), list(_TILE_COLUMNS)
+            else:
+                with library.opened(view["with"]) as other:
+                    rows, columns = _change_rows(report, other), list(_CHANGE_COLUMNS)
+        return rows, columns, grid_style(rows)
 
 
 def _register_browser(app: Dash) -> None:

@@ -17,6 +17,7 @@ from webapp.components.controls import choice, dropdown, tabs, text_box
 from webapp.components.grids import (
     bytes_column,
     grid,
+    grid_style,
     name_column,
     number_column,
     share_column,
@@ -155,6 +156,7 @@ def register(app: Dash, library: Library) -> None:
         [
             Output("operations-grid", "rowData"),
             Output("operations-grid", "columnDefs"),
+            Output("operations-grid", "style"),
             Output("operations-headlines", "children"),
             Output("operations-note", "children"),
             Output("operations-metric-field", "style"),
@@ -171,7 +173,8 @@ def register(app: Dash, library: Library) -> None:
             heads.append(_headline(other, "Target"))
             rows, columns = compared_rows(source, other, _metric(view))
         found = matching(rows, view["find"])
-        return found[:_MAX_ROWS], columns, heads, _note(found, rows, source), shown
+        note = _note(found, rows, source)
+        return found[:_MAX_ROWS], columns, grid_style(found), heads, note, shown
 
     @answer(
         app,
@@ -208,19 +211,23 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "operation-plans-error",
-        [Output("operation-plans", "rowData"), Output("operation-plans-note", "children")],
+        [
+            Output("operation-plans", "rowData"),
+            Output("operation-plans", "style"),
+            Output("operation-plans-note", "children"),
+        ],
         view_input,
     )
     def show_plans(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "plans":
-            return no_update, no_update
+            return no_update, no_update, no_update
         with library.opened(view["report"]) as report:
             rows = plan_rows(plans(report))
         found = matching(rows, view["find"])[:_MAX_ROWS]
         note = (
             "Cycles and temporary memory of a tile as predicted; select one to have it explained."
         )
-        return found, ("Plans of the source. " if view["with"] else "") + note
+        return found, grid_style(found), ("Plans of the source. " if view["with"] else "") + note
 
 
 def _layer(view: Mapping[str, str]) -> Layer:
