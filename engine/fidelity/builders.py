@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import blurs, further, machines, products, stencils, vectors
+from engine.fidelity import blurs, further, machines, products, solvers, stencils, vectors
 
 __all__ = ["BUILDERS"]
 
@@ -35,4 +35,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F6": blurs.times_on_one,
     "F7": blurs.phases_on_sixteen,
     "F8": blurs.times_on_several,
+    "F9": solvers.heart,
+    "F10": solvers.heat_in_three,
+    "F11": solvers.heat_on_several,
 }

@@ -12,7 +12,7 @@ arithmetic operations beside loads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,24 @@ from engine.graph import Graph, Tensor, blocks
 from engine.machine import Machine, load_machine
 from engine.program import Execute, Sequence
 
-__all__ = ["Blocks", "blur", "blur_codelet", "blur_step", "heat", "heat_codelet"]
+__all__ = [
+    "ROW_TURN",
+    "VERTEX",
+    "Blocks",
+    "arrange",
+    "blur",
+    "blur_codelet",
+    "blur_step",
+    "heat",
+    "heat_codelet",
+    "heat_step",
+    "in_one_piece",
+]
 
 #: Instructions of a turn of a loop beside its body: see above.
-_TURN = 2
+ROW_TURN = 2
 #: Assumption: to load a vertex's state and to leave.
-_VERTEX = 20
+VERTEX = 20
 
 
 def blur_codelet(dtype: str) -> Codelet:
@@ -48,11 +60,11 @@ def blur_codelet(dtype: str) -> Codelet:
         ``half`` or ``pairs`` for the vectorised codelets, ``float`` for the scalar one.
     """
     stencil = 9 + 11 + 1
-    pixel = {"half": stencil, "pairs": 2 * stencil, "float": 4 * (stencil + _TURN)}[dtype]
+    pixel = {"half": stencil, "pairs": 2 * stencil, "float": 4 * (stencil + ROW_TURN)}[dtype]
 
     def law(batch: Batch, _: Machine) -> NDArray[np.int64]:
-        row = batch.scalars["width"] * (pixel + _TURN) + _TURN
-        return np.asarray(_VERTEX + batch.scalars["height"] * row)
+        row = batch.scalars["width"] * (pixel + ROW_TURN) + ROW_TURN
+        return np.asarray(VERTEX + batch.scalars["height"] * row)
 
     @codelet(
         Field("image", "in"),
@@ -87,13 +99,13 @@ def heat_codelet() -> Codelet:
     the three rows' and the output's pointers.
     Source: simehaa/IPU, HeatEquation2D/codelets.cpp, HeatEquationOptimized.
     """
-    pair, alone, pointers = 5 + 2 + 5 + 2 + _TURN, 5 + 6 + 1, 4
+    pair, alone, pointers = 5 + 2 + 5 + 2 + ROW_TURN, 5 + 6 + 1, 4
 
     def law(batch: Batch, _: Machine) -> NDArray[np.int64]:
         height, width = batch.size["out"].T
         ends = alone * (2 - width % 2)
         pairs = pair * ((width + 1) // 2 - 1)
-        return np.asarray(_VERTEX + height * (ends + pairs + 2 * (pointers + _TURN)))
+        return np.asarray(VERTEX + height * (ends + pairs + 2 * (pointers + ROW_TURN)))
 
     @codelet(
         Field("grid", "in", 2, kind="view"),
@@ -182,7 +194,7 @@ def _edges(n_parts: int, size: int) -> NDArray[np.int64]:
     return np.arange(n_parts + 1) * size // n_parts
 
 
-def _in_one_piece(
+def in_one_piece(
     graph: Graph, name: str, like: Tensor, tile: NDArray[np.int64], size: NDArray[np.int64]
 ) -> tuple[Tensor, NDArray[np.int64]]:
     """Return a variable in which each vertex has `size` elements on its tile, and where."""
@@ -192,7 +204,7 @@ def _in_one_piece(
     return made, start
 
 
-def _arrange(
+def arrange(
     graph: Graph,
     name: str,
     grid: Tensor,
@@ -249,11 +261,11 @@ def blur_step(
     for picture in (now, then):
         tiles.map(graph, picture)
     with_halo = 4 * (parts.height + 2) * (parts.width + 2)
-    image, image_at = _in_one_piece(graph, "image", now, parts.tile, with_halo)
+    image, image_at = in_one_piece(graph, "image", now, parts.tile, with_halo)
     own = 4 * parts.height * parts.width
-    blurred, blurred_at = _in_one_piece(graph, "blurred", now, parts.tile, own)
-    before = _arrange(graph, "before", now, image, image_at, 1, parts)
-    after = _arrange(graph, "after", then, blurred, blurred_at, 0, parts)
+    blurred, blurred_at = in_one_piece(graph, "blurred", now, parts.tile, own)
+    before = arrange(graph, "before", now, image, image_at, 1, parts)
+    after = arrange(graph, "after", then, blurred, blurred_at, 0, parts)
     compute_set = graph.add_compute_set("blur")
     codelet = blur_codelet(dtype)
     scalars = {"height": parts.height, "width": parts.width}
@@ -292,22 +304,45 @@ def blur() -> Mapping[str, float]:
     return {**_phases("half"), **_phases("float")}
 
 
-def heat() -> Mapping[str, float]:
-    """Return the seconds of 1,000 steps over 8,000 x 8,000 cells in 46 x 32 blocks."""
-    edge = 8_000
-    machine = load_machine("gc200")
+def _of_several(rows: NDArray[np.int64], columns: NDArray[np.int64], n_ipus: int) -> Blocks:
+    """Return blocks between edges; the IPUs' columns lie side by side, their tiles row by row."""
+    found = Blocks.of_grid(rows, columns)
+    across, tiles_per_ipu = (columns.size - 1) // n_ipus, found.tile.size // n_ipus
+    row, column = np.divmod(found.tile, columns.size - 1)
+    ipu, inside = np.divmod(column, across)
+    tile = ipu * tiles_per_ipu + row * across + inside
+    return replace(found, tile=tile)
+
+
+def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable:
+    """Compile a step of the heat equation over a square.
+
+    Parameters
+    ----------
+    machine
+        Where; its IPUs share the columns.
+    edge
+        Cells of a side, the border included.
+    split
+        Into how many rows and columns of tiles an IPU's part is cut.
+    """
     graph = Graph(machine)
-    rows, columns = _edges(46, edge - 2) + 1, _edges(32, edge - 2) + 1
-    tiles = Blocks.of_grid(rows, columns)
+    n_ipus = machine.n_ipus
+    rows = _edges(split[0], edge - 2) + 1
+    of_ipus = _edges(n_ipus, edge - 2) + 1
+    inside = [_edges(split[1], int(n)) for n in np.diff(of_ipus)]
+    starts = [at + part[:-1] for at, part in zip(of_ipus[:-1], inside, strict=True)]
+    columns = np.append(np.concatenate(starts), edge - 1)
+    tiles = _of_several(rows, columns, n_ipus)
     now, then = (graph.add_variable("float32", (edge, edge), name) for name in ("now", "then"))
     for edges in (rows, columns):  # the border belongs to the tiles beside it
         edges[0], edges[-1] = 0, edge
     for grid in (now, then):
-        Blocks.of_grid(rows, columns).map(graph, grid)
+        _of_several(rows, columns, n_ipus).map(graph, grid)
     # The rows of a tile's vertices, with their halo, are arranged once for all of them.
     lines = (tiles.height + 2) * (tiles.width + 2)
-    piece, at = _in_one_piece(graph, "rows", now, tiles.tile, lines)
-    before = _arrange(graph, "before", now, piece, at, 1, tiles)
+    piece, at = in_one_piece(graph, "rows", now, tiles.tile, lines)
+    before = arrange(graph, "before", now, piece, at, 1, tiles)
     n_contexts = machine.n_worker_contexts
     parts = tiles.by_rows(n_contexts)
     line = parts.width + 2
@@ -329,5 +364,11 @@ def heat() -> Mapping[str, float]:
             ),
         },
     )
-    made = compile_programs(graph, [Sequence("step", [before, Execute(compute_set)])])
-    return {"1,000 steps": 1_000 * total_cycles(made) / machine.clock_hz}
+    return compile_programs(graph, [Sequence("step", [before, Execute(compute_set)])])
+
+
+def heat() -> Mapping[str, float]:
+    """Return the seconds of 1,000 steps over 8,000 x 8,000 cells in 46 x 32 blocks."""
+    machine = load_machine("gc200")
+    cycles = total_cycles(heat_step(machine, 8_000, (46, 32)))
+    return {"1,000 steps": 1_000 * cycles / machine.clock_hz}
