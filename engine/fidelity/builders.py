@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import blurs, further, machines, products, solvers, stencils, vectors
+from engine.fidelity import blurs, further, halos, machines, products, solvers, stencils, vectors
 
 __all__ = ["BUILDERS"]
 
@@ -38,4 +38,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F9": solvers.heart,
     "F10": solvers.heat_in_three,
     "F11": solvers.heat_on_several,
+    "F12": further.first_layer_plan,
+    "F13": halos.implicit_halos,
+    "F14": halos.zeroed_block,
 }

@@ -15,12 +15,21 @@ from engine.fidelity.products import planned_product
 from engine.fidelity.read_off import compute_cycles
 from engine.graph import Graph, Tensor, blocks
 from engine.library.builder import Builder
+from engine.library.convolution import convolution
 from engine.library.elementwise import binary
 from engine.library.scaled_add import scaled_add
+from engine.library.window import Window
 from engine.machine import Machine, load_machine
 from engine.program import Execute, Sequence
 
-__all__ = ["last_sums", "recorded_products", "rotation", "scaled_additions", "ten_floats"]
+__all__ = [
+    "first_layer_plan",
+    "last_sums",
+    "recorded_products",
+    "rotation",
+    "scaled_additions",
+    "ten_floats",
+]
 
 
 def recorded_products() -> Mapping[str, float]:
@@ -126,3 +135,25 @@ def rotation() -> Mapping[str, float]:
     graph.add_vertices(compute_set, _rotation_codelet(), [0], regions)
     made = compile_programs(graph, [Execute(compute_set)])
     return {"vertex": compute_cycles(made)}
+
+
+def first_layer_plan() -> Mapping[str, float]:
+    """Return the cycles that our planner expects of the first layer of a ResNet, by part."""
+    graph = Graph(load_machine("gc2", parameter_set="ipu_model"))
+    x = graph.add_variable("float16", (4, 4, 224, 224), "x")
+    weights = graph.add_variable("float16", (64, 4, 7, 7), "weights")
+    for tensor in (x, weights):
+        graph.map_linearly(tensor)
+    builder = Builder(graph, Sequence("main"))
+    window = Window((7, 7), (2, 2), padding_before=(3, 3), padding_after=(3, 3))
+    convolution(builder, x, weights, window)
+    (plan,) = builder.plans
+    found = dict.fromkeys(("transform", "exchange", "compute", "reduction"), 0.0)
+    for part, cycles in plan.predicted.items():
+        is_before = part.startswith("preArrange")
+        found["transform" if is_before else _PLANNED.get(part, "reduction")] += cycles
+    return {**found, "total": sum(found.values())}
+
+
+#: Parts of a plan that are not one of the last: sums of partials, and their cast.
+_PLANNED = {"exchange": "exchange", "compute": "compute"}
