@@ -97,8 +97,10 @@ def implicit_halos() -> Mapping[str, float]:
     tile = (line[:, None] // _SIDE) * 2 + np.arange(2)
     for grid in (now, then):
         graph.set_tile_mapping(grid, start.reshape(-1), tile.reshape(-1))
-    steps = [_add_step(graph, now, then), _add_step(graph, then, now)]
-    made = compile_programs(graph, [Sequence("stencil", steps)])
+    program = Sequence("stencil")
+    program.add(_add_step(graph, now, then))
+    program.add(_add_step(graph, then, now))
+    made = compile_programs(graph, [program])
     exchanged = sum(int(s.cost.tile_cycles.sum()) for s in steps_of(made, "GlobalExchange"))
     return {
         "total": _ITERATIONS * total_cycles(made),
