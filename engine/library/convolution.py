@@ -7,6 +7,7 @@ image, out group, row, column, out channel].
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -47,6 +48,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
     family: str = "",
+    split: Mapping[str, int] | None = None,
 ) -> Tensor:
     """Convolve images with weights.
 
@@ -69,6 +71,9 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         ``float`` or ``half``: in which type halves are added up; the builder's if not given.
     family
         The only family of vertices to take; the best when empty.
+    split
+        Part counts that the plan has to have, by dimension as in `Plan.split`; all are free if not
+        given.
 
     Returns
     -------
@@ -79,7 +84,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or the family cannot do them.
+        When the shapes or types do not go together, or there is no such plan for them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -127,7 +132,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     shape = replace(shape, runs=channel_runs(x, groups), weights=_lie_of(weights, 0))
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    plan = _plan(build, shape, share, family)
+    plan = _plan(build, shape, share, family, split)
     out = _built(build, x, weights.reshape(*sizes), types.weights, shape, plan)
     return out.reshape(n_images, n_out, rows, columns)
 
@@ -141,6 +146,7 @@ def matmul(
     b_dtype: Any = None,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
+    split: Mapping[str, int] | None = None,
 ) -> Tensor:
     """Multiply matrices or batches of matrices.
 
@@ -156,6 +162,9 @@ def matmul(
         Largest share of a tile for temporary memory; the builder's if not given.
     partials_type
         ``float`` or ``half``: in which type halves are added up; the builder's if not given.
+    split
+        Part counts that the plan has to have, by dimension as in `Plan.split`, the rows of the
+        product as columns of the field; all are free if not given.
 
     Returns
     -------
@@ -165,7 +174,7 @@ def matmul(
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together.
+        When the shapes or types do not go together, or there is no such plan for them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -194,7 +203,7 @@ def matmul(
     share = builder.available_memory.with_own(available_memory_proportion).matmul
     straight = _product(a, b, shape)
     swapped = _product(_transposed(b), _transposed(a), shape)
-    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share)
+    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, split=split)
     way = swapped if plan.swaps_operands else straight
     out = _built(build, way.x, way.weights, types.weights, way.shape, plan)
     out = out.reshape(batch, way.shape.out_channels, way.shape.width)
@@ -262,11 +271,16 @@ def _transposed(matrices: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
 
 
 def _plan(
-    build: Builder, shape: ConvolutionShape, available_memory_proportion: float, family: str = ""
+    build: Builder,
+    shape: ConvolutionShape,
+    available_memory_proportion: float,
+    family: str = "",
+    split: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan, which the report will have."""
     machine = build.graph.compute_machine
-    plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, family)
+    asked = family, tuple(sorted((split or {}).items()))
+    plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)
     build.plans.append(plan)
     return plan
 

@@ -19,7 +19,7 @@ from engine.library.share import Pieces, share_out
 from engine.planner import ConvolutionShape, Plan
 from engine.planner.families import FAMILIES, Grouping
 from engine.planner.reduction import left_after_stages
-from engine.planner.split import PARTS, clipped_range, part_edges
+from engine.planner.split import PARTS, clipped_range, kernel_window, part_edges
 
 __all__ = ["convolve"]
 
@@ -76,9 +76,9 @@ def convolve(
     out_shape = layout.variable_shape(shape.images, shape.height, shape.width)
     part, first, count = parts.ranges()
     tile = parts.tile(*part)
-    group, image, row, column, out_group, in_group = first
-    n_groups, n_images, n_rows, n_columns, n_out_groups, n_in_groups = count
-    n_partials = parts.counts[PARTS.index("inputs")]
+    group, image, row, column, out_group, in_group, ky, kx = first
+    n_groups, n_images, n_rows, n_columns, n_out_groups, n_in_groups, n_ky, n_kx = count
+    n_partials = parts.plan.n_partials
     dtype, result = dtype_of(shape.partial_dtype), dtype_of(shape.result_dtype)
     if n_partials == 1:
         name = "out" if dtype == result else "partials"
@@ -88,8 +88,10 @@ def convolve(
         partials = graph.add_variable(dtype, (n_partials, *out_shape), "partials", builder.debug)
         one = partials.slice(0, 0, 1).reshape(*out_shape)
         seen = layout.as_read(one)
-    y0, n_y, shift_y = clipped_range(row, n_rows, shape.in_height, shape.window(0))
-    x0, n_x, shift_x = clipped_range(column, n_columns, shape.in_width, shape.window(1))
+    window_y = kernel_window(shape.window(0), ky, n_ky)
+    window_x = kernel_window(shape.window(1), kx, n_kx)
+    y0, n_y, shift_y = clipped_range(row, n_rows, shape.in_height, window_y)
+    x0, n_x, shift_x = clipped_range(column, n_columns, shape.in_width, window_x)
     inside = grouping.groups
     fields = {
         "x": _regions(
@@ -99,14 +101,14 @@ def convolve(
         ),
         "w": _regions(
             weights,
-            [group, out_group, in_group, 0, 0, 0, 0],
-            [n_groups, n_out_groups, n_in_groups, *weights.shape[3:]],
+            [group, out_group, in_group, ky, kx, 0, 0],
+            [n_groups, n_out_groups, n_in_groups, n_ky, n_kx, *weights.shape[5:]],
         ),
         "out": _regions(
             seen,
             [group, image, out_group, row, column, 0],
             [n_groups, n_images, n_out_groups, n_rows, n_columns, inside * grouping.outputs],
-            part[PARTS.index("inputs")] * prod(out_shape),
+            parts.partial(part) * prod(out_shape),
         ),
     }
     _map_output(builder, partials, tile, fields["out"])
@@ -146,10 +148,9 @@ def _products(
     groups = real(0, grouping.inside, shape.groups)
     outputs = real(4, grouping.own_outputs, shape.out_channels)
     inputs = real(5, grouping.own_inputs, shape.in_channels)
-    _, images, rows, columns, _, _ = count
-    return np.asarray(
-        groups * images * rows * columns * outputs * inputs * shape.kernel[0] * shape.kernel[1]
-    )
+    _, images, rows, columns, _, _, kernel_rows, kernel_columns = count
+    field = images * rows * columns
+    return np.asarray(groups * field * outputs * inputs * kernel_rows * kernel_columns)
 
 
 def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
@@ -208,7 +209,7 @@ def _reduce_partials(
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, multiStageGroupedReduce.
     """
     n_partials = partials.shape[0]
-    # Parts of the inputs are numbered fastest: those of one block of outputs stand in a row.
+    # Parts of what is summed are numbered fastest: those of one block of outputs stand in a row.
     sharers = tile.reshape(-1, n_partials)
     first = replace(
         regions,

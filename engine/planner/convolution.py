@@ -16,8 +16,9 @@ from engine.codelets.work import work_of
 from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from engine.planner.asked import Asked
 from engine.planner.cost import Available, Costs, cost_of, exact_cost_of
-from engine.planner.families import FAMILIES, Family
+from engine.planner.families import Family
 from engine.planner.memo import planned_once
 from engine.planner.plan import SERIAL_OUTPUTS, Plan
 from engine.planner.shape import ConvolutionShape
@@ -30,6 +31,12 @@ _MOST_TIMES = 4  # Assumption: nobody wants a product ten times slower for a per
 
 #: Splits of a family and grouping that are costed tile by tile.
 _PROMISING = 128
+
+#: Splits of the kernel, of a family and grouping, that are costed before any others.
+_FIRST_LOOK = 4096
+
+#: What is this much quicker than the quickest so far is looked at tile by tile at once.
+_CLEARLY = 0.8
 
 #: Below it the library warns that operations may not fit.
 _SMALL_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
@@ -101,6 +108,7 @@ def plan_convolution(
     machine: Machine,
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION,
     family: str = "",
+    split: tuple[tuple[str, int], ...] = (),
 ) -> Plan:
     """Return the plan with the fewest predicted cycles within the memory bound.
 
@@ -118,11 +126,13 @@ def plan_convolution(
         that. Plans several times slower than the quickest are never taken.
     family
         The only family to take; the best when empty.
+    split
+        Part counts that the plan has to have, by dimension as in `Plan.split`; the others are free.
 
     Raises
     ------
     BadGraph
-        When there is no such family, or it cannot do the shape.
+        When there is no such family or dimension, or no such plan for the shape.
 
     Notes
     -----
@@ -139,20 +149,26 @@ def plan_convolution(
             name,
             available_memory_proportion,
         )
-    choices = _choices(shape, machine, family)
-    if not choices:
-        raise BadGraph(
-            f"The vertices {family!r} cannot do this {shape.operation} of {shape.dtype}: leave the"
-            " choice to the planner"
-        )
-    n_candidates = sum(len(choice.splits.parts) for choice in choices)
+    asked = Asked.of(shape, machine, family, split)
     limit = available_memory_proportion * machine.allocatable_bytes
     available = Available(limit, machine.interleaved_bytes)
-    bearable: float = _MOST_TIMES * min(int(each.costs.total.min()) for each in choices)
-    choices = _promising(choices, bearable, available, machine)
+    choices = _choices(asked)
+    if not choices:
+        raise BadGraph(asked.refusal())
+    found, bearable = choices, _bearable_cycles(choices)
+    choices = _promising(found, bearable, available, machine)
+    if not asked.has_kernel_parts:
+        most_cycles = min(bearable, _cycles_of_two(choices, available))
+        over_kernel = _over_kernel(found, machine, available, most_cycles)
+        choices += _promising(over_kernel, bearable, available, machine)
+        found += over_kernel
+        if over_kernel and not _quickest_fits(choices, available):
+            bearable = _bearable_cycles(found)
+            choices = _promising(found, bearable, available, machine)
+    n_candidates = sum(len(choice.splits.parts) for choice in found)
     if not _quickest_fits(choices, available):
         bearable = min(bearable, _cycles_of_two(choices, available))
-        choices += _serial_choices(shape, machine, family, bearable, available)
+        choices += _serial_choices(asked, bearable, available)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -230,20 +246,54 @@ def _cycles_of_two(choices: list[_Choice], available: Available) -> float:
     return float(cycles[1]) if cycles.size > 1 else np.inf
 
 
-def _serial_choices(
-    shape: ConvolutionShape, machine: Machine, only: str, bearable: float, available: Available
-) -> list[_Choice]:
+def _serial_choices(asked: Asked, bearable: float, available: Available) -> list[_Choice]:
     """Return the promising splits in time: 2, 4, 8 … equal parts of the output channels in turn."""
     found: list[_Choice] = []
     n_serial = 2
     while True:
-        choices = _choices(shape, machine, only, n_serial, bearable)
-        choices = _promising(choices, bearable, available, machine)
+        choices = _choices(asked, n_serial, bearable)
+        if not asked.has_kernel_parts:
+            choices += _over_kernel(choices, asked.machine, available, bearable)
+        choices = _promising(choices, bearable, available, asked.machine)
         if not choices:
             return found
         found += choices
         bearable = min(bearable, _cycles_of_two(found, available))
         n_serial *= 2
+
+
+def _bearable_cycles(choices: list[_Choice]) -> float:
+    """Return the cycles that a split may take to be weighed at all."""
+    return _MOST_TIMES * min(int(choice.costs.total.min()) for choice in choices)
+
+
+def _over_kernel(
+    choices: list[_Choice], machine: Machine, available: Available, most_cycles: float
+) -> list[_Choice]:
+    """Return the choices with the kernel split as well, where that may take fewer cycles."""
+    found: list[_Choice] = []
+    # Partial sums are exchanged: a tile has at least so much less time for the rest.
+    fixed = machine.sync_cycles + machine.latest_start_cycles
+    for choice in choices:
+        busy = choice.costs.before_sums
+        splits, least = choice.splits.over_kernel(busy, machine.n_tiles, most_cycles - fixed)
+        # Of many those that may be quickest are looked at first: most others then need no look.
+        for begin in range(0, least.size, _FIRST_LOOK):
+            n_quick = int(np.searchsorted(least, most_cycles - fixed, side="right"))
+            chosen = np.arange(begin, min(begin + _FIRST_LOOK, n_quick))
+            if not chosen.size:
+                break
+            some = splits.keep(chosen)
+            costs = cost_of(choice.family, some, machine, most_cycles - fixed)
+            weighed = replace(choice, splits=some, costs=costs).within(most_cycles)
+            if not weighed.costs.total.size:
+                continue
+            found.append(weighed)
+            most_cycles = min(most_cycles, _bearable_cycles([weighed]))
+            if weighed.costs.total.min() < _CLEARLY * most_cycles:
+                exact = _promising([weighed], most_cycles, available, machine)
+                most_cycles = min(most_cycles, _cycles_of_two(exact, available))
+    return found
 
 
 def _part_of(way: ConvolutionShape, n_serial: int) -> ConvolutionShape | None:
@@ -255,23 +305,14 @@ def _part_of(way: ConvolutionShape, n_serial: int) -> ConvolutionShape | None:
     return replace(way, out_channels=way.out_channels // n_serial, swapped=None)
 
 
-def _choices(
-    shape: ConvolutionShape,
-    machine: Machine,
-    only: str,
-    n_serial: int = 1,
-    most_cycles: float = np.inf,
-) -> list[_Choice]:
+def _choices(asked: Asked, n_serial: int = 1, most_cycles: float = np.inf) -> list[_Choice]:
     """Return what each family can do, costed; in so many parts of the outputs, one by one.
 
     What takes more cycles than may be weighed is not costed in full.
 
     Such parts have whole groups of channels: the result is put together in place.
     """
-    families = [family for family in FAMILIES if only in ("", family.name)]
-    if not families:
-        names = ", ".join(family.name for family in FAMILIES)
-        raise BadGraph(f"There is no family of vertices {only!r}: take one of {names}")
+    shape, machine = asked.shape, asked.machine
     choices = []
     # Of equal plans of a product the library takes that with swapped operands.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
@@ -279,12 +320,12 @@ def _choices(
         part = _part_of(way, n_serial)
         if part is None:
             continue
-        for family in families:
+        for family in asked.families:
             for grouping in family.groupings(part, machine):
                 is_padded = grouping.inside > 1 or part.out_channels % grouping.own_outputs
                 if n_serial > 1 and is_padded:
                     continue
-                splits = Splits.over(part, grouping, machine.n_tiles, n_serial)
+                splits = Splits.over(part, grouping, machine.n_tiles, n_serial, asked.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
                     costs = cost_of(family, splits, machine, most_cycles)

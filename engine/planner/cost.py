@@ -15,7 +15,7 @@ from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arrang
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Family
 from engine.planner.reduction import grains_of_a_run, reduction_cycles
-from engine.planner.split import Splits
+from engine.planner.split import PARTS, Splits
 
 __all__ = ["Available", "Costs", "cost_of", "exact_cost_of"]
 
@@ -42,6 +42,19 @@ class Costs:
     def total(self) -> NDArray[np.int64]:
         """Sum of the parts, cycles: ndarray of int64, shape (n,)."""
         return np.asarray(sum(self.by_part.values()))
+
+    @property
+    def before_sums(self) -> NDArray[np.float64]:
+        """What there is to do before partial sums are added up, at least: ndarray of float64.
+
+        Cycles, exchanges at the rate of a pair of tiles: a split of a dimension that is summed
+        leaves its share of that to a tile, or more.
+        """
+        found = np.zeros(self.temporary_bytes.size)
+        for part, cycles in self.by_part.items():
+            if not part.startswith("reduce"):
+                found += cycles / 2 if part.endswith("exchange") else cycles
+        return found
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,9 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
     near = np.flatnonzero(splits.n_serial * compute <= most_cycles)
     if near.size == compute.size:
         return _with_compute(family, splits, machine, compute)
+    if near.size == 0:
+        nothing = np.zeros_like(compute)
+        return Costs({"compute": splits.n_serial * compute}, nothing, nothing)
     costs = _with_compute(family, splits.keep(near), machine, compute[near])
     by_part = {part: _placed(cycles, near, compute.size) for part, cycles in costs.by_part.items()}
     by_part["compute"] = splits.n_serial * compute
@@ -123,7 +139,8 @@ def _with_compute(
     """Return what splits cost whose vertices take so many cycles."""
     shape, grouping = splits.shape, splits.grouping
     batch = splits.batch()
-    _, batch_parts, rows, columns, _, n_partials = splits.parts.T
+    _, batch_parts, rows, columns, *_ = splits.parts.T
+    n_partials = splits.n_partials
     tiles_used = splits.tiles_used
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
@@ -173,7 +190,7 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
     one on, beside what a part takes.
     """
     shape, n_serial = splits.shape, splits.n_serial
-    n_partials = splits.parts[:, 5]
+    n_partials = splits.n_partials
     run = grains_of_a_run(splits)
     n_runs = splits.batch().n_elements("out") // splits.grouping.outputs // run
     # Tiles with partial sums of the same share each run out, or whole runs where they are short.
@@ -204,8 +221,8 @@ def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64
     They lie in the order of groups, rows and columns over the tiles, as the parts do: with the
     columns split a tile has its own of the rows it holds.
     """
-    _, _, _, columns, out_parts, in_parts = splits.parts.T
-    is_in_order = (out_parts == 1) & (in_parts == 1)
+    _, _, _, columns, out_parts, *_ = splits.parts.T
+    is_in_order = (out_parts == 1) & (splits.n_partials == 1)
     return np.where(is_in_order, arranged // columns, 0)
 
 
@@ -214,22 +231,31 @@ def _paired_bytes(
 ) -> NDArray[np.int64]:
     """Return what a tile reads of the same as the other of its pair: ndarray of int64, bytes.
 
-    Parts of the outputs lie on tiles next to each other and read the same inputs; where outputs
-    and inputs are not split, neighbours in the field read the same weights, and at their border
-    the same inputs.
+    Parts of the outputs lie on tiles next to each other and read the same inputs. Where outputs
+    are not split, parts of the kernel lie there, or neighbours in the field where nothing is summed
+    over tiles: these read the same weights, and both some of the same inputs.
     """
-    _, _, rows, columns, out_parts, in_parts = splits.parts.T
+    _, _, rows, columns, out_parts, _, kernel_rows, kernel_columns = splits.parts.T
     largest = splits.largest()
+    shape = splits.shape
+    is_summed = splits.n_partials > 1
     common = np.zeros(len(splits.parts))
     is_beside = np.zeros(len(splits.parts), dtype=bool)
-    for d, pairs in ((0, (columns == 1) & (rows % 2 == 0)), (1, columns % 2 == 0)):
-        extent = splits.input_extent(d)
-        step = largest[:, 2 + d] * splits.shape.stride[d]
-        share = np.maximum(extent - step, 0) / extent
+    for d, steps, pairs in (
+        (2, shape.stride, ~is_summed & (columns == 1) & (rows % 2 == 0)),
+        (3, shape.stride, ~is_summed & (columns % 2 == 0)),
+        (6, shape.dilation, (kernel_columns == 1) & (kernel_rows % 2 == 0)),
+        (7, shape.dilation, kernel_columns % 2 == 0),
+    ):
+        if not pairs.any():
+            continue
+        extent = splits.input_extent(d % 2)
+        share = np.maximum(extent - largest[:, d] * steps[d % 2], 0) / extent
         common = np.where(pairs, share, common)
         is_beside |= pairs
-    is_beside &= (out_parts == 1) & (in_parts == 1)
-    beside = np.where(is_beside, weight_bytes + common * input_bytes, 0).astype(np.int64)
+    is_beside &= out_parts == 1
+    same = common * input_bytes + np.where(is_summed, 0, weight_bytes)
+    beside = np.where(is_beside, same, 0).astype(np.int64)
     return np.where(out_parts % 2 == 0, input_bytes, beside)
 
 
@@ -251,12 +277,16 @@ def _pieces(
     holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
     held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
     grouping, item = splits.grouping, shape.item_bytes
-    _, batch, rows, columns, _, _ = splits.parts.T
+    _, batch, rows, columns, *_, kernel_rows, kernel_columns = splits.parts.T
     row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
     largest = splits.largest()
-    block_bytes = splits.batch().n_elements("w") * item // (largest[:, 0] * largest[:, 4])
+    # Weights of a part of the kernel lie together by groups of inputs, or by rows of the kernel.
+    n_blocks = largest[:, 0] * largest[:, 4]
+    n_blocks = n_blocks * np.where(kernel_rows * kernel_columns > 1, largest[:, 5], 1)
+    n_blocks = n_blocks * np.where(kernel_columns > 1, largest[:, 6], 1)
+    block_bytes = splits.batch().n_elements("w") * item // n_blocks
     sharers = np.minimum(batch * rows * columns, -(-block_bytes // row_bytes))
-    weights = np.where(sharers > 1, sharers - 1, 0) * largest[:, 0] * largest[:, 4]
+    weights = np.where(sharers > 1, sharers - 1, 0) * n_blocks
     return np.asarray(-(-input_bytes // held_bytes) + weights)
 
 
@@ -267,5 +297,6 @@ def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.i
     """
     cycles = codelet.law(splits.batch(), machine)
     for smaller in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0)):
-        cycles = np.maximum(cycles, codelet.law(splits.batch((*smaller, 0, 0)), machine))
+        less = (*smaller, *(0,) * (len(PARTS) - len(smaller)))
+        cycles = np.maximum(cycles, codelet.law(splits.batch(less), machine))
     return cycles

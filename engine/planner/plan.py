@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from engine.planner.split import SUMMED
 
 __all__ = ["SERIAL_OUTPUTS", "Plan", "serial_name"]
 
@@ -30,8 +32,10 @@ class Plan:
         Convolution groups, inputs and outputs that are worked on as one; ``combined`` are the
         convolution groups of the operation that were made one of these, if several were.
     split
-        Number of parts by dimension; ``serial outputs`` are parts of the outputs that are made one
-        after the other, if there are several, each of them split over tiles as the rest says.
+        Number of parts by dimension: see `engine.planner.split.PARTS`. Parts of what is summed,
+        the inputs and the kernel, are added up; ``serial outputs`` are parts of the outputs that
+        are made one after the other, if there are several, each of them split over tiles as the
+        rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted
@@ -61,6 +65,11 @@ class Plan:
     bound: str
     runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
+
+    @property
+    def n_partials(self) -> int:
+        """Partial sums of every output, each on a tile of its own."""
+        return prod(self.split[name] for name in SUMMED)
 
     @property
     def n_serial(self) -> int:

@@ -13,7 +13,7 @@ from engine.machine import Machine
 from engine.planner.exchange import exchange_cycles
 from engine.planner.plan import Plan
 from engine.planner.shape import ConvolutionShape
-from engine.planner.split import PARTS, Splits
+from engine.planner.split import Splits
 
 __all__ = ["grains_of_a_run", "left_after_stages", "library_stages", "reduction_cycles"]
 
@@ -24,7 +24,6 @@ _EARLIER = ("reduceStage0", "reduceStage1")
 _LAST = "reduce"
 #: Partial sums from which on the published library has so many stages.
 _TWO_STAGES, _THREE_STAGES = 16, 125  # Source: lib/poplin/ConvReducePlan.cpp, getNumReduceStages
-_INPUTS = PARTS.index("inputs")
 
 
 @cache
@@ -67,7 +66,7 @@ def left_after_stages(plan: Plan) -> tuple[int, ...]:
         Says by its predicted cycles whether there are stages before the last.
     """
     is_staged = plan.predicted.get(_EARLIER[0], 0) > 0
-    return (*(library_stages(plan.split["inputs"]) if is_staged else ()), 1)
+    return (*(library_stages(plan.n_partials) if is_staged else ()), 1)
 
 
 def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> dict[str, Counts]:
@@ -140,7 +139,7 @@ class _Sums:
         """Return those of splits over so many tiles."""
         grain = splits.grouping.groups * splits.grouping.outputs
         n_grains = splits.batch().n_elements("out") // grain
-        n_partials = splits.parts[:, _INPUTS]
+        n_partials = splits.n_partials
         return cls(splits.shape, grain, n_partials, tiles_used, n_grains, grains_of_a_run(splits))
 
     def keep(self, chosen: Counts) -> _Sums:
@@ -212,8 +211,8 @@ def grains_of_a_run(splits: Splits) -> Counts:
     padded, all of a pixel lie together.
     """
     grouping, shape = splits.grouping, splits.shape
-    _, _, rows, columns, outputs, _ = splits.largest().T
-    _, _, row_parts, column_parts, out_parts, _ = splits.parts.T
+    _, _, rows, columns, outputs, *_ = splits.largest().T
+    _, _, row_parts, column_parts, out_parts, *_ = splits.parts.T
     is_padded = shape.out_channels % grouping.own_outputs > 0 or grouping.inside > 1
     if is_padded:
         run = outputs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,22 @@ from engine.graph.dtype import dtype_of
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
 
-__all__ = ["PARTS", "Splits", "clipped_range", "part_edges"]
+__all__ = ["KERNEL", "PARTS", "SUMMED", "Splits", "clipped_range", "kernel_window", "part_edges"]
 
-#: The dimensions that are split over tiles.
-PARTS = ("groups", "batch", "rows", "columns", "outputs", "inputs")
+#: Dimensions of the kernel.
+KERNEL = ("kernel rows", "kernel columns")
+
+#: The dimensions over which products are summed: their parts give partial sums of the same outputs.
+SUMMED = ("inputs", *KERNEL)
+
+#: The dimensions that are split over tiles, those that are summed last.
+PARTS = ("groups", "batch", "rows", "columns", "outputs", *SUMMED)
+
+#: No part count that is asked for.
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+Counts = NDArray[np.int64]
+Window = tuple[int, int, int, int]
 
 
 def part_edges(size: int, parts: int) -> NDArray[np.int64]:
@@ -29,7 +42,7 @@ def clipped_range(
     first: NDArray[np.int64],
     count: NDArray[np.int64],
     size: int,
-    window: tuple[int, int, int, int],
+    window: tuple[Counts | int, int, int, Counts | int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the inputs that a range of outputs reads, clipped to the input, and the shift.
 
@@ -55,13 +68,29 @@ def clipped_range(
     return start, stop - start, begin - start
 
 
+def kernel_window(window: Window, first: Counts, count: Counts) -> tuple[Counts, int, int, Counts]:
+    """Return the window of parts of a kernel, as `clipped_range` takes it.
+
+    Parameters
+    ----------
+    window
+        Kernel, stride, dilation and padding before along a dimension.
+    first, count : ndarray of int64
+        Positions of the kernel along it.
+    """
+    _, stride, dilation, padding = window
+    return count, stride, dilation, padding - first * dilation
+
+
 @lru_cache(maxsize=65_536)
 def _most_inputs(
-    n_outputs: int, parts: int, n_inputs: int, window: tuple[int, int, int, int]
+    n_outputs: int, parts: int, kernel_parts: int, n_inputs: int, window: Window
 ) -> int:
-    """Return the most inputs along a dimension that one of the parts of its outputs reads."""
-    edges = part_edges(n_outputs, parts)
-    _, length, _ = clipped_range(edges[:-1], np.diff(edges), n_inputs, window)
+    """Return the most inputs along a dimension that one part of its outputs and kernel reads."""
+    edges, kernel_edges = part_edges(n_outputs, parts), part_edges(window[0], kernel_parts)
+    first, count = edges[:-1, None], np.diff(edges)[:, None]
+    part = kernel_window(window, kernel_edges[:-1], np.diff(kernel_edges))
+    _, length, _ = clipped_range(first, count, n_inputs, part)
     return int(length.max())
 
 
@@ -78,17 +107,31 @@ def _useful_parts(size: int, limit: int) -> list[int]:
     return parts
 
 
+def _options(
+    sizes: Sequence[int], n_tiles: int, wanted: Mapping[str, int]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the part counts to try along each of `PARTS`; the kernel is whole if not wanted."""
+    found = []
+    for name, size in zip(PARTS, sizes, strict=True):
+        own = wanted.get(name)
+        if own is None:
+            found.append((1,) if name in KERNEL else tuple(_useful_parts(size, n_tiles)))
+        else:
+            found.append((own,) if 1 <= own <= size else ())
+    return tuple(found)
+
+
 @lru_cache(maxsize=8)  # the families and groupings of a shape have few sizes between them
-def _all_parts(sizes: tuple[int, ...], n_tiles: int) -> NDArray[np.int64]:
-    """Return the part counts of all useful splits of so many units, columns contiguous."""
+def _all_parts(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[np.int64]:
+    """Return all splits by the given part counts over at most so many tiles, columns contiguous."""
     columns: list[NDArray[np.int64]] = []
     used = np.ones(1, np.int64)
-    for size in sizes:
-        options = np.array(_useful_parts(size, n_tiles), np.int64)
-        n_fitting = np.searchsorted(options, n_tiles // used, side="right")
+    for each in options:
+        counts = np.array(each, np.int64)
+        n_fitting = np.searchsorted(counts, n_tiles // used, side="right")
         row = np.repeat(np.arange(used.size), n_fitting)
         place = np.arange(row.size) - np.repeat(np.cumsum(n_fitting) - n_fitting, n_fitting)
-        columns = [column[row] for column in columns] + [options[place]]
+        columns = [column[row] for column in columns] + [counts[place]]
         used = used[row] * columns[-1]
     parts = np.stack(columns)
     parts.setflags(write=False)
@@ -105,7 +148,7 @@ class Splits:
         What is split, and into which groups of channels.
     sizes
         Units along each of `PARTS`.
-    parts : ndarray of int64, shape (n, 6)
+    parts : ndarray of int64, shape (n, 8)
         Part counts of every split.
     n_serial
         How many times a convolution of that shape is made, one after the other, each time of other
@@ -120,25 +163,88 @@ class Splits:
 
     @classmethod
     def over(
-        cls, shape: ConvolutionShape, grouping: Grouping, n_tiles: int, n_serial: int = 1
+        cls,
+        shape: ConvolutionShape,
+        grouping: Grouping,
+        n_tiles: int,
+        n_serial: int = 1,
+        wanted: Mapping[str, int] = _NOTHING,
     ) -> Splits:
-        """Return all useful splits over at most `n_tiles` tiles."""
+        """Return all useful splits over at most `n_tiles` tiles, or those with the wanted parts.
+
+        The kernel is whole, where no parts of it are wanted.
+        """
         groups, in_groups, out_groups = grouping.count(shape)
-        sizes = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
-        return cls(shape, grouping, sizes, _all_parts(sizes, n_tiles), n_serial)
+        own = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
+        sizes = (*own, *shape.kernel)
+        parts = _all_parts(_options(sizes, n_tiles, wanted), n_tiles)
+        return cls(shape, grouping, sizes, parts, n_serial)
+
+    def over_kernel(
+        self, cycles: NDArray[np.float64], n_tiles: int, most_cycles: float
+    ) -> tuple[Splits, NDArray[np.float64]]:
+        """Return these splits with the kernel split as well, where that may be quick enough.
+
+        Parameters
+        ----------
+        cycles : ndarray of float64, shape (n,)
+            What a tile is busy with at least, of what is shared out by splits of the kernel.
+        n_tiles
+            Tiles there are.
+        most_cycles
+            Where a tile would be busy for longer, even if its part of the kernel took no more than
+            its share, a split is left out.
+
+        Returns
+        -------
+        splits : Splits
+            Those that may be quickest first.
+        least_cycles : ndarray of float64, shape (n,)
+            What a tile is busy with at least, ascending.
+        """
+        rows, columns = self.shape.kernel
+        parts_of = [_useful_parts(size, n_tiles) for size in self.shape.kernel]
+        ways = np.array([(y, x) for y in parts_of[0] for x in parts_of[1]][1:]).reshape(-1, 2)
+        n_parts = ways.prod(axis=1)
+        shares = np.prod(-(-np.array([rows, columns]) // ways), axis=1) / (rows * columns)
+        quick = cycles * shares.min(initial=1) <= most_cycles
+        own = np.flatnonzero(quick & (self.tiles_used * 2 <= n_tiles))
+        fits = self.tiles_used[own, None] * n_parts <= n_tiles
+        least = cycles[own, None] * shares
+        place, way = np.nonzero(fits & (least <= most_cycles))
+        least = least[place, way]
+        order = np.argsort(least, kind="stable")
+        parts = np.take(self.parts.T, own[place[order]], axis=1)
+        parts[6:] = ways[way[order]].T
+        return replace(self, parts=parts.T), least[order]
+
+    @cached_property
+    def n_partials(self) -> NDArray[np.int64]:
+        """Partial sums of every output: ndarray of int64, shape (n,)."""
+        inputs = self.parts[:, 5]
+        return np.asarray(
+            inputs * self.parts[:, 6] * self.parts[:, 7] if self._n_cut > 6 else inputs
+        )
+
+    @cached_property
+    def _n_cut(self) -> int:
+        """How many of `PARTS` are looked at: the kernel, last of them, is mostly whole."""
+        return len(PARTS) if (self.parts[:, 6:] > 1).any() else len(PARTS) - len(KERNEL)
 
     @cached_property
     def tiles_used(self) -> NDArray[np.int64]:
         """Tiles of every split: ndarray of int64, shape (n,)."""
-        return np.asarray(self.parts.prod(axis=1))
+        return np.asarray(self.parts[:, : self._n_cut].prod(axis=1))
 
     @cached_property
     def _largest(self) -> NDArray[np.int64]:
-        sizes = np.array(self.sizes)[:, None]
-        return (-(-sizes // self.parts.T)).T
+        sizes, cut = np.array(self.sizes)[:, None], slice(self._n_cut)
+        largest = np.repeat(sizes, len(self.parts), axis=1)
+        largest[cut] = -(-sizes[cut] // self.parts.T[cut])
+        return largest.T
 
     def largest(self, less: Sequence[int] = (0,) * len(PARTS)) -> NDArray[np.int64]:
-        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 6).
+        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 8).
 
         Parameters
         ----------
@@ -164,12 +270,16 @@ class Splits:
 
     def _find_extent(self, d: int) -> NDArray[np.int64]:
         size, window = (self.shape.in_height, self.shape.in_width)[d], self.shape.window(d)
-        counts = self.parts[:, 2 + d]
         n_outputs = self.sizes[2 + d]
-        found = np.zeros(int(counts.max(initial=0)) + 1, np.int64)
-        for part in np.flatnonzero(np.bincount(counts)).tolist():
-            found[part] = _most_inputs(n_outputs, part, size, window)
-        return found[counts]
+        step = int(self.parts[:, 6 + d].max(initial=1))
+        pairs = self.parts[:, 2 + d]
+        if step > 1:
+            pairs = (pairs - 1) * step + self.parts[:, 6 + d]
+        found = np.zeros(int(pairs.max(initial=0)) + 1, np.int64)
+        for pair in np.flatnonzero(np.bincount(pairs)).tolist():
+            of_outputs, of_kernel = divmod(pair - 1, step)
+            found[pair] = _most_inputs(n_outputs, of_outputs + 1, of_kernel + 1, size, window)
+        return np.asarray(found[pairs])
 
     def batch(self, less: Sequence[int] = (0,) * len(PARTS)) -> Batch:
         """Return the vertices with the largest parts, as a cycle law takes them; see `largest`."""
@@ -181,7 +291,8 @@ class Splits:
 
     def _make_batch(self, less: Sequence[int]) -> Batch:
         shape, grouping = self.shape, self.grouping
-        groups, images, rows, columns, out_groups, in_groups = self.largest(less).T
+        largest = self.largest(less).T
+        groups, images, rows, columns, out_groups, in_groups, *kernel = largest
         n = groups.size
 
         def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
@@ -201,7 +312,7 @@ class Splits:
                 inside * grouping.inputs,
             ),
             "w": columns_of(
-                groups, out_groups, in_groups, *shape.kernel, grouping.inputs,
+                groups, out_groups, in_groups, *kernel, grouping.inputs,
                 inside * grouping.outputs,
             ),
             "out": columns_of(groups, images, out_groups, rows, columns, inside * grouping.outputs),

@@ -122,7 +122,7 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
 @pytest.mark.parametrize(
     ("name", "share", "n_serial"),
     [
-        ("resnet50 first", 0.01, 4),
+        ("resnet50 first", 0.01, 8),
         ("resnet50 conv4 3x3 float", 0.02, 2),
         ("vgg16 conv3", 0.04, 8),
         ("vgg16 conv5", 0.02, 4),

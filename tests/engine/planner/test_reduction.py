@@ -76,7 +76,7 @@ def test_stages_give_the_sum_and_cost_what_was_planned(product: Product) -> None
     graph.map_linearly(a, grain=4)
     out = matmul(builder, a, right, "op")
     (plan,) = builder.plans
-    n_partials = plan.split["inputs"]
+    n_partials = plan.n_partials
     assert n_partials >= product.n_least
     stages = left_after_stages(plan)
     assert stages == (*library_stages(n_partials), 1)

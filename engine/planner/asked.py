@@ -1,0 +1,76 @@
+"""What a planner is asked: the operation, the machine, and what of the plan is fixed already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.errors import BadGraph
+from engine.machine import Machine
+from engine.planner.families import FAMILIES, Family
+from engine.planner.shape import ConvolutionShape
+from engine.planner.split import KERNEL, PARTS
+
+__all__ = ["Asked"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be planned, and what of the plan is fixed already.
+
+    Parameters
+    ----------
+    shape, machine
+        What is split, over what.
+    families
+        The vertices to choose from.
+    split
+        Part counts that are wanted, by dimension.
+    """
+
+    shape: ConvolutionShape
+    machine: Machine
+    families: tuple[Family, ...]
+    split: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        shape: ConvolutionShape,
+        machine: Machine,
+        family: str,
+        split: tuple[tuple[str, int], ...],
+    ) -> Asked:
+        """Return it from a family's name, any when empty, and part counts by dimension.
+
+        Raises
+        ------
+        BadGraph
+            When there is no such family or dimension.
+        """
+        families = tuple(each for each in FAMILIES if family in ("", each.name))
+        if not families:
+            names = ", ".join(each.name for each in FAMILIES)
+            raise BadGraph(f"There is no family of vertices {family!r}: take one of {names}")
+        unknown = [name for name, _ in split if name not in PARTS]
+        if unknown:
+            raise BadGraph(
+                f"There is no dimension {unknown[0]!r} to split: take one of {', '.join(PARTS)}"
+            )
+        return cls(shape, machine, families, dict(split))
+
+    @property
+    def has_kernel_parts(self) -> bool:
+        """Whether it is fixed how the kernel is split, or it cannot be."""
+        return self.shape.is_pointwise or any(name in self.split for name in KERNEL)
+
+    def refusal(self) -> str:
+        """Return the sentence that says why there is no plan."""
+        what = f"this {self.shape.operation} of {self.shape.dtype}"
+        if self.split:
+            said = ", ".join(f"{name} {count}" for name, count in self.split.items())
+            return f"No plan of {what} has the split {said}: ask for fewer parts, or for none"
+        return (
+            f"The vertices {self.families[0].name!r} cannot do {what}: leave the choice to the"
+            " planner"
+        )
