@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := .demo
 PACKAGES := tilescope webapp analyser engine reports compat/pva
-DESCRIBED := $(wildcard reports/describe.py engine/options/describe.py \
+DESCRIBED := $(wildcard reports/describe.py engine/describe.py engine/options/describe.py \
 	engine/machine/describe.py analyser/describe.py tilescope/describe.py compat/pva/describe.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -15,7 +15,7 @@ __all__ = ["BINARY_RATES", "BROADCAST_RATES", "UNARY_RATES", "Rate", "rate_of"]
 Rate = Mapping[str, tuple[int, int]]
 
 # A type that the library has no vertex for goes as the one it is held in. Assumption.
-_GOES_AS = {"uint8": "int32", "bool": "int32"}
+_GOES_AS = {"uint8": "int32"}
 
 
 def _rate(

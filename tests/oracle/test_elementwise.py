@@ -266,6 +266,8 @@ def test_operands_that_do_not_go_together() -> None:
             "logical_and of 'x', which is float32.*cast it to bool",
             lambda: binary(builder, "logical_and", x, x),
         ),
+        ("add of 'flag', which is bool", lambda: binary(builder, "add", flag, flag)),
+        ("bitwise_not of 'flag', which is bool", lambda: unary(builder, "bitwise_not", flag)),
         (
             "select chooses by 'whole', which is int32, not bool",
             lambda: select(builder, x, x, whole),
