@@ -75,11 +75,13 @@ def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
     used = next(each for each in found.vertices if each.vertex_type.startswith("poplin"))
     assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
     assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
+    added = next(each for each in found.vertices if each.vertex_type.endswith("ReduceAdd"))
+    assert f"{added.n_vertices} of `{added.vertex_type}`" in walk
 
 
 def test_the_variables_and_where_they_lie(walk: str, report: Report) -> None:
     table = schema.variable.c
-    for name in ("preArranged", "out"):
+    for name in ("preArranged", "partials", "out"):
         full = f"Convolution28/convolution/{name}"
         ((variable_id, shape),) = report.fetch(
             select(table.variable_id, table.shape).where(table.name == full)
@@ -92,7 +94,8 @@ def test_the_variables_and_where_they_lie(walk: str, report: Report) -> None:
     begin, end = (int(_array(report, f"lifetime.{x}_step")[place]) for x in ("start", "end"))
     step = schema.step.c
     name_of = dict(report.fetch(select(step.step_id, step.name)))
-    assert name_of[begin] == "Convolution28/convolution/convolve"
+    assert name_of[begin] == "Convolution28/convolution/reduce"
+    assert "compute set `reduce` up to" in walk
     assert name_of[end - 1].startswith("Plus30/add")
     assert "`Plus30/add`, which adds the bias" in walk
 
