@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import Executable
+from engine.compiler import Executable, compile_programs
 from engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 from engine.fidelity.stencils import Blocks, blur_step
+from engine.graph import Graph
+from engine.library.builder import Builder
+from engine.library.convolution import convolution
+from engine.library.window import Window
 from engine.machine import Machine, load_machine
+from engine.program import Sequence
 
 __all__ = [
     "author_tiles",
     "author_workers",
+    "convolved",
     "phases_on_sixteen",
     "times_on_one",
     "times_on_several",
@@ -134,3 +141,30 @@ def phases_on_sixteen() -> Mapping[str, float]:
             f"{dtype}, sync": kind_cycles(made, "Sync"),
         }
     return cycles
+
+
+def _convolved_cycles(dtype: str, size: tuple[int, int], n_times: int) -> int:
+    """Return the cycles of convolutions one after the other, each of the result of the last."""
+    graph = Graph(load_machine("gc2"))
+    kind = "float16" if dtype == "half" else "float32"
+    image = graph.add_variable(kind, (1, 4, size[1], size[0]), "image")
+    mask = graph.add_variable(kind, (4, 4, 3, 3), "mask")
+    for tensor in (image, mask):
+        graph.map_linearly(tensor)
+    program = Sequence("stencil")
+    builder = Builder(graph, program)
+    window = Window((3, 3), padding_before=(1, 1), padding_after=(1, 1))
+    for i in range(n_times):
+        image = convolution(builder, image, mask, window, name=f"convolution{i}")
+    return total_cycles(compile_programs(graph, [program]))
+
+
+def convolved() -> Mapping[str, float]:
+    """Return the milliseconds of the blur as 200 convolutions of the library's, by our planner."""
+    clock_hz = load_machine("gc2").clock_hz
+    times = {}
+    for picture, dtype in product(_PICTURES, ("half", "float")):
+        if (picture, dtype) != ("cheese", "float"):
+            one, two = (_convolved_cycles(dtype, _PICTURES[picture], n) for n in (1, 2))
+            times[f"{picture}, {dtype}"] = 1e3 * _STEPS * (two - one) / clock_hz
+    return times

@@ -41,4 +41,5 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F12": further.first_layer_plan,
     "F13": halos.implicit_halos,
     "F14": halos.zeroed_block,
+    "F15": blurs.convolved,
 }
