@@ -42,4 +42,6 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F13": halos.implicit_halos,
     "F14": halos.zeroed_block,
     "F15": blurs.convolved,
+    "F16": products.matrix_vector_on_first,
+    "F17": products.matrix_vector_programs,
 }

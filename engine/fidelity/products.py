@@ -16,6 +16,7 @@ from engine.fidelity.read_off import (
     compute_cycles,
     kind_cycles,
     parallel_efficiency,
+    steps_of,
     tile_balance,
     total_cycles,
 )
@@ -23,7 +24,7 @@ from engine.graph import Graph, blocks
 from engine.library.builder import Builder
 from engine.library.convolution import matmul
 from engine.machine import Machine, load_machine
-from engine.program import Execute, Sequence
+from engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
 
 __all__ = [
     "attention_scores",
@@ -33,6 +34,8 @@ __all__ = [
     "float8_products",
     "large_products",
     "matrix_vector",
+    "matrix_vector_on_first",
+    "matrix_vector_programs",
     "on_tile",
     "planned_product",
 ]
@@ -88,10 +91,10 @@ def _shares(size: int, n_parts: int) -> tuple[NDArray[np.int64], NDArray[np.int6
     return edges[:-1], np.diff(edges)
 
 
-def matrix_vector() -> Mapping[str, float]:
-    """Return the phases of the product that tutorial 6 plans: 10,000 x 1,000 in 7 column parts."""
-    n_rows, n_columns, split = 10_000, 1_000, 7
-    machine = load_machine("gc200", parameter_set="ipu_model")
+def _matrix_vector(name: str, split: int, *, with_host: bool = False) -> Executable:
+    """Compile the product of tutorial 6, 10,000 x 1,000, in so many parts of its columns."""
+    n_rows, n_columns = 10_000, 1_000
+    machine = load_machine(name, parameter_set="ipu_model")
     graph = Graph(machine)
     dot, reduce = _tutorial_codelets()
     matrix = graph.add_variable("float32", (n_rows, n_columns), "matrix")
@@ -128,7 +131,19 @@ def matrix_vector() -> Mapping[str, float]:
         "out": blocks(out.variable, rows, [1], [1], n_rows),
     }
     graph.add_vertices(sums, reduce, out.variable.tile_of(rows), fields)
-    made = compile_programs(graph, [Sequence("main", [Execute(products), Execute(sums)])])
+    program = Sequence("main")
+    if with_host:
+        program.add(StreamCopyIn("inputVector", vector))
+        program.add(StreamCopyIn("inputMatrix", matrix))
+    program.add(Execute(products))
+    program.add(Execute(sums))
+    if with_host:
+        program.add(StreamCopyOut(out, "out"))
+    return compile_programs(graph, [program])
+
+
+def _phases(made: Executable) -> Mapping[str, float]:
+    """Return the cycles of the four phases of that product, and their sum."""
     phases = {
         "dot products": compute_cycles(made, "dot products"),
         "exchange of the vector": kind_cycles(made, "DoExchange", "dot products"),
@@ -136,6 +151,27 @@ def matrix_vector() -> Mapping[str, float]:
         "reduction": compute_cycles(made, "reduction"),
     }
     return {**phases, "total": sum(phases.values())}
+
+
+def matrix_vector() -> Mapping[str, float]:
+    """Return the phases of the product that tutorial 6 plans, in 7 parts of its columns."""
+    return _phases(_matrix_vector("gc200", 7))
+
+
+def matrix_vector_on_first() -> Mapping[str, float]:
+    """Return those of the plan for the first generation, in 5 parts."""
+    return _phases(_matrix_vector("gc2", 5))
+
+
+def matrix_vector_programs() -> Mapping[str, float]:
+    """Return what the whole programs take, which copy matrix and vector in and the product out."""
+    figures = {}
+    for label, name, split in (("Mk1", "gc2", 5), ("Mk2", "gc200", 7)):
+        made = _matrix_vector(name, split, with_host=True)
+        busy = sum(int(step.cost.tile_cycles.sum()) for step in steps_of(made, "OnTileExecute"))
+        figures[f"{label}, total"] = float(total_cycles(made))
+        figures[f"{label}, compute, mean of the tiles"] = busy / made.machine.n_tiles
+    return figures
 
 
 def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) -> Executable:
