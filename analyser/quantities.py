@@ -18,6 +18,7 @@ __all__ = [
     "format_exact",
     "format_percent",
     "format_seconds",
+    "format_steps",
     "format_value",
     "percent_of",
 ]
@@ -78,6 +79,11 @@ def format_percent(percent: float | None, *, is_signed: bool = False) -> str:
     if percent and abs(percent) < 0.01:
         return f"{percent:{sign}.1e} %"
     return f"{percent:{sign},.2f} %"
+
+
+def format_steps(start: int, end: int) -> str:
+    """Return the half-open range of steps as its first and last, such as ``317 to 318``."""
+    return f"{start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"
 
 
 def format_value(value: object, unit: str, style: BytesStyle = "binary") -> str:

@@ -21,6 +21,7 @@ COMMANDS = (
     "run",
     "serve",
     "summary",
+    "insights",
     "memory",
     "liveness",
     "programs",

@@ -50,7 +50,7 @@ class Fidelity:
 
 
 _KEYS = (
-    ("1 … 6", "Show a page"),
+    ("1 … 7", "Show a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
     ("Drag in a chart", "Zoom; double-click to see everything"),

@@ -15,6 +15,7 @@ from analyser.quantities import (
     format_exact,
     format_percent,
     format_seconds,
+    format_steps,
     format_value,
 )
 
@@ -94,3 +95,8 @@ def test_rounding_never_leaves_a_unit(n_bytes: int) -> None:
     number, unit = format_bytes(n_bytes).split(" ")
     assert unit in {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
     assert float(number.replace(",", "")) < 1024 or unit == "PiB"
+
+
+def test_steps_are_written_with_the_last_one_included() -> None:
+    assert format_steps(317, 319) == "317 to 318"
+    assert format_steps(1000, 1001) == "1,000"

@@ -15,6 +15,7 @@ Visit = Callable[..., Page]
 
 READY = {
     "/summary": "#summary-body .facts td",
+    "/insights": "#insights-body .stacked-bar",
     "/memory": "#memory-figure .scatterlayer path",
     "/liveness": "#liveness-figure .scatterlayer path",
     "/programs": ".tree-row .tree-kind",
@@ -60,7 +61,7 @@ def test_the_menu_leads_through_all_pages_and_keeps_the_reports(
 ) -> None:
     page = visit("/summary", with_="changed")
     _wait(page, "/summary")
-    for path in ("/memory", "/liveness", "/operations", "/programs", "/summary"):
+    for path in ("/insights", "/memory", "/liveness", "/operations", "/programs", "/summary"):
         page.click(f'.menu-link[href^="{path}"]')
         _wait(page, path)
         expect(page).to_have_url(re.compile(f"report={ids['large']}"))

@@ -67,11 +67,34 @@ def test_memory_json(tilescope: Run, reports_directory: Path) -> None:
     assert found["capacity_bytes"] == 1000
 
 
+def test_insights(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("insights", reports_directory / "base")
+    assert done.out.startswith(
+        "It fits: the fullest tile takes 288 B of 1,000 B (28.80 %), so 712 B"
+    )
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["0", "0", "288", "B", "280", "B"] in [line[:6] for line in lines]
+    assert ["layer1/conv/exchange", "24", "B"] in lines
+    assert "Use half precision: Variables of type float32 take 72 B" in done.out
+
+
+def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope("insights", reports_directory / "base", "--json").json()
+    assert found["fits"] is True
+    assert found["fit"]["total_bytes"] == 1788
+    assert [each["tile_id"] for each in found["worst_tiles"]] == [0, 1, 2, 3, 4]
+    assert sum(found["histogram"]["n_tiles"]) == 8
+    assert found["peak"]["step"] == 2
+    assert found["peak"]["variables"]["name"] == ["in", "layer1/conv/exchange"]
+    assert [each["saving_bytes"] for each in found["tips"]] == [36]
+
+
 def test_liveness(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("liveness", reports_directory / "base", "--top", 1)
     assert "Most is live at step 3, OnTileExecute (layer1/conv): 128 B" in done.out
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["in", "16", "float32", "64", "B", "0", "to", "4"] in lines
+    # Its lifetime is [0, 4): the last step at which it is live is 3.
+    assert ["in", "16", "float32", "64", "B", "0", "to", "3"] in lines
     assert ["1", "more", "64", "B"] in lines
 
 

@@ -12,10 +12,11 @@ from analyser.memory import categories, tile_variables
 from analyser.programs import all_programs, node
 from analyser.trace import step_details
 from webapp.library import Library
-from webapp.pages import liveness, memory, operations, programs, summary, trace
+from webapp.pages import insights, liveness, memory, operations, programs, summary, trace
 
 _MODULES = {
     "summary": summary,
+    "insights": insights,
     "memory": memory,
     "liveness": liveness,
     "programs": programs,

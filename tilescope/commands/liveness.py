@@ -107,7 +107,7 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
     """Print the largest variables, and what the rest adds up to."""
-    from analyser.quantities import format_bytes
+    from analyser.quantities import format_bytes, format_steps
 
     style, n_shown = units.style, min(top, len(found))
     rows = [
@@ -116,7 +116,7 @@ def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -
             "×".join(str(size) for size in found.shape[each]),
             found.dtype[each],
             format_bytes(int(found.bytes[each]), style),
-            f"{found.start_step[each]:,} to {found.end_step[each]:,}",
+            format_steps(int(found.start_step[each]), int(found.end_step[each])),
         )
         for each in range(n_shown)
     ]
@@ -131,7 +131,7 @@ def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -
             Column("Shape"),
             Column("Type"),
             Column("Size", is_number=True),
-            Column("Steps", is_number=True),
+            Column("Live at steps", is_number=True),
         ],
         rows,
     )

@@ -172,7 +172,7 @@ def _print(
 def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     """Print the largest parts on a tile."""
     from analyser.memory import tile_variables
-    from analyser.quantities import format_bytes
+    from analyser.quantities import format_bytes, format_steps
 
     found = tile_variables(report, tile)
     largest = (-found.bytes).argsort(kind="stable")[:top].tolist()
@@ -196,7 +196,7 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
                 found.region[each].lower(),
                 "always"
                 if found.is_always_live[each]
-                else f"{found.start_step[each]:,} to {found.end_step[each]:,}",
+                else format_steps(int(found.start_step[each]), int(found.end_step[each])),
             )
             for each in largest
         ],

@@ -65,7 +65,9 @@
       const parameters = spec.parameters;
       const controls = parameters.filter((parameter) => parameter.control);
       const path = pathname === '/' ? '/summary' : pathname;
-      if (path !== spec.path) return [none, ...controls.map(() => none)];
+      // Of a page without controls there is one thing to tell, and it stands alone.
+      const told = (state, values) => controls.length ? [state, ...values] : state;
+      if (path !== spec.path) return told(none, controls.map(() => none));
       const query = new URLSearchParams(search);
       const view = {
         report: query.get('report') || (listing.length ? listing[0].id : ''),
@@ -77,7 +79,7 @@
       }
       const values = controls.map((parameter) => asControl(parameter, view[parameter.name]));
       controls.forEach((parameter, index) => noteShown(parameter.control, asText(values[index])));
-      return [same(view, previous) ? none : view, ...values];
+      return told(same(view, previous) ? none : view, values);
     },
 
     write(...values) {

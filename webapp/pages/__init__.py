@@ -17,7 +17,7 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("summary", "memory", "liveness", "programs", "operations", "trace")
+_NAMES = ("summary", "insights", "memory", "liveness", "programs", "operations", "trace")
 
 
 def modules() -> list[ModuleType]:

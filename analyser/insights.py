@@ -1,0 +1,396 @@
+"""Insights: does it fit, which tiles are fullest, what takes their memory, what would help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import func, select
+
+from analyser.contexts import enclosing
+from analyser.liveness import (
+    LiveVariables,
+    always_live_variables,
+    curve,
+    peak_step,
+    step_program,
+    step_variables,
+)
+from analyser.machine import Source, target
+from analyser.memory import categories, category_bytes, largest_tiles, tile_memory
+from analyser.plans import Plan, plans
+from analyser.quantities import BytesStyle, format_bytes, format_percent
+from analyser.remember import remembered
+from reports import schema
+
+if TYPE_CHECKING:
+    from reports import Report
+
+__all__ = [
+    "Consumer",
+    "Fit",
+    "Insights",
+    "Peak",
+    "Tip",
+    "WorstTile",
+    "fit_sentence",
+    "insights",
+    "tips",
+]
+
+_N_BINS = 24
+_N_CONSUMERS = 10
+#: A share of the fullest tile below which a thing is not worth a sentence.
+_WORTH_SAYING = 0.1
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether a program fits, gaps included; ``excess_bytes`` is what all tiles lack together."""
+
+    capacity_bytes: int
+    fullest_tile_bytes: int
+    total_bytes: int
+    total_capacity_bytes: int
+    n_tiles: int
+    n_tiles_over: int
+    excess_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether no tile needs more than it has."""
+        return self.n_tiles_over == 0
+
+
+@dataclass(frozen=True)
+class WorstTile:
+    """One of the fullest tiles; ``categories`` by label without gaps, what is not used left out."""
+
+    tile_id: int
+    ipu_id: int
+    including_gaps_bytes: int
+    excluding_gaps_bytes: int
+    categories: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """Something that takes memory, bytes as its list says, and how many compute sets use it.
+
+    ``detail`` is the compute set with most of it; of an exchange its kind.
+    """
+
+    name: str
+    bytes: int
+    n_users: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Peak:
+    """When the fullest tile holds most.
+
+    Attributes
+    ----------
+    variables
+        What is live then on that tile and not always, largest first.
+    plan
+        How the operation of that step was split, if it was planned.
+    """
+
+    tile_id: int
+    step: int
+    kind: str
+    name: str
+    variables: LiveVariables
+    plan: Plan | None
+
+
+@dataclass(frozen=True)
+class Insights:
+    """What a report says about memory to someone who wants to use less of it.
+
+    Attributes
+    ----------
+    histogram_edges_bytes : ndarray of int64, shape (n_bins + 1,), bytes
+    histogram_n_tiles : ndarray of int64, shape (n_bins,)
+        Tiles by the memory that something takes; the last bin includes its upper bound.
+    vertex_states
+        Codelets by the state of their vertices over all tiles; users are compute sets.
+    vertex_codes
+        Codelets by their code, on each tile that runs one; users are compute sets.
+    exchanges
+        Exchanges and copies by their code over all tiles.
+    always_live
+        What always lives on the fullest tile, code and state by category, largest first.
+    peak
+        None without liveness.
+    """
+
+    fit: Fit
+    worst_tiles: tuple[WorstTile, ...]
+    histogram_edges_bytes: NDArray[np.int64]
+    histogram_n_tiles: NDArray[np.int64]
+    vertex_states: tuple[Consumer, ...]
+    vertex_codes: tuple[Consumer, ...]
+    exchanges: tuple[Consumer, ...]
+    always_live: LiveVariables
+    peak: Peak | None
+
+
+@dataclass(frozen=True)
+class Tip:
+    """What could be done; ``saving_bytes`` on the fullest tile, None where it cannot be told."""
+
+    title: str
+    text: str
+    saving_bytes: int | None
+
+
+@remembered
+def insights(report: Report) -> Insights:
+    """Return what takes the memory of a report's tiles.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory.
+    """
+    machine = target(report)
+    used = tile_memory(report, "none", include_gaps=True).total_bytes
+    held = tile_memory(report, "none", include_gaps=False).total_bytes
+    over = np.maximum(used - machine.bytes_per_tile, 0)
+    fit = Fit(
+        machine.bytes_per_tile,
+        int(used.max(initial=0)),
+        int(used.sum()),
+        machine.bytes_per_tile * len(used),
+        len(used),
+        int(np.count_nonzero(over)),
+        int(over.sum()),
+    )
+    worst = _worst_tiles(report)
+    edges, counts = _histogram(held)
+    fullest = worst[0].tile_id if worst else 0
+    return Insights(
+        fit,
+        worst,
+        edges,
+        counts,
+        _vertex_states(report),
+        _vertex_codes(report),
+        _exchanges(report),
+        always_live_variables(report, ("tile", fullest)),
+        _peak(report, fullest),
+    )
+
+
+def fit_sentence(fit: Fit, style: BytesStyle = "binary") -> str:
+    """Return whether a program fits, and how much is spare or missing."""
+
+    def amount(n_bytes: int) -> str:
+        return format_bytes(n_bytes, style)
+
+    if fit.fits:
+        share = format_percent(100 * fit.fullest_tile_bytes / fit.capacity_bytes)
+        whole = format_percent(100 * fit.total_bytes / fit.total_capacity_bytes)
+        return (
+            f"It fits: the fullest tile takes {amount(fit.fullest_tile_bytes)} of"
+            f" {amount(fit.capacity_bytes)} ({share}), so"
+            f" {amount(fit.capacity_bytes - fit.fullest_tile_bytes)} are spare; all tiles take"
+            f" {amount(fit.total_bytes)} of {amount(fit.total_capacity_bytes)} ({whole})."
+        )
+    need = "need" if fit.n_tiles_over > 1 else "needs"
+    return (
+        f"It does not fit: {fit.n_tiles_over:,} of {fit.n_tiles:,} tiles {need} more than"
+        f" {amount(fit.capacity_bytes)}, the fullest {amount(fit.fullest_tile_bytes)};"
+        f" {amount(fit.excess_bytes)} are missing over all tiles."
+    )
+
+
+def tips(found: Insights, style: BytesStyle = "binary") -> tuple[Tip, ...]:
+    """Return what could be done about memory, with its figures; what saves most comes first."""
+    every = [_float_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
+    every.append(_exchange_tip(found, style))
+    known = [each for each in every if each is not None]
+    return tuple(sorted(known, key=lambda each: -(each.saving_bytes or 0)))
+
+
+def _worst_tiles(report: Report) -> tuple[WorstTile, ...]:
+    """Return the five fullest tiles with what they hold."""
+    ranking, by_category = largest_tiles(report, 5), category_bytes(report)
+    labels = [each.label for each in categories(report)]
+    return tuple(
+        WorstTile(
+            tile,
+            int(ranking.ipu_id[place]),
+            int(ranking.including_gaps_bytes[place]),
+            int(ranking.excluding_gaps_bytes[place]),
+            {
+                label: int(by_category[row, tile])
+                for row, label in enumerate(labels)
+                if by_category[row, tile]
+            },
+        )
+        for place, tile in enumerate(ranking.tile_id.tolist())
+    )
+
+
+def _histogram(held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many tiles need how much, in bins of equal width from 0 to the fullest."""
+    highest = max(int(held.max(initial=0)), 1)
+    n_bins = min(_N_BINS, highest)
+    edges = highest * np.arange(n_bins + 1, dtype=np.int64) // n_bins
+    place = np.clip(np.searchsorted(edges, held, side="right") - 1, 0, n_bins - 1)
+    return edges, np.bincount(place, minlength=n_bins).astype(np.int64)
+
+
+def _vertex_states(report: Report) -> tuple[Consumer, ...]:
+    """Return the codelets whose vertices' state takes most, over all tiles."""
+    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
+    total = func.sum(used.c.state_bytes)
+    rows = report.fetch(
+        # With max() SQLite takes the name from the row that has the maximum.
+        select(types.c.name, total, func.count(), sets.c.name, func.max(used.c.state_bytes))
+        .select_from(
+            used.join(types, used.c.vertex_type_id == types.c.vertex_type_id).join(
+                sets, used.c.compute_set_id == sets.c.compute_set_id
+            )
+        )
+        .group_by(types.c.vertex_type_id)
+        .order_by(total.desc(), types.c.name)
+        .limit(_N_CONSUMERS)
+    )
+    return tuple(Consumer(name, size, n, detail) for name, size, n, detail, _ in rows if size)
+
+
+def _vertex_codes(report: Report) -> tuple[Consumer, ...]:
+    """Return the codelets with most code."""
+    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
+    rows = report.fetch(
+        select(
+            types.c.name, types.c.code_bytes, func.count(), sets.c.name, func.max(used.c.n_tiles)
+        )
+        .select_from(
+            used.join(types, used.c.vertex_type_id == types.c.vertex_type_id).join(
+                sets, used.c.compute_set_id == sets.c.compute_set_id
+            )
+        )
+        .group_by(types.c.vertex_type_id)
+        .order_by(types.c.code_bytes.desc(), types.c.name)
+        .limit(_N_CONSUMERS)
+    )
+    return tuple(Consumer(name, size, n, detail) for name, size, n, detail, _ in rows if size)
+
+
+def _exchanges(report: Report) -> tuple[Consumer, ...]:
+    """Return the exchanges and copies with most code, over all tiles."""
+    table = schema.program
+    kinds = ("DoExchange", "GlobalExchange", "StreamCopyMid")
+    rows = report.fetch(
+        select(table.c.kind, table.c.name, table.c.code_bytes)
+        .where(table.c.kind.in_(kinds), table.c.code_bytes > 0)
+        .order_by(table.c.code_bytes.desc(), table.c.program_id)
+        .limit(_N_CONSUMERS)
+    )
+    return tuple(Consumer(name, size, 1, kind) for kind, name, size in rows)
+
+
+def _peak(report: Report, tile: int) -> Peak | None:
+    """Return when a tile holds most, and what."""
+    source: Source = ("tile", tile)
+    step = peak_step(report, source)
+    if step is None:
+        return None
+    live = curve(report, source)
+    return Peak(
+        tile,
+        step,
+        live.kind[step],
+        live.name[step],
+        step_variables(report, step, source),
+        _plan_of(report, step_program(report, step)),
+    )
+
+
+def _plan_of(report: Report, program_id: int) -> Plan | None:
+    """Return the plan of the operation that a program belongs to."""
+    table = schema.program
+    rows = report.fetch(select(table.c.debug_context_id).where(table.c.program_id == program_id))
+    around = {each.debug_context_id for each in enclosing(report, rows[0][0])} if rows else set()
+    return next((each for each in plans(report) if each.debug_context_id in around), None)
+
+
+def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:
+    """Return what half precision would save on the fullest tile when it holds most."""
+    kept = [found.always_live, *([found.peak.variables] if found.peak else [])]
+    size = sum(
+        int(held)
+        for side in kept
+        for dtype, held in zip(side.dtype, side.bytes, strict=True)
+        if dtype == "float32"
+    )
+    if size < _WORTH_SAYING * found.fit.fullest_tile_bytes:
+        return None
+    return Tip(
+        "Use half precision",
+        f"Variables of type float32 take {format_bytes(size, style)} of the fullest tile when it"
+        f" holds most; as float16 they would take {format_bytes(size // 2, style)}.",
+        size - size // 2,
+    )
+
+
+def _plan_tip(found: Insights, style: BytesStyle) -> Tip | None:
+    """Return what to change where the tile is fullest in a planned operation."""
+    if found.peak is None or found.peak.plan is None:
+        return None
+    plan, held = found.peak.plan, found.peak.variables.total_bytes
+    if held < _WORTH_SAYING * found.fit.fullest_tile_bytes:
+        return None
+    return Tip(
+        "Give the operation at the peak less memory",
+        f"The fullest tile holds most at step {found.peak.step:,}, in {plan.name}, which"
+        f" adds {format_bytes(held, style)} to what always lives there. It was planned to keep"
+        f" to {plan.available_memory_proportion:g} of a tile: a smaller"
+        " availableMemoryProportion may make it take less, for more cycles.",
+        None,
+    )
+
+
+def _gap_tip(found: Insights, style: BytesStyle) -> Tip | None:
+    """Return what gaps take."""
+    if not found.worst_tiles:
+        return None
+    tile = found.worst_tiles[0]
+    gaps = tile.including_gaps_bytes - tile.excluding_gaps_bytes
+    if gaps < _WORTH_SAYING * tile.including_gaps_bytes:
+        return None
+    harm = "" if not found.fit.fits else " They do no harm while every tile fits."
+    return Tip(
+        "Know the gaps",
+        f"{format_bytes(gaps, style)} of the fullest tile hold nothing: operands that must be"
+        " interleaved begin in another region of the memory, others are kept apart or aligned."
+        f"{harm}",
+        None,
+    )
+
+
+def _exchange_tip(found: Insights, style: BytesStyle) -> Tip | None:
+    """Return what code of exchanges takes."""
+    if not found.worst_tiles or not found.exchanges:
+        return None
+    tile = found.worst_tiles[0]
+    size = sum(held for label, held in tile.categories.items() if "exchange code" in label.lower())
+    if size < 2 * _WORTH_SAYING * tile.excluding_gaps_bytes:
+        return None
+    largest = found.exchanges[0]
+    share = format_percent(100 * size / tile.excluding_gaps_bytes)
+    return Tip(
+        "Exchange less, or in larger pieces",
+        f"Code of exchanges takes {format_bytes(size, style)} of the fullest tile, {share} of what"
+        f" it holds. The largest over all tiles is that of {largest.name or 'an exchange'},"
+        f" {format_bytes(largest.bytes, style)}.",
+        None,
+    )

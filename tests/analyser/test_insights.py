@@ -1,0 +1,107 @@
+"""Insights of the small report, worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from analyser.errors import BadQuestion
+from analyser.insights import Fit, fit_sentence, insights, tips
+from analyser.memory import tile_memory
+from reports import Report, open_report
+from tests.analyser.small_report import Shape
+from tests.golden.recipe import GOLDEN
+
+Variation = Callable[[Shape], Report]
+
+
+def test_what_fits_says_how_much_is_spare(small: Report) -> None:
+    # Tiles hold 288, 264, 264, 264, 252, 232, 112 and 112 bytes, gaps included.
+    fit = insights(small).fit
+    assert fit == Fit(1000, 288, 1788, 8000, 8, 0, 0)
+    assert fit.fits
+    assert fit_sentence(fit, "bytes") == (
+        "It fits: the fullest tile takes 288 B of 1,000 B (28.80 %), so 712 B are spare; all tiles"
+        " take 1,788 B of 8,000 B (22.35 %)."
+    )
+
+
+def test_what_does_not_fit_says_how_much_is_missing(variation: Variation) -> None:
+    # 250 bytes a tile: 38, 14, 14, 14 and 2 bytes too many, on five tiles.
+    fit = insights(variation(Shape(bytes_per_tile=250))).fit
+    assert (fit.n_tiles_over, fit.excess_bytes) == (5, 38 + 3 * 14 + 2)
+    assert fit_sentence(fit, "bytes") == (
+        "It does not fit: 5 of 8 tiles need more than 250 B, the fullest 288 B; 82 B are missing"
+        " over all tiles."
+    )
+
+
+def test_the_fullest_tiles_and_what_they_hold(small: Report) -> None:
+    worst = insights(small).worst_tiles
+    assert [(each.tile_id, each.ipu_id, each.including_gaps_bytes) for each in worst] == [
+        (0, 0, 288),
+        (1, 0, 264),
+        (2, 0, 264),
+        (3, 0, 264),
+        (4, 1, 252),
+    ]
+    assert sum(worst[0].categories.values()) == worst[0].excluding_gaps_bytes == 280
+
+
+def test_every_tile_stands_in_one_bin(small: Report) -> None:
+    found = insights(small)
+    held = tile_memory(small, "none").total_bytes
+    edges, counts = found.histogram_edges_bytes, found.histogram_n_tiles
+    assert edges[0] == 0
+    assert edges[-1] == held.max()
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        is_last = high == edges[-1]
+        inside = (held >= low) & ((held <= high) if is_last else (held < high))
+        assert np.count_nonzero(inside) == count
+    assert counts.sum() == 8
+
+
+def test_what_takes_the_memory_of_vertices_and_exchanges(small: Report) -> None:
+    found = insights(small)
+    assert [(each.name, each.bytes, each.detail) for each in found.vertex_codes] == [
+        ("conv<float>", 120, "layer1/conv"),
+        ("relu<half>", 40, "layer1/relu"),
+    ]
+    assert [(each.bytes, each.n_users) for each in found.vertex_states] == [(48, 1), (48, 1)]
+    assert [(each.name, each.bytes) for each in found.exchanges][:2] == [
+        ("layer1/conv/exchange", 24),
+        ("layer1/relu/exchange", 24),
+    ]
+
+
+def test_the_peak_is_that_of_the_fullest_tile(small: Report) -> None:
+    peak = insights(small).peak
+    assert peak is not None
+    assert (peak.tile_id, peak.step, peak.kind) == (0, 2, "DoExchange")
+    assert peak.variables.total_bytes == 32
+    assert peak.plan is None
+
+
+def test_a_tip_tells_what_half_precision_saves(small: Report) -> None:
+    # On tile 0 at step 2: 40 bytes of weights, 16 of the input, 16 of the message; all float32.
+    (tip,) = tips(insights(small), "bytes")
+    assert tip.saving_bytes == 36
+    assert "take 72 B of the fullest tile" in tip.text
+
+
+def test_a_report_of_the_engine_names_what_is_there() -> None:
+    with open_report(GOLDEN) as report:
+        found = insights(report)
+        used = tile_memory(report, "none", include_gaps=True).total_bytes
+    assert found.fit.total_bytes == used.sum()
+    assert found.worst_tiles[0].including_gaps_bytes == used.max()
+    assert found.vertex_states
+    sizes = [each.bytes for each in found.exchanges]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_without_memory_there_is_nothing_to_say(variation: Variation) -> None:
+    with pytest.raises(BadQuestion):
+        insights(variation(Shape(has_memory=False)))

@@ -1,0 +1,170 @@
+"""``tilescope insights``: does it fit, what takes the fullest tile, what would help."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from analyser.insights import Consumer, Insights
+    from analyser.liveness import LiveVariables
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``insights``."""
+
+    @app.command()
+    def insights(
+        path: ReportPath,
+        as_json: AsJson = False,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 5,
+    ) -> None:
+        """Say whether it fits, what takes the memory of the fullest tiles, and what would help."""
+        import analyser
+        from analyser.insights import insights as ask
+
+        with analyser.open(path) as report:
+            found = ask(report)
+            if as_json:
+                print_json(report_json(report) | _as_json(found))
+            else:
+                _print(found, units, top)
+
+
+def _as_json(found: Insights) -> dict[str, object]:
+    """Return everything, variables in columns."""
+    from analyser.insights import tips
+
+    peak = found.peak
+    return {
+        "fits": found.fit.fits,
+        "fit": asdict(found.fit),
+        "worst_tiles": [asdict(each) for each in found.worst_tiles],
+        "histogram": {
+            "edges_bytes": found.histogram_edges_bytes.tolist(),
+            "n_tiles": found.histogram_n_tiles.tolist(),
+        },
+        "vertex_states": [asdict(each) for each in found.vertex_states],
+        "vertex_codes": [asdict(each) for each in found.vertex_codes],
+        "exchanges": [asdict(each) for each in found.exchanges],
+        "always_live": _variables_json(found.always_live),
+        "peak": None
+        if peak is None
+        else {
+            "tile_id": peak.tile_id,
+            "step": peak.step,
+            "kind": peak.kind,
+            "name": peak.name,
+            "plan": None if peak.plan is None else peak.plan.name,
+            "variables": _variables_json(peak.variables),
+        },
+        "tips": [asdict(each) for each in tips(found)],
+    }
+
+
+def _variables_json(found: LiveVariables) -> dict[str, object]:
+    """Return variables in columns."""
+    return {
+        "name": list(found.name),
+        "category": list(found.category),
+        "dtype": list(found.dtype),
+        "bytes": found.bytes.tolist(),
+    }
+
+
+def _print(found: Insights, units: Units, top: int) -> None:
+    """Print whether it fits, the fullest tiles, what takes their memory, and tips."""
+    from analyser.insights import fit_sentence, tips
+    from analyser.quantities import format_bytes
+
+    print_line(fit_sentence(found.fit, units.style))
+    print_line()
+    print_table(
+        [
+            Column("Tile", is_number=True),
+            Column("IPU", is_number=True),
+            Column("Including gaps", is_number=True),
+            Column("Excluding gaps", is_number=True),
+            Column("Most of it"),
+        ],
+        [
+            (
+                f"{each.tile_id:,}",
+                f"{each.ipu_id:,}",
+                format_bytes(each.including_gaps_bytes, units.style),
+                format_bytes(each.excluding_gaps_bytes, units.style),
+                ", ".join(
+                    f"{label} {format_bytes(size, units.style)}"
+                    for label, size in sorted(each.categories.items(), key=lambda one: -one[1])[:3]
+                ),
+            )
+            for each in found.worst_tiles
+        ],
+    )
+    if found.worst_tiles:
+        tile = f"tile {found.worst_tiles[0].tile_id:,}"
+        _print_variables(f"Always live on {tile}", found.always_live, units, top)
+        if found.peak is not None:
+            title = f"Live on {tile} at its peak, step {found.peak.step:,}"
+            _print_variables(title, found.peak.variables, units, top)
+    _print_consumers(
+        "State of vertices, over all tiles", "Compute sets", found.vertex_states, units, top
+    )
+    _print_consumers("Code of a codelet, on a tile", "Compute sets", found.vertex_codes, units, top)
+    _print_consumers("Code of an exchange, over all tiles", "", found.exchanges, units, top)
+    for each in tips(found, units.style):
+        print_line()
+        print_line(f"{each.title}: {each.text}")
+
+
+def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
+    """Print the largest variables on the fullest tile."""
+    from analyser.quantities import format_bytes
+
+    print_line()
+    print_table(
+        [Column(title), Column("Type"), Column("Size", is_number=True)],
+        [
+            (
+                found.name[place],
+                found.dtype[place],
+                format_bytes(int(found.bytes[place]), units.style),
+            )
+            for place in range(min(top, len(found)))
+        ],
+    )
+
+
+def _print_consumers(
+    title: str, users: str, found: Sequence[Consumer], units: Units, top: int
+) -> None:
+    """Print what takes most, and how many use it."""
+    from analyser.quantities import format_bytes
+
+    if not found:
+        return
+    print_line()
+    columns = [Column(title), Column("Size", is_number=True)]
+    if users:
+        columns += [Column(users, is_number=True), Column("Most of it in")]
+    print_table(
+        columns,
+        [
+            (
+                each.name,
+                format_bytes(each.bytes, units.style),
+                *((f"{each.n_users:,}", each.detail) if users else ()),
+            )
+            for each in found[:top]
+        ],
+    )

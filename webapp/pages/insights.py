@@ -1,0 +1,214 @@
+"""Insights: does it fit, which tiles are fullest, what takes their memory, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import Dash, Input, Output, html
+
+from analyser.insights import Consumer, Fit, Insights, WorstTile, fit_sentence, insights, tips
+from analyser.liveness import LiveVariables
+from analyser.quantities import format_bytes, format_percent
+from webapp.answer import answer
+from webapp.browser import marked
+from webapp.components.panels import guarded, notice_bar
+from webapp.components.tables import plain_table
+from webapp.figures.theme import series_colour
+from webapp.library import Library
+from webapp.view import Parameter, view_store
+
+__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+
+PATH = "/insights"
+TITLE = "Insights"
+ICON = "insights"
+VIEW: tuple[Parameter, ...] = ()
+
+_N_VARIABLES = 10
+
+
+def layout() -> html.Div:
+    """Return the page without content."""
+    return html.Div(guarded("insights-error", html.Div(id="insights-body", className="stack")))
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+
+    @answer(
+        app,
+        "insights-error",
+        [Output("insights-body", "children")],
+        Input(view_store("insights"), "data"),
+    )
+    def show(view: dict[str, str]) -> tuple[Any, ...]:
+        source, other = library.ask(view, insights)
+        blocks: list[Any] = [_fit(source.fit, "Source" if other else "")]
+        if other is not None:
+            blocks.append(_fit(other.fit, "Target"))
+            sentence = "What follows is of the source; swap the two to see the target's."
+            blocks.append(html.Div(sentence, className="grid-note"))
+        return ([*blocks, *_body(source)],)
+
+
+def _fit(fit: Fit, side: str) -> html.Div:
+    """Return the banner that says whether a program fits."""
+    sentence = fit_sentence(fit)
+    return notice_bar("info" if fit.fits else "error", f"{side}: {sentence}" if side else sentence)
+
+
+def _body(found: Insights) -> list[Any]:
+    """Return the cards below the banner."""
+    cards = [
+        html.Div(
+            [_worst_tiles(found.worst_tiles, found.fit), _histogram(found)],
+            className="card details operation-columns",
+        )
+    ]
+    advice = tips(found)
+    if advice:
+        items = [html.Li([html.B(f"{each.title}. "), each.text]) for each in advice]
+        cards.append(
+            html.Div(
+                [html.H3("What would help"), html.Ul(items, className="sentences")],
+                className="card details",
+            )
+        )
+    tile = f"tile {found.worst_tiles[0].tile_id:,}" if found.worst_tiles else "the fullest tile"
+    blocks = [_variables(f"Always live on {tile}", found.always_live)]
+    if found.peak is not None:
+        peak = found.peak
+        blocks.append(
+            _variables(
+                f"Live besides at its peak, step {peak.step:,}: {peak.kind} {peak.name}",
+                peak.variables,
+            )
+        )
+    cards.append(html.Div(blocks, className="card details operation-columns"))
+    code = [
+        _consumers("State of vertices, over all tiles", "Codelet", found.vertex_states),
+        _consumers("Code of a codelet, on each tile that runs it", "Codelet", found.vertex_codes),
+        _exchanges(found.exchanges),
+    ]
+    cards.append(html.Div(code, className="card details operation-columns wide-blocks"))
+    return cards
+
+
+def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
+    """Return the fullest tiles as bars of what they hold."""
+    widest = max((each.including_gaps_bytes for each in worst), default=1) or 1
+    labels = dict.fromkeys(label for each in worst for label in each.categories)
+    colours = {label: series_colour(label, place) for place, label in enumerate(labels)}
+    rows = [
+        (
+            f"{each.tile_id:,}",
+            f"{each.ipu_id:,}",
+            _bar(each, widest, colours),
+            html.Span(
+                format_bytes(each.including_gaps_bytes), title=f"{each.including_gaps_bytes:,} B"
+            ),
+            format_percent(100 * each.including_gaps_bytes / fit.capacity_bytes),
+        )
+        for each in worst
+    ]
+    legend = [
+        html.Span([html.Span(className="swatch", style={"background": colour}), label])
+        for label, colour in (*colours.items(), ("Gaps", series_colour("Gaps", 0)))
+    ]
+    table = plain_table(
+        ("Tile", "IPU", "What it holds", "Including gaps", "Of capacity"),
+        rows,
+        numbers=(0, 1, 3, 4),
+        class_name="worst-tiles",
+    )
+    return html.Div([html.H3("The fullest tiles"), table, html.Div(legend, className="legend")])
+
+
+def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
+    """Return a tile as a bar; each part says its size on hover, gaps come last.
+
+    Categories that share addresses add up to more than the tile holds: they are scaled to it.
+    """
+    held = max(sum(tile.categories.values()), 1)
+    scale = tile.excluding_gaps_bytes / held
+    gaps = max(tile.including_gaps_bytes - tile.excluding_gaps_bytes, 0)
+    parts = [(label, size, size * scale, colours[label]) for label, size in tile.categories.items()]
+    parts.append(("Gaps", gaps, float(gaps), series_colour("Gaps", 0)))
+    bar = html.Div(
+        [
+            html.Span(
+                style={"width": f"{100 * width / widest:.2f}%", "background": colour},
+                title=f"{label}: {size:,} B",
+            )
+            for label, size, width, colour in parts
+        ],
+        className="stacked-bar",
+        role="img",
+    )
+    most = ", ".join(f"{label} {format_bytes(size)}" for label, size, _, _ in parts if size)
+    return marked(bar, aria_label=most)
+
+
+def _histogram(found: Insights) -> html.Div:
+    """Return how many tiles hold how much, as bars with their figures on hover."""
+    edges, counts = found.histogram_edges_bytes.tolist(), found.histogram_n_tiles.tolist()
+    most = max(counts) or 1
+    bars = [
+        html.Span(
+            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
+            title=f"{count:,} tiles hold {format_bytes(low)} to {format_bytes(high)}",
+        )
+        for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
+    ]
+    chart = html.Div(bars, className="trace-histogram memory-histogram", role="img")
+    marked(chart, aria_label=f"{sum(counts):,} tiles, up to {format_bytes(edges[-1])}")
+    return html.Div(
+        [
+            html.H3("How many tiles hold how much, without gaps"),
+            chart,
+            html.Div(
+                [html.Span("0 B"), html.Span(f"{format_bytes(edges[-1])} a tile")],
+                className="trace-axis",
+            ),
+            html.Div(f"at most {most:,} tiles in a bar", className="grid-note"),
+        ]
+    )
+
+
+def _variables(title: str, found: LiveVariables) -> html.Div:
+    """Return the largest variables, and what the rest adds up to."""
+    rows: list[tuple[Any, ...]] = [
+        (
+            found.name[place],
+            html.Span(found.dtype[place], className="no-break"),
+            format_bytes(int(found.bytes[place])),
+        )
+        for place in range(min(_N_VARIABLES, len(found)))
+    ]
+    rest = len(found) - len(rows)
+    if rest:
+        size = int(found.bytes[len(rows) :].sum())
+        rows.append((f"{rest:,} more", "", format_bytes(size)))
+    rows.append(("Total", "", format_bytes(found.total_bytes)))
+    table = plain_table(("Variable, code or state", "Type", "Size"), rows, numbers=(2,))
+    return html.Div([html.H3(title), table], className="any-break")
+
+
+def _consumers(title: str, what: str, found: Sequence[Consumer]) -> html.Div:
+    """Return codelets by what they take, with the compute sets that use them."""
+    rows = [
+        (each.name, format_bytes(each.bytes), f"{each.n_users:,}", each.detail) for each in found
+    ]
+    table = plain_table((what, "Size", "Compute sets", "Most of it in"), rows, numbers=(1, 2))
+    return html.Div([html.H3(title), table], className="any-break")
+
+
+def _exchanges(found: Sequence[Consumer]) -> html.Div:
+    """Return exchanges and copies by their code."""
+    rows = [
+        (each.name or "–", html.Span(each.detail, className="no-break"), format_bytes(each.bytes))
+        for each in found
+    ]
+    table = plain_table(("Exchange or copy", "Kind", "Size"), rows, numbers=(2,))
+    return html.Div([html.H3("Code of exchanges, over all tiles"), table], className="any-break")
