@@ -95,6 +95,8 @@ class Constraints:
         machine
             Regions and memory elements.
         """
+        if not self.batch:
+            return {}
         low, high = element_of(offset, machine), element_of(offset + n_bytes - 1, machine)
         plain = machine.non_interleaved_bytes
         fails_wide = offset[self.wide] < plain

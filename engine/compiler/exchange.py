@@ -49,7 +49,13 @@ class Addresses:
             [np.zeros(1, np.int64), np.cumsum(sizes * self.item_bytes)]
         )
 
-    def bytes_before(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
+    def bytes_of(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of runs, which may go over several variables: ndarray of int64."""
+        if (self.item_bytes == self.item_bytes[0]).all():
+            return length * int(self.item_bytes[0])
+        return self._bytes_before(start + length) - self._bytes_before(start)
+
+    def _bytes_before(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of all elements before each: ndarray of int64."""
         variable = np.minimum(self.variable_of(element), self.item_bytes.size - 1)
         inside = (element - self.base[variable]) * self.item_bytes[variable]
@@ -236,7 +242,7 @@ class Exchange:
         """Return the bytes of each tile's runs, those that overlap counted once."""
         order = np.argsort(start, kind="stable")
         tile, start, length = join_runs(tile[order], start[order], length[order])
-        n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
+        n_bytes = self.addresses.bytes_of(start, length)
         return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
 
     def _charge_links(self, cost: StepCost, machine: Machine) -> None:
@@ -251,7 +257,7 @@ class Exchange:
         # To one IPU an element goes once, however many of its tiles receive it.
         pair = source * machine.n_ipus + target
         pair, start, length = join_runs(pair[crosses], self.start[crosses], self.length[crosses])
-        n_bytes = self.addresses.bytes_before(start + length) - self.addresses.bytes_before(start)
+        n_bytes = self.addresses.bytes_of(start, length)
         n_ipus = machine.n_ipus
         cost.link_out_bytes = np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64)
         cost.link_in_bytes = np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64)

@@ -79,23 +79,17 @@ def _parts(
     """Return the parts of all variables that are in use, and of all message buffers."""
     made = _Parts([], dict(lifetimes), {}, {})
     n_steps = len(steps)
-    columns: list[list[NDArray[np.int64]]] = [[], [], [], [], []]
-
-    def add(
-        variable_id: int,
-        tiles: NDArray[np.int64],
-        n_bytes: NDArray[np.int64],
-        lifetime: tuple[int, int],
-    ) -> None:
-        for column, values in zip(columns, (variable_id, tiles, n_bytes, *lifetime), strict=True):
-            column.append(np.broadcast_to(np.asarray(values, dtype=np.int64), tiles.shape))
-
+    owners: list[tuple[int, int, int]] = []  # variable, start and end
+    tile: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    n_bytes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
     for variable in graph.variables:
         if variable.is_always_live or variable.variable_id in lifetimes:
             by_tile = _bytes_by_tile(variable, n_tiles)
             tiles = np.flatnonzero(by_tile)
             lifetime = lifetimes.get(variable.variable_id, (0, n_steps))
-            add(variable.variable_id, tiles, by_tile[tiles], lifetime)
+            owners.append((variable.variable_id, *lifetime))
+            tile.append(tiles)
+            n_bytes.append(by_tile[tiles])
     for step in steps:
         if step.messages is None:
             continue
@@ -110,9 +104,14 @@ def _parts(
             made.message_ids[step.step_id, variable_id] = number
             made.lifetimes[number] = lifetime
             mine = messages.variable_id == variable_id
-            add(number, messages.tile[mine], messages.n_bytes[mine], lifetime)
-    empty = [np.zeros(0, np.int64)]
-    made.columns = [np.concatenate(column or empty) for column in columns]
+            owners.append((number, *lifetime))
+            tile.append(messages.tile[mine])
+            n_bytes.append(messages.n_bytes[mine])
+    sizes = [each.size for each in tile[1:]]
+    variable, start, end = np.repeat(
+        np.array(owners, dtype=np.int64).reshape(-1, 3), sizes, axis=0
+    ).T.copy()
+    made.columns = [variable, np.concatenate(tile), np.concatenate(n_bytes), start, end]
     return made
 
 
@@ -133,8 +132,8 @@ def _always_live_code(
             _, on_tile = uses.setdefault(
                 codelet.name, (codelet.code_bytes, np.zeros(n_tiles, dtype=np.bool_))
             )
-            on_tile[batch.tile] = True
             per_tile = np.bincount(batch.tile, minlength=n_tiles)
+            on_tile |= per_tile > 0
             code["vertexInstanceState"] += per_tile * codelet.state_bytes
     for code_bytes, on_tile in uses.values():
         code["vertexCode"] += np.where(on_tile, code_bytes, 0)
@@ -166,13 +165,14 @@ def _by_region(
 ) -> NDArray[np.int64]:
     """Split address ranges by region: ndarray of int64, shape (3, n)."""
     end = offset + n_bytes
+    split = np.zeros((3, end.size), np.int64)
+    split[0] = n_bytes
+    if end.max(initial=0) <= machine.non_interleaved_bytes:
+        return split
     edges = (0, machine.non_interleaved_bytes, machine.allocatable_bytes, np.iinfo(np.int64).max)
-    return np.stack(
-        [
-            np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0)
-            for low, high in pairwise(edges)
-        ]
-    )
+    for region, (low, high) in zip(split, pairwise(edges), strict=True):
+        np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0, out=region)
+    return split
 
 
 def _live_bytes(
@@ -234,7 +234,8 @@ def lay_out(
     place[order] = np.arange(order.size)
     constraints = constraints_of(steps, PartIndex(key, place, made.message_ids, n_tiles))
     tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
-    base = _align(sum(code.values(), np.zeros(n_tiles, np.int64)))
+    code_bytes = sum(code.values(), np.zeros(n_tiles, np.int64))
+    base = _align(code_bytes)
     placed = Parts(_align(n_bytes), start, end)
     asked = constraints.asked(variable.size)
     offset, highest = first_fit(tile_start, placed, base, asked, machine)
@@ -243,9 +244,8 @@ def lay_out(
     categories = _categories(
         graph, code, machine, live, always, (variable, tile, n_bytes, start, end, offset)
     )
-    always_live = sum(code.values(), np.zeros(n_tiles, np.int64)) + np.bincount(
-        tile[always], n_bytes[always], n_tiles
-    ).astype(np.int64)
+    fixed_bytes = np.bincount(tile[always], n_bytes[always], n_tiles).astype(np.int64)
+    always_live = code_bytes + fixed_bytes
     peak = live.max(axis=0)
     unconstrained = highest
     if (highest > machine.allocatable_bytes).any() and constraints.batch:
@@ -281,8 +281,9 @@ def _categories(
     variable, tile, n_bytes, start, end, offset = columns
     result: dict[str, NDArray[np.int64]] = {}
     address = np.zeros(n_tiles, np.int64)
+    none = np.zeros((3, n_tiles), np.int64)
     for name, by_tile in code.items():
-        result[name] = _by_region(address, by_tile, machine)
+        result[name] = _by_region(address, by_tile, machine) if by_tile.any() else none
         address = address + by_tile
     is_constant = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
     in_graph = variable < len(graph.variables)
@@ -290,14 +291,15 @@ def _categories(
     constant[in_graph] = is_constant[variable[in_graph]]
     worst = live.argmax(axis=0)
     at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always
-    chosen = {
-        "constant": constant,
-        "variable": (always & ~constant) | (at_peak & in_graph),
-        "message": at_peak & ~in_graph,
-    }
-    for name, mask in chosen.items():
-        split = _by_region(offset[mask], n_bytes[mask], machine)
-        result[name] = np.stack(
-            [np.bincount(tile[mask], row, n_tiles).astype(np.int64) for row in split]
-        )
+    # Three categories, and fourth what is not there at the peak.
+    category = np.full(variable.size, 3)
+    category[at_peak & ~in_graph] = 2
+    category[(always & ~constant) | (at_peak & in_graph)] = 1
+    category[constant] = 0
+    place = category * n_tiles + tile
+    split = _by_region(offset, n_bytes, machine)
+    sums = np.zeros((4, 3, n_tiles), np.int64)
+    for region in np.flatnonzero(split.any(axis=1)):
+        sums[:, region] = np.bincount(place, split[region], 4 * n_tiles).reshape(4, n_tiles)
+    result |= zip(("constant", "variable", "message"), sums[:3], strict=True)
     return result

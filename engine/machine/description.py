@@ -6,6 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ def describe_machine(name: str) -> Description:
     return _preset(name, "There is no target")
 
 
+@cache
 def _preset(name: str, complaint: str) -> Description:
     known = machine_names()
     if name not in known:
