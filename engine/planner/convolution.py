@@ -225,9 +225,18 @@ def plan_convolution(
 def _promising(
     choices: list[_Choice], bearable: float, available: Available, machine: Machine
 ) -> list[_Choice]:
-    """Return what is worth to be looked at tile by tile: none that takes too many cycles."""
-    choices = [choice.within(bearable) for choice in choices]
-    return [choice.promising(available, machine) for choice in choices if len(choice.splits.parts)]
+    """Return what is worth to be looked at tile by tile: none that takes too many cycles.
+
+    What may be quickest is looked at first: what takes longer than two that fit needs no look.
+    """
+    least = [int(choice.costs.total.min()) for choice in choices]
+    looked_at: dict[int, _Choice] = {}
+    for i in np.argsort(least, kind="stable").tolist():
+        if least[i] > bearable:
+            break
+        looked_at[i] = choices[i].within(bearable).promising(available, machine)
+        bearable = min(bearable, _cycles_of_two([*looked_at.values()], available))
+    return [looked_at[i] for i in sorted(looked_at)]
 
 
 def _quickest_fits(choices: list[_Choice], available: Available) -> bool:
