@@ -17,7 +17,7 @@ from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from engine.planner.asked import Asked
-from engine.planner.cost import Available, Costs, cost_of, exact_cost_of
+from engine.planner.cost import Available, Costs, cost_of, exact_compute_cycles
 from engine.planner.families import Family
 from engine.planner.memo import planned_once
 from engine.planner.plan import SERIAL_OUTPUTS, Plan
@@ -64,13 +64,10 @@ class _Choice:
     def within(self, most_cycles: float) -> _Choice:
         """Return the splits that take no more than so many cycles."""
         kept = self.costs.total <= most_cycles
-        by_part = {part: cycles[kept] for part, cycles in self.costs.by_part.items()}
-        memory = (self.costs.temporary_bytes, self.costs.interleaved_bytes)
-        costs = Costs(by_part, *(each[kept] for each in memory))
-        return replace(self, splits=self.splits.keep(kept), costs=costs)
+        return replace(self, splits=self.splits.keep(kept), costs=self.costs.keep(kept))
 
     def promising(self, available: Available, machine: Machine) -> _Choice:
-        """Return the quickest splits, those that fit, and those that need the least, costed anew.
+        """Return the quickest splits, those that fit, and those that need the least, exactly.
 
         Only these are looked at tile by tile.
         """
@@ -82,8 +79,16 @@ class _Choice:
             fits[np.argsort(total[fits], kind="stable")[:_PROMISING]],
             np.lexsort((total, temporary, is_beyond))[:_PROMISING],
         ]
-        splits = self.splits.keep(np.unique(np.concatenate(kept)))
-        return replace(self, splits=splits, costs=exact_cost_of(self.family, splits, machine))
+        chosen = np.unique(np.concatenate(kept))
+        splits, costs = self.splits.keep(chosen), self.costs.keep(chosen)
+        compute = exact_compute_cycles(self.family, splits, machine)
+        costs = replace(costs, by_part={**costs.by_part, "compute": compute})
+        return replace(self, splits=splits, costs=costs)
+
+    def predicted(self, i: int) -> dict[str, int]:
+        """Return the cycles of a split by part: of sums those that there are, and the last."""
+        found = {part: int(cycles[i]) for part, cycles in self.costs.by_part.items()}
+        return {part: n for part, n in found.items() if n or not part.startswith("reduceStage")}
 
     def split(self, i: int) -> dict[str, int]:
         """Return the part counts of a split by dimension, and in time if there are several."""
@@ -201,7 +206,7 @@ def plan_convolution(
         split=choice.split(i),
         swaps_operands=choice.swaps_operands,
         n_tiles=int(tiles_used[best]),
-        predicted={part: int(cycles[i]) for part, cycles in choice.costs.by_part.items()},
+        predicted=choice.predicted(i),
         temporary_bytes=int(temporary[best]),
         tile_balance=_balance(choice.splits, i, machine),
         bound=bound,
@@ -293,13 +298,14 @@ def _over_kernel(
             if not chosen.size:
                 break
             some = splits.keep(chosen)
-            costs = cost_of(choice.family, some, machine, most_cycles - fixed)
+            costs = cost_of(choice.family, some, machine, most_cycles)
             weighed = replace(choice, splits=some, costs=costs).within(most_cycles)
             if not weighed.costs.total.size:
                 continue
             found.append(weighed)
             most_cycles = min(most_cycles, _bearable_cycles([weighed]))
-            if weighed.costs.total.min() < _CLEARLY * most_cycles:
+            is_much_quicker = weighed.costs.total.min() < _CLEARLY * most_cycles
+            if is_much_quicker and available.holds(weighed.costs).any():
                 exact = _promising([weighed], most_cycles, available, machine)
                 most_cycles = min(most_cycles, _cycles_of_two(exact, available))
     return found

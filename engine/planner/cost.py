@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from engine.planner.families import Family
 from engine.planner.reduction import grains_of_a_run, reduction_cycles
 from engine.planner.split import PARTS, Splits
 
-__all__ = ["Available", "Costs", "cost_of", "exact_cost_of"]
+__all__ = ["Available", "Costs", "cost_of", "exact_compute_cycles"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Costs:
     def total(self) -> NDArray[np.int64]:
         """Sum of the parts, cycles: ndarray of int64, shape (n,)."""
         return np.asarray(sum(self.by_part.values()))
+
+    def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Costs:
+        """Return those of the chosen splits only, by a mask or their places."""
+        by_part = {part: cycles[chosen] for part, cycles in self.by_part.items()}
+        return Costs(by_part, self.temporary_bytes[chosen], self.interleaved_bytes[chosen])
 
     @property
     def before_sums(self) -> NDArray[np.float64]:
@@ -110,16 +116,25 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
     return Costs(by_part, *(_placed(each, near, compute.size) for each in memory))
 
 
-def exact_cost_of(family: Family, splits: Splits, machine: Machine) -> Costs:
-    """Return what every split costs, where a tile may take longer than that of the largest part.
+def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> NDArray[np.int64]:
+    """Return the cycles of the slowest tile's vertices of every split: ndarray of int64.
+
+    A smaller part of the field may be shared out to the workers less evenly, and take longer than
+    the largest.
 
     Parameters
     ----------
     family, splits, machine
         As `cost_of` takes them.
     """
-    compute = _slowest(_codelet(family, splits, machine), splits, machine)
-    return _with_compute(family, splits, machine, compute)
+    others = (0,) * (len(PARTS) - len(_SMALLER[0]))
+    batches = [splits.batch(), *(splits.batch((*less, *others)) for less in _SMALLER)]
+    cycles = _codelet(family, splits, machine).law(_joined(batches), machine)
+    return np.asarray(splits.n_serial * cycles.reshape(len(batches), -1).max(axis=0))
+
+
+#: Which of the first dimensions of `PARTS` a tile may have smaller parts of.
+_SMALLER = ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0))
 
 
 def _codelet(family: Family, splits: Splits, machine: Machine) -> Codelet:
@@ -290,13 +305,13 @@ def _pieces(
     return np.asarray(-(-input_bytes // held_bytes) + weights)
 
 
-def _slowest(codelet: Codelet, splits: Splits, machine: Machine) -> NDArray[np.int64]:
-    """Return the cycles of the slowest tile of every split: ndarray of int64.
-
-    A smaller part of the field may be shared out to the workers less evenly, and take longer.
-    """
-    cycles = codelet.law(splits.batch(), machine)
-    for smaller in ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0)):
-        less = (*smaller, *(0,) * (len(PARTS) - len(smaller)))
-        cycles = np.maximum(cycles, codelet.law(splits.batch(less), machine))
-    return cycles
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Return the vertices of several batches of one kind as one batch."""
+    first = batches[0]
+    size = {name: np.concatenate([each.size[name] for each in batches]) for name in first.size}
+    scalars = {
+        name: np.concatenate([each.scalars[name] for each in batches]) for name in first.scalars
+    }
+    counts = np.concatenate([each.counts for each in batches])
+    n_vertices = sum(each.n_vertices for each in batches)
+    return replace(first, n_vertices=n_vertices, size=size, scalars=scalars, counts=counts)
