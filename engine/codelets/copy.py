@@ -19,7 +19,17 @@ from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["CAST", "CAST_BLOCK", "COPY", "COPY_BLOCK", "cast_cycles", "copy_cycles", "rows_cycles"]
+__all__ = [
+    "CAST",
+    "CAST_BLOCK",
+    "CAST_TO_BOOL",
+    "CAST_TO_BOOL_BLOCK",
+    "COPY",
+    "COPY_BLOCK",
+    "cast_cycles",
+    "copy_cycles",
+    "rows_cycles",
+]
 
 
 @jit
@@ -38,6 +48,24 @@ def _copy_block(  # type: ignore[no-untyped-def]
             target = out_start + p * out_stride[0] + r * out_stride[1]
             for c in range(out_size[2]):
                 out[target + c * out_stride[2]] = x[source + c * x_stride[2]]
+
+
+@jit
+def _is_any(x, out):  # type: ignore[no-untyped-def]
+    for i in range(out.size):
+        out[i] = x[i] != 0
+
+
+@jit
+def _is_any_block(  # type: ignore[no-untyped-def]
+    x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
+):
+    for p in range(out_size[0]):
+        for r in range(out_size[1]):
+            source = x_start + p * x_stride[0] + r * x_stride[1]
+            target = out_start + p * out_stride[0] + r * out_stride[1]
+            for c in range(out_size[2]):
+                out[target + c * out_stride[2]] = x[source + c * x_stride[2]] != 0
 
 
 def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -220,3 +248,7 @@ CAST_BLOCK = Codelet(
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
     apart=(("x", "out"),),
 )
+
+# The host holds a bool as a byte: what is cast to one is compared with zero, as C++ does.
+CAST_TO_BOOL = replace(CAST, kernel=_is_any)
+CAST_TO_BOOL_BLOCK = replace(CAST_BLOCK, kernel=_is_any_block)

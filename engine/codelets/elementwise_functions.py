@@ -98,7 +98,9 @@ def _nearby_int(x: float) -> Any:
 
 @jit
 def _round(x: Any) -> Any:
-    return np.copysign(np.floor(abs(x) + np.float32(0.5)), x)  # halves away from zero
+    # Halves away from zero; adding a half first would round twice, just below it.
+    whole = np.trunc(x)
+    return whole + np.copysign(np.float32(1), x) if abs(x - whole) >= np.float32(0.5) else whole
 
 
 @jit
@@ -123,7 +125,8 @@ def _asin(x: float) -> Any:
 
 @jit
 def _rsqrt(x: float) -> Any:
-    return np.float32(1) / np.sqrt(x)
+    # In double: of floats, compilers make an estimate that gives NaN for zero and infinity.
+    return 1 / np.sqrt(np.float64(x))
 
 
 @jit
@@ -215,7 +218,8 @@ def _power(a: float, b: float) -> Any:
 @jit
 def _remainder(a: Any, b: Any) -> Any:
     # Of the sign of the dividend, as in C; fmod is wrong for whole numbers below zero in numba.
-    rest = abs(a) % abs(b)
+    # Made wide first: the least whole number has no absolute value in 32 bits.
+    rest = abs(a * np.int64(1)) % abs(b * np.int64(1))
     return -rest if a < 0 else rest
 
 
@@ -241,12 +245,13 @@ def _bitwise_xor(a: Any, b: Any) -> Any:
 
 @jit
 def _shift_left(a: Any, b: Any) -> Any:
-    return a << b
+    # Assumption: all bits are gone beyond 31; a processor's own shift takes the count's last bits.
+    return a << b if 0 <= b < 32 else 0
 
 
 @jit
 def _shift_right_sign_extend(a: Any, b: Any) -> Any:
-    return a >> b
+    return a >> (b if 0 <= b < 32 else 31)
 
 
 @jit

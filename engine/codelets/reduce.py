@@ -140,7 +140,10 @@ def _reduce_kernel(combine: Any) -> Any:
                 for k in range(size[2]):
                     if j + k > 0:
                         total = combine(total, x[row + k * stride[2]])
-            out[i] = total * scale
+            if scale == 1:
+                out[i] = total  # whole numbers wrap around, as those of the machine do
+            else:
+                out[i] = total * scale
 
     return kernel
 

@@ -44,6 +44,16 @@ class DType:
         return self.host == "float32"
 
     @property
+    def limits(self) -> tuple[int, int] | None:
+        """The least and the largest whole number it holds; None for a floating-point type."""
+        if self.is_float:
+            return None
+        if self.name == "bool":
+            return 0, 1
+        info = np.iinfo(self.host)
+        return int(info.min), int(info.max)
+
+    @property
     def kind(self) -> str:
         """What vertices are made for: the name, or ``float8`` for all formats and scales."""
         return "float8" if self.name.startswith("float8") else self.name

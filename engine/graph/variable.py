@@ -79,13 +79,14 @@ def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
         raise BadGraph(f"{name!r} is given {array.dtype} where numbers are needed")
     if dtype.grid is not None:
         return dtype.grid.rounded(array)
-    if not dtype.is_float and dtype.host != "bool" and array.size:
-        if array.dtype.kind == "f" and not (array == np.floor(array)).all():
+    if dtype.limits is not None and array.size:
+        is_whole = array.dtype.kind != "f" or np.isfinite(array) & (array == np.floor(array))
+        if not np.all(is_whole):
             raise BadGraph(f"{name!r} holds {dtype}: it is given numbers that are not whole")
-        low, high, limits = int(array.min()), int(array.max()), np.iinfo(dtype.host)
-        if low < limits.min or high > limits.max:
+        low, high, (least, most) = int(array.min()), int(array.max()), dtype.limits
+        if low < least or high > most:
             raise BadGraph(
-                f"{name!r} holds integers from {low} to {high}: {dtype} has {limits.bits} bits, for"
-                f" {limits.min} to {limits.max}"
+                f"{name!r} is given whole numbers from {low} to {high}: a {dtype} holds {least} to"
+                f" {most}"
             )
     return np.ascontiguousarray(array.astype(dtype.host))

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.codelets.codelet import Codelet
-from engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
+from engine.codelets.copy import (
+    CAST,
+    CAST_BLOCK,
+    CAST_TO_BOOL,
+    CAST_TO_BOOL_BLOCK,
+    COPY,
+    COPY_BLOCK,
+)
 from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from engine.codelets.elementwise_functions import TO_BOOL
 from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
@@ -347,6 +354,8 @@ def _joint(
 def cast(builder: Builder, x: View, dtype: DType) -> Tensor:
     """Return the elements in another type: rounded to half or float8, cut to whole numbers.
 
+    As bools all but zero are true.
+
     Raises
     ------
     BadGraph
@@ -357,5 +366,6 @@ def cast(builder: Builder, x: View, dtype: DType) -> Tensor:
         raise BadGraph(f"{x.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16")
     build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
     out = similar(build, "out", [x], x.shape, dtype)
-    _apply_to(build, "cast", CAST, CAST_BLOCK, x, out)
+    plain, in_blocks = (CAST_TO_BOOL, CAST_TO_BOOL_BLOCK) if dtype == BOOL else (CAST, CAST_BLOCK)
+    _apply_to(build, "cast", plain, in_blocks, x, out)
     return out

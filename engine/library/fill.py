@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.errors import BadGraph
-from engine.graph import View
+from engine.graph import DType, View
 from engine.library.builder import Builder
 from engine.library.spread import joint_walks
 
 __all__ = ["fill"]
 
 
-def _holds(host: str, value: float) -> bool:
-    low, high = (0, 1) if host == "bool" else (np.iinfo(host).min, np.iinfo(host).max)
-    return float(value).is_integer() and low <= value <= high
+def _holds(dtype: DType, value: float) -> bool:
+    if dtype.limits is None:
+        return True
+    least, most = dtype.limits
+    return float(value).is_integer() and least <= value <= most
 
 
 def fill(builder: Builder, target: View, value: float) -> None:
@@ -27,7 +27,7 @@ def fill(builder: Builder, target: View, value: float) -> None:
         When the tensor is broadcast, or its type cannot hold the value.
     """
     dtype = target.dtype
-    if not (dtype.is_float or _holds(dtype.host, value)):
+    if not _holds(dtype, value):
         raise BadGraph(f"{target.name!r} holds {dtype.name}: it cannot be filled with {value}")
     detail = {"shape": list(target.shape), "value": float(value)}
     build = builder.inside("fill", "popops.fill", detail)

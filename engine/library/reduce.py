@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from engine.codelets.reduce import REDUCE
-from engine.graph import Tensor, View, blocks
+from engine.errors import BadGraph
+from engine.graph import BOOL, Tensor, View, blocks
 from engine.library.builder import Builder, refuse_float8
 from engine.library.elementwise import in_one, row_major_copy
 from engine.library.spread import cut_rows, joint_walk
@@ -39,9 +40,13 @@ def reduce(
     Raises
     ------
     BadGraph
-        When the tensor is float8.
+        When there is no such operation, no vertex of it for the type, or a dimension is not there.
     """
     refuse_float8("a reduction", x)
+    if operation not in REDUCE:
+        raise BadGraph(f"There is no reduction {operation!r}: use one of {', '.join(REDUCE)}")
+    if operation == "sum" and x.dtype == BOOL:
+        raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count what is true")
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
     build = builder.inside("reduce", "popops.reduce", detail)
     x = in_one(build, x)
