@@ -27,6 +27,7 @@ __all__ = [
     "execution",
     "phase_of",
     "steps",
+    "taken_cycles",
 ]
 
 #: What a tile does, in the order pages show it.
@@ -179,21 +180,9 @@ def execution(report: Report) -> Execution:
         select(schema.run.c.run_id, schema.run.c.is_data_dependent).order_by(schema.run.c.run_id)
     )
     index_of_run = {run_id: index for index, (run_id, _) in enumerate(runs)}
-    trace = schema.run_trace
-    rows = report.fetch(
-        select(
-            trace.c.run_id,
-            trace.c.ipu_id,
-            trace.c.track,
-            trace.c.start_cycle,
-            trace.c.end_cycle,
-            trace.c.first_entry,
-            trace.c.n_entries,
-        ).order_by(trace.c.run_trace_id)
-    )
-    for run_id, ipu_id, _, start, end, *_ in rows:
+    rows = _tracks(report)
+    for run_id, _, _, start, end, *_ in rows:
         require(report, run_id in index_of_run, f"run {run_id} has a trace and is not there")
-        require(report, 0 <= ipu_id < machine.n_ipus, f"IPU {ipu_id} is not there")
         require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for run_id, ipu_id, _, start, end, _, _ in rows:
@@ -220,6 +209,32 @@ def execution(report: Report) -> Execution:
         _by_phase(all_steps, step_cycles, int(run_cycles.sum())),
         any(bool(flag) for _, flag in runs),
     )
+
+
+def _tracks(report: Report) -> list[tuple[int, ...]]:
+    """Return run, IPU, track, start, end, first entry and number of entries of every track."""
+    names = ("run_id", "ipu_id", "track", "start_cycle", "end_cycle", "first_entry", "n_entries")
+    table = schema.run_trace
+    rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.run_trace_id))
+    for _, ipu_id, *_ in rows:
+        require(report, 0 <= ipu_id < target(report).n_ipus, f"IPU {ipu_id} is not there")
+    return [tuple(row) for row in rows]
+
+
+@remembered
+def taken_cycles(report: Report) -> NDArray[np.int64]:
+    """Return what every step took on each IPU in all recorded runs, with what it waited.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_ipus, n_steps), cycles
+    """
+    n_steps = len(steps(report))
+    taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
+    for _, ipu_id, _, _, _, first, n_entries in _tracks(report):
+        taken[ipu_id] += _read_trace(report, first, n_entries, n_steps, with_cycles=True)[1]
+    taken.flags.writeable = False
+    return taken
 
 
 #: Trace entries read at a time; a part of this size takes some tens of megabytes.

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from analyser.contexts import DebugContext, enclosing
 from analyser.errors import BadQuestion
-from analyser.execution import costs, execution, phase_of
+from analyser.execution import costs, execution, phase_of, taken_cycles
 from analyser.machine import target
 from analyser.plausible import require
 from analyser.remember import remembered
@@ -82,6 +82,11 @@ class ProgramNode:
 class NodeCost:
     """What one execution of a leaf costs on one IPU, and how often it ran there in all runs.
 
+    ``cycles`` are its own; ``taken_cycles`` those of all its executions in the recorded runs, with
+    what an IPU or a track that was early waited in it. A step without cycles of its own, such as
+    the join at the end of an Overlap, stands in a trace only where it waited, and only then is
+    counted in ``n_executions``.
+
     ``tile_balance`` is the mean over the maximum of the cycles of its tiles, idle ones included,
     0 to 1; None where no tile works.
     """
@@ -100,6 +105,7 @@ class NodeCost:
     remote_out_bytes: int
     flops: int
     n_executions: int
+    taken_cycles: int
 
 
 @dataclass(frozen=True)
@@ -350,7 +356,7 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
     if step_id is None:
         return ()
     cost = costs(report).column
-    executions = execution(report).executions
+    executions, taken = execution(report).executions, taken_cycles(report)
     n_tiles = target(report).tiles_per_ipu
     answer = []
     for row in (cost["step_id"] == step_id).nonzero()[0]:
@@ -372,6 +378,7 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
                 value["remote_out_bytes"],
                 value["flops"],
                 int(executions[value["ipu_id"], step_id]),
+                int(taken[value["ipu_id"], step_id]),
             )
         )
     return tuple(sorted(answer, key=lambda each: each.ipu_id))

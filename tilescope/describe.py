@@ -66,7 +66,8 @@ JSON: `steps` in columns (name, kind, not_always_live_bytes); `always_live_bytes
     "programs": """\
 JSON: `roots`, nested by `children` as deep as `--depth`; with `--search`, `n_matches` and
 `matches`, each with the ids of its `ancestors`; with `--node`, `node`, `path`, `costs` on each IPU,
-`vertices` and `debug_contexts`.
+`vertices` and `debug_contexts`. `cycles` are a step's own; `taken_cycles` those of all recorded
+runs, with what was waited in it: a `join` of an Overlap has no others.
 """,
     "ops": """\
 An operation is a call with all that came of it; a call inside another counts as part of it.

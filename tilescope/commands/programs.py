@@ -176,7 +176,7 @@ def _print_details(details: ProgramDetails) -> None:
         titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Ran")
         print_line()
         print_table(
-            [Column(title, is_number=True) for title in titles],
+            [Column(title, is_number=True) for title in (*titles, "Cycles in all runs")],
             [
                 (
                     str(each.ipu_id),
@@ -186,10 +186,15 @@ def _print_details(details: ProgramDetails) -> None:
                     format_bytes(each.sent_bytes),
                     format_bytes(each.received_bytes),
                     f"{each.n_executions:,}×",
+                    f"{each.taken_cycles:,}",
                 )
                 for each in details.costs
             ],
         )
+        if any(each.taken_cycles > each.cycles * each.n_executions for each in details.costs):
+            print_line("Cycles in all runs hold what was waited for others in this step.")
+        elif details.node.phase == "sync" and not any(each.cycles for each in details.costs):
+            print_line("It takes no time of its own, and was never waited in.")
     if details.vertices:
         numbers = ("Vertices", "Tiles", "Slowest, cycles", "Code", "State")
         print_line()

@@ -149,7 +149,7 @@ def _facts(details: ProgramDetails) -> html.Div:
 def _costs(details: ProgramDetails) -> html.Div:
     """Return the cost of the step, a column for each IPU."""
     rows = [
-        ("Cycles", [f"{cost.cycles:,}" for cost in details.costs]),
+        ("Cycles of its own", [f"{cost.cycles:,}" for cost in details.costs]),
         ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in details.costs]),
         ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in details.costs]),
         ("Tile balance, idle tiles included", [_balance(cost) for cost in details.costs]),
@@ -159,6 +159,7 @@ def _costs(details: ProgramDetails) -> html.Div:
         ),
         ("Floating-point operations", [format_count(cost.flops) for cost in details.costs]),
         ("Executions recorded", [f"{cost.n_executions:,}" for cost in details.costs]),
+        ("Cycles in all runs, waits included", [f"{c.taken_cycles:,}" for c in details.costs]),
     ]
     heads = ["", *(f"IPU {cost.ipu_id}" for cost in details.costs)]
     return plain_table(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import engine
 from analyser.execution import execution
 from analyser.metrics import values
+from analyser.programs import node
 from analyser.trace import extent, range_summary
 from engine import Builder, Executable, Graph, Tensor, load_machine, resolve_options
 from engine.errors import BadGraph
@@ -194,6 +195,32 @@ def test_on_each_track_the_phases_add_up_and_the_report_has_both(tmp_path: Path)
         assert sum(row.cycles_by_kind.values()) == row.cycles == line.n_cycles
         assert row.cycles_by_kind["idle"] == 0
     assert (metrics["host.bytes_in"], metrics["host.bytes_out"]) == (9 * 32, 9 * 32)
+
+
+@pytest.mark.parametrize("cycles", [1, 100_000])
+def test_the_program_tree_says_what_either_side_waited(tmp_path: Path, cycles: int) -> None:
+    """What a join takes is what the other side is longer, in every round."""
+    small = Small()
+    n_rounds = 5
+    program = Repeat(n_rounds, Overlap(small.feed, small.work(cycles), "beside"), "rounds")
+    executable = small.compile(program)
+    options = resolve_options(code={"autoReport.all": True, "autoReport.directory": str(tmp_path)})
+    with engine.Engine(executable, options) as device:
+        device.connect_stream("in", np.zeros(8))
+        device.run()
+    copy = sum(cost_of(executable, f"StreamCopy{part}") for part in ("Begin", "Mid", "End"))
+    work = 6 * cycles
+    joins = [each.program_id for each in executable.nodes if each.name == "beside/join"]
+    with open_report(tmp_path) as report:
+        waits = (max(0, work - copy), max(0, copy - work))
+        for join, wait in zip(joins, waits, strict=True):
+            (cost,) = node(report, join).costs
+            assert cost.cycles == 0
+            assert cost.taken_cycles == n_rounds * wait
+            assert cost.n_executions == (n_rounds if wait else 0)
+        step = next(each for each in executable.nodes if each.kind == "OnTileExecute")
+        (cost,) = node(report, step.program_id).costs
+        assert (cost.cycles, cost.taken_cycles) == (work, n_rounds * work)
 
 
 def test_what_either_side_holds_lives_at_the_steps_of_the_other() -> None:
