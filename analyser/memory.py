@@ -432,8 +432,8 @@ def lowered_parts(report: Report, first_tile: int, end_tile: int) -> dict[str, N
     }
 
 
-def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
-    """Return the bytes of one variable on every tile, int64 of shape (n_tiles,).
+def variable_memory(report: Report, *variable_ids: int) -> NDArray[np.int64]:
+    """Return the bytes of some variables on every tile, added up, int64 of shape (n_tiles,).
 
     Raises
     ------
@@ -441,10 +441,12 @@ def variable_memory(report: Report, variable_id: int) -> NDArray[np.int64]:
         When the report has no such variable.
     """
     position = _position_of_variable(report)
-    if variable_id not in position:
-        raise BadQuestion(f"variable {variable_id} is not there; this report has {len(position)}")
+    missing = next((each for each in variable_ids if each not in position), None)
+    if missing is not None:
+        raise BadQuestion(f"variable {missing} is not there; this report has {len(position)}")
     starts = _first_parts(report)
-    parts = np.flatnonzero(report.array("lowered.variable_id").read() == variable_id)
+    of_part = report.array("lowered.variable_id").read()
+    parts = np.flatnonzero(np.isin(of_part, np.array(variable_ids, dtype=of_part.dtype)))
     sizes = report.array("lowered.bytes").read()[parts].astype(np.int64)
     answer = np.zeros(target(report).n_tiles, dtype=np.int64)
     np.add.at(answer, np.searchsorted(starts, parts, side="right") - 1, sizes)

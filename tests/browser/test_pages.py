@@ -447,3 +447,17 @@ def test_changes_are_sorted_by_their_size(visit: Visit) -> None:
     expect(cell).to_contain_text(re.compile(r"^-"))
     head.click()
     expect(cell).to_contain_text(re.compile(r"^\+"))
+
+
+def test_a_chosen_variable_is_drawn_over_the_tiles(visit: Visit) -> None:
+    page = visit("/memory", tiles="7", tab="variables")
+    cell = page.locator('#memory-variables .ag-center-cols-container [col-id="name"]').first
+    expect(cell).to_have_text(re.compile("/"), timeout=30_000)
+    name = cell.inner_text()
+    cell.click()
+    expect(page.locator("#memory-headlines")).to_contain_text(name)
+    expect(page.locator("#memory-var")).to_have_value(name)
+    expect(page).to_have_url(re.compile("breakdown=variables"))
+    # To go back at once to what was chosen before is no late echo of it.
+    page.locator("#memory-breakdown").get_by_text("Category", exact=True).click()
+    expect(page.locator("#memory-var")).to_be_hidden()

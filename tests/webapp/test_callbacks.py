@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from analyser.memory import categories, tile_variables
 from analyser.programs import all_programs, node
 from analyser.trace import step_details
+from analyser.variables import named_variables
 from webapp.library import Library
 from webapp.pages import insights, liveness, memory, operations, programs, summary, trace
 
@@ -116,6 +117,7 @@ def test_a_killed_run_gives_pages_without_a_traceback(
     [
         ("memory", {"breakdown": "colour"}, "breakdown"),
         ("memory", {"tiles": "5,x"}, "not a tile"),
+        ("memory", {"breakdown": "variables", "var": "nowhere"}, "nowhere"),
         ("memory", {"tiles": "64"}, "from 0 to 63"),
         ("memory", {"x": "9:3"}, "10:20"),
         ("liveness", {"tile": "640"}, "640"),
@@ -204,6 +206,33 @@ def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
     assert of_trace.tile_balance is not None
     shown = json.dumps(browser.ask("programs", report=ids["base"], node=str(found.program_id)))
     assert f"{100 * of_trace.tile_balance:.2f} %" in shown
+
+
+def test_variables_are_drawn_tile_by_tile(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    view = {"report": ids["base"], "breakdown": "variables"}
+    empty = browser.ask("memory", **view)
+    assert "name a variable" in json.dumps(empty["memory-headlines.children"])
+    assert empty["memory-var-field.style"] == {}
+    with library.opened(ids["base"]) as report:
+        name = tile_variables(report, 3).name[0]
+        found = named_variables(report, name)
+    answer = browser.ask("memory", **view, var=name)
+    (trace,) = answer["memory-figure.figure"]["data"]
+    assert trace["name"] == name
+    said = json.dumps(answer["memory-headlines.children"])
+    assert f"{int(found.tile_bytes.max()):,} B" in said
+    assert name in said
+    both = browser.ask("memory", **view, **{"with": ids["base"]}, var=name)
+    assert [each["name"] for each in both["memory-figure.figure"]["data"]] == ["Source", "Target"]
+    other = browser.ask(
+        "memory", **(view | {"report": ids["pair"]}), **{"with": ids["base"]}, var=name
+    )
+    assert not _errors(other)
+    assert browser.ask("memory", report=ids["base"])["memory-var-field.style"] == {
+        "display": "none"
+    }
 
 
 def test_of_two_reports_totals_are_drawn_and_the_page_says_so(

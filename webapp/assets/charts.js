@@ -70,6 +70,11 @@
       return null;
     },
 
+    pick_variable(rows) {
+      if (!rows || !rows.length || rows[0].name === undefined) return;
+      window.tilescope.changeView({var: rows[0].name, breakdown: 'variables'}, true);
+    },
+
     pick_operation(rows) {
       if (!rows || !rows.length || rows[0].key === undefined) return;
       const changes = {op: rows[0].key, tab: ''};

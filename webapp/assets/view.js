@@ -32,9 +32,16 @@
     (echoes[key] = echoes[key] || []).push(text);
   }
 
+  // Only a box that waits for typing to end can tell late; of a choice or switch, going back at
+  // once to what it was before is meant.
+  const isTyped = (key) => {
+    const box = document.getElementById(key);
+    return box !== null && box.matches('input:not([readonly]):not([type="checkbox"])');
+  };
+
   function isEcho(parameter, text) {
     const key = parameter.control;
-    const old = retired[key];
+    const old = isTyped(key) ? retired[key] : undefined;
     if (text !== shown[key] && old && old.text === text && performance.now() < old.until) {
       clientside.set_props(key, {[parameter.prop]: asControl(parameter, shown[key])});
       return true;

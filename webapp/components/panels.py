@@ -104,7 +104,7 @@ def legend(figure: go.Figure) -> html.Div:
     entries = [
         html.Span([html.Span(className="swatch", style={"background": _colour(trace)}), trace.name])
         for trace in figure.data
-        if trace.meta != HOVER_ONLY
+        if trace.name and trace.meta != HOVER_ONLY
     ]
     return html.Div(entries, className="legend")
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from dash import Dash, Input, Output, html
 
-from analyser.diff import tile_changes
+from analyser.errors import BadQuestion
 from analyser.machine import target
 from analyser.memory import (
     BREAKDOWNS,
     TileMemory,
-    categories,
-    largest_tiles,
     memory_table,
     tile_memory,
-    tile_variables,
 )
-from analyser.quantities import format_bytes, format_change_of, format_percent
+from analyser.quantities import format_bytes, format_percent
+from analyser.variables import named_variables
 from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
@@ -40,6 +37,7 @@ from webapp.components.panels import empty_state, guarded, headline, legend
 from webapp.components.tables import compare_memory, nested_memory
 from webapp.figures.memory import TileChart, compare_tiles, draw_tiles
 from webapp.library import Library
+from webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -49,6 +47,7 @@ TITLE = "Memory"
 ICON = "memory"
 VIEW = (
     Parameter("breakdown", "category", "memory-breakdown"),
+    Parameter("var", "", "memory-var"),
     Parameter("gaps", "", "memory-gaps", "checked"),
     Parameter("max", "", "memory-max", "checked"),
     Parameter("tiles", "", "memory-tiles"),
@@ -59,11 +58,14 @@ VIEW = (
 
 #: More columns than this are no table any more.
 _MAX_COLUMNS = 12
+#: The choice in which only some variables are drawn.
+_VARIABLES = "variables"
 _BREAKDOWN_LABELS = {
     "category": "Category",
     "region": "Region",
     "liveness": "Liveness",
     "none": "None",
+    _VARIABLES: "Variables",
 }
 _VARIABLE_COLUMNS = (
     address_column("offset", "Address"),
@@ -98,6 +100,10 @@ def layout() -> html.Div:
                 "Breakdown",
                 list(_BREAKDOWN_LABELS.items()),
             ),
+            html.Div(
+                text_box("memory-var", "Variables to draw", "name or part of it", width="200px"),
+                id="memory-var-field",
+            ),
             text_box("memory-tiles", "Select tile(s)", "0, 5, 100-103", width="150px"),
             switch("memory-gaps", "Include gaps"),
             switch("memory-max", "Show capacity"),
@@ -126,6 +132,7 @@ def layout() -> html.Div:
                 grid(
                     "memory-variables",
                     _VARIABLE_COLUMNS,
+                    selects=True,
                     empty="Select a tile to see its variables: click in the chart or type its"
                     " number above.",
                 ),
@@ -165,19 +172,21 @@ def register(app: Dash, library: Library) -> None:
             Output("memory-figure", "figure"),
             Output("memory-headlines", "children"),
             Output("memory-note", "children"),
+            Output("memory-var-field", "style"),
         ],
         view_input,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
         source, other = library.ask(view, lambda report: _memory(report, view))
+        field = {} if view["breakdown"] == _VARIABLES else {"display": "none"}
         drawn = _draw(source, other, view)
         heads = [_headline(source, "Source" if other else "")]
         notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
         if other:
             heads.append(_headline(other, "Target"))
-            if view["breakdown"] != "none":
+            if view["breakdown"] not in {"none", _VARIABLES}:
                 notes.append(html.Div("Of two reports totals are drawn; Details has the parts."))
-        return drawn.figure, heads, notes
+        return drawn.figure, heads, notes, field
 
     @answer(
         app,
@@ -208,7 +217,7 @@ def register(app: Dash, library: Library) -> None:
             tiles = _selected(report, view)
             if not tiles or view["tab"] != "variables":
                 return [], grid_style([]), ""
-            rows, note = _variable_rows(report, tiles[0], view["name"].lower())
+            rows, note = variable_rows(report, tiles[0], view["name"].lower())
             note += ". They are those of the source." if view["with"] else ""
             return rows, grid_style(rows), note
 
@@ -227,10 +236,10 @@ def register(app: Dash, library: Library) -> None:
             return [], list(_TILE_COLUMNS), grid_style([])
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                rows, columns = _ranking_rows(report), list(_TILE_COLUMNS)
+                rows, columns = ranking_rows(report), list(_TILE_COLUMNS)
             else:
                 with library.opened(view["with"]) as other:
-                    rows, columns = _change_rows(report, other), list(_CHANGE_COLUMNS)
+                    rows, columns = change_rows(report, other), list(_CHANGE_COLUMNS)
         return rows, columns, grid_style(rows)
 
 
@@ -251,6 +260,12 @@ def _register_browser(app: Dash) -> None:
     )
     connect(
         app,
+        "charts.pick_variable",
+        Input("memory-variables", "selectedRows"),
+        prevent_initial_call=True,
+    )
+    connect(
+        app,
         "charts.pick_ranked_tile",
         Input("memory-ranking", "selectedRows"),
         prevent_initial_call=True,
@@ -260,12 +275,34 @@ def _register_browser(app: Dash) -> None:
 def _memory(report: Report, view: dict[str, str]) -> TileMemory:
     """Return the memory of each tile as the view asks for it."""
     breakdown = view["breakdown"]
+    if breakdown == _VARIABLES:
+        return _of_variables(report, view)
     if breakdown not in BREAKDOWNS:
         raise BadView(
             f"The breakdown {breakdown[:40]!r} in the address is not known;"
-            f" choose {', '.join(BREAKDOWNS)}."
+            f" choose {', '.join(_BREAKDOWN_LABELS)}."
         )
     return tile_memory(report, breakdown, view["gaps"] == "1")
+
+
+def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
+    """Return what some variables take on every tile, as one series by their name.
+
+    Of two reports one may lack them.
+    """
+    machine, label = target(report), ""
+    sizes = np.zeros(machine.n_tiles, np.int64)
+    if view["var"].strip():
+        try:
+            found = named_variables(report, view["var"])
+        except BadQuestion:
+            if not view["with"]:
+                raise
+        else:
+            more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
+            label, sizes = found.names[0] + more, found.tile_bytes
+    tiles = np.arange(machine.n_tiles)
+    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.bytes_per_tile)
 
 
 def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:
@@ -282,7 +319,10 @@ def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) ->
 
 
 def _headline(memory: TileMemory, side: str) -> html.Div:
-    """Return the fullest tile with its share of the capacity."""
+    """Return the fullest tile with its share of the capacity; of variables, the one with most."""
+    (label, *others) = memory.series
+    if not others and label != "Total":
+        return _variable_headline(memory, label, side)
     fullest = int(np.argmax(memory.total_bytes))
     size = int(memory.total_bytes[fullest])
     capacity = memory.capacity_bytes
@@ -292,6 +332,19 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
     if over:
         caption += f"; {over:,} {'tiles do' if over > 1 else 'tile does'} not fit"
+    return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
+
+
+def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
+    """Return what the tile with most of some variables has of them, and on how many they lie."""
+    size, total = int(memory.total_bytes.max(initial=0)), int(memory.total_bytes.sum())
+    n_tiles = int(np.count_nonzero(memory.total_bytes))
+    if not total:
+        hint = "nothing of that name; name a variable above, or select one of a tile below"
+        return headline("–", label or hint, side=side)
+    most = int(np.argmax(memory.total_bytes))
+    tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
+    caption = f"on the tile with most of it ({most:,}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
 
 
@@ -306,64 +359,3 @@ def _compare_details(source: Report, other: Report, view: dict[str, str]) -> htm
     if tiles and tiles[0] >= target(other).n_tiles:
         return empty_state(f"The target has no tile {tiles[0]:,}; select another.")
     return compare_memory(memory_table(source, tiles or None), memory_table(other, tiles or None))
-
-
-def _variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the parts on a tile whose variable's name contains a text, and a line about them."""
-    parts = tile_variables(report, tile)
-    labels = {each.name: each.label for each in categories(report)}
-    rows: list[dict[str, Any]] = [
-        {
-            "offset": int(parts.offset_bytes[place]),
-            "bytes": int(parts.bytes[place]),
-            "name": name,
-            "dtype": parts.dtype[place],
-            "category": labels.get(parts.category[place], parts.category[place]),
-            "region": parts.region[place],
-            "start": None if parts.is_always_live[place] else int(parts.start_step[place]),
-            "end": None if parts.is_always_live[place] else int(parts.end_step[place]),
-        }
-        for place, name in enumerate(parts.name)
-        if text in name.lower()
-    ]
-    total = sum(row["bytes"] for row in rows)
-    which = f"{len(rows):,} of {len(parts):,} parts" if text else f"{len(parts):,} parts"
-    note = (
-        f"Tile {tile:,}: {which}, {format_bytes(total)} together; what is live at different steps"
-        " may share addresses"
-    )
-    return rows, note
-
-
-def _ranking_rows(report: Report) -> list[dict[str, Any]]:
-    """Return the fullest tiles."""
-    ranking = largest_tiles(report, 200)
-    capacity = ranking.capacity_bytes
-    return [
-        {
-            "tile": tile,
-            "ipu": int(ranking.ipu_id[place]),
-            "including": int(ranking.including_gaps_bytes[place]),
-            "excluding": int(ranking.excluding_gaps_bytes[place]),
-            "share": int(ranking.including_gaps_bytes[place]) / capacity if capacity else None,
-        }
-        for place, tile in enumerate(ranking.tile_id.tolist())
-    ]
-
-
-def _change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
-    """Return the tiles whose memory changed most."""
-    changes = tile_changes(source, other)
-    order: Sequence[int] = np.argsort(-np.abs(changes.delta_bytes), kind="stable")[:200].tolist()
-    return [
-        {
-            "tile": place,
-            "source": int(changes.base_bytes[place]),
-            "target": int(changes.new_bytes[place]),
-            "delta": int(changes.delta_bytes[place]),
-            "diff": format_change_of(
-                int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
-            ),
-        }
-        for place in order
-    ]

@@ -1,0 +1,60 @@
+"""Variables by name: which there are, and how much of them lies on each tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from analyser.errors import BadQuestion
+from analyser.memory import variable_columns, variable_memory
+from analyser.remember import remembered
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from reports import Report
+
+__all__ = ["NamedVariables", "named_variables"]
+
+
+@dataclass(frozen=True)
+class NamedVariables:
+    """Variables that a text names.
+
+    Attributes
+    ----------
+    names
+        Their names, each once, in the order of their ids.
+    n_variables
+        How many there are; several may have one name.
+    tile_bytes : ndarray of int64, shape (n_tiles,), bytes
+        Their sizes on each tile, added up whether they live at the same time or not.
+    """
+
+    names: tuple[str, ...]
+    n_variables: int
+    tile_bytes: NDArray[np.int64]
+
+
+@remembered
+def named_variables(report: Report, text: str) -> NamedVariables:
+    """Return the variables of a name, else those whose name contains a text, whatever its case.
+
+    Raises
+    ------
+    BadQuestion
+        When there is none.
+    """
+    columns = variable_columns(report)
+    names = [str(each) for each in columns["name"]]
+    wanted = text.strip().lower()
+    chosen = [place for place, name in enumerate(names) if name == text.strip()]
+    chosen = chosen or [place for place, name in enumerate(names) if wanted in name.lower()]
+    if not wanted or not chosen:
+        raise BadQuestion(
+            f"no variable has {text[:80]!r} in its name; this report has {len(names):,} variables"
+        )
+    ids = [cast("int", columns["variable_id"][place]) for place in chosen]
+    found = tuple(dict.fromkeys(names[each] for each in chosen))
+    return NamedVariables(found, len(chosen), variable_memory(report, *ids))

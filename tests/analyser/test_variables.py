@@ -1,0 +1,38 @@
+"""Variables by name, of the small report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analyser.errors import BadQuestion
+from analyser.memory import variable_memory
+from analyser.variables import named_variables
+from reports import Report
+
+
+def test_a_name_means_the_variables_of_that_name(small: Report) -> None:
+    found = named_variables(small, " weights ")
+    assert (found.names, found.n_variables) == (("weights",), 1)
+    assert found.tile_bytes.tolist() == [40] * 8
+
+
+def test_else_all_that_contain_the_text_are_added_up(small: Report) -> None:
+    found = named_variables(small, "EX")
+    assert found.names == ("layer1/conv/exchange",)
+    several = named_variables(small, "i")
+    assert len(several.names) > 1
+    ids = [
+        place
+        for place, name in enumerate(("in", "weights", "act", "layer1/conv/exchange"))
+        if "i" in name
+    ]
+    assert several.tile_bytes.tolist() == variable_memory(small, *ids).tolist()
+    apart = [variable_memory(small, each) for each in ids]
+    assert several.tile_bytes.tolist() == np.sum(apart, axis=0).tolist()
+
+
+@pytest.mark.parametrize("text", ["nothing of the kind", "", "  ", "%", "x" * 10_000])
+def test_a_text_in_no_name_is_said(small: Report, text: str) -> None:
+    with pytest.raises(BadQuestion, match="this report has 4 variables"):
+        named_variables(small, text)

@@ -1,0 +1,76 @@
+"""Rows of the grids of memory: parts on a tile, the fullest tiles, the tiles that changed most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from analyser.diff import tile_changes
+from analyser.memory import categories, largest_tiles, tile_variables
+from analyser.quantities import format_bytes, format_change_of
+from reports import Report
+
+__all__ = ["change_rows", "ranking_rows", "variable_rows"]
+
+
+def variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the parts on a tile whose variable's name contains a text, and a line about them."""
+    parts = tile_variables(report, tile)
+    labels = {each.name: each.label for each in categories(report)}
+    rows: list[dict[str, Any]] = [
+        {
+            "offset": int(parts.offset_bytes[place]),
+            "bytes": int(parts.bytes[place]),
+            "name": name,
+            "dtype": parts.dtype[place],
+            "category": labels.get(parts.category[place], parts.category[place]),
+            "region": parts.region[place],
+            "start": None if parts.is_always_live[place] else int(parts.start_step[place]),
+            "end": None if parts.is_always_live[place] else int(parts.end_step[place]),
+        }
+        for place, name in enumerate(parts.name)
+        if text in name.lower()
+    ]
+    total = sum(row["bytes"] for row in rows)
+    which = f"{len(rows):,} of {len(parts):,} parts" if text else f"{len(parts):,} parts"
+    note = (
+        f"Tile {tile:,}: {which}, {format_bytes(total)} together; what is live at different steps"
+        " may share addresses"
+    )
+    return rows, note
+
+
+def ranking_rows(report: Report) -> list[dict[str, Any]]:
+    """Return the fullest tiles."""
+    ranking = largest_tiles(report, 200)
+    capacity = ranking.capacity_bytes
+    return [
+        {
+            "tile": tile,
+            "ipu": int(ranking.ipu_id[place]),
+            "including": int(ranking.including_gaps_bytes[place]),
+            "excluding": int(ranking.excluding_gaps_bytes[place]),
+            "share": int(ranking.including_gaps_bytes[place]) / capacity if capacity else None,
+        }
+        for place, tile in enumerate(ranking.tile_id.tolist())
+    ]
+
+
+def change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
+    """Return the tiles whose memory changed most."""
+    changes = tile_changes(source, other)
+    order: Sequence[int] = np.argsort(-np.abs(changes.delta_bytes), kind="stable")[:200].tolist()
+    return [
+        {
+            "tile": place,
+            "source": int(changes.base_bytes[place]),
+            "target": int(changes.new_bytes[place]),
+            "delta": int(changes.delta_bytes[place]),
+            "diff": format_change_of(
+                int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
+            ),
+        }
+        for place in order
+    ]
