@@ -114,11 +114,14 @@ def _weights(report: Report) -> NDArray[np.int64]:
     return execution(report).executions[cost["ipu_id"], cost["step_id"]]
 
 
-def _executed_sum(column: str, report: Report) -> MetricValue:
-    """Return a column of ``step_cost`` summed over all executions."""
+def _executed_sum(column: str, report: Report, phases: tuple[str, ...] = PHASES) -> MetricValue:
+    """Return a column of ``step_cost`` summed over all executions of some phases."""
     if not execution(report).n_runs:
         return None
-    return int((_weights(report) * costs(report).column[column]).sum())
+    cost = costs(report).column
+    numbers = [PHASES.index(phase) for phase in phases]
+    is_counted = np.isin(steps(report).phase[cost["step_id"]], numbers)
+    return int((_weights(report) * cost[column])[is_counted].sum())
 
 
 def _busy_cycles(report: Report) -> tuple[int, int]:
@@ -345,13 +348,6 @@ def _traffic_metrics() -> list[Metric]:
     """Return the metrics of traffic and work, all summed over executions."""
     rows: list[tuple[str, str, str, str, Worse]] = [
         (
-            "exchange.bytes",
-            "bytes",
-            "Bytes that tiles send, a multicast counted once, over all executions",
-            "total_sent_bytes",
-            "higher",
-        ),
-        (
             "exchange.link_bytes",
             "bytes",
             "Bytes that IPUs send to other IPUs, over all executions",
@@ -394,10 +390,19 @@ def _traffic_metrics() -> list[Metric]:
             "neither",
         ),
     ]
-    return [
+    sent = Metric(
+        "exchange.bytes",
+        "bytes",
+        "Bytes that tiles send to tiles, a multicast counted once, over all executions",
+        "higher",
+        partial(_executed_sum, "total_sent_bytes", phases=("exchange", "global_exchange")),
+        is_measured=True,
+    )
+    others = [
         Metric(name, unit, definition, worse, partial(_executed_sum, column), is_measured=True)
         for name, unit, definition, column, worse in rows
     ]
+    return [sent, *others]
 
 
 def _graph_metrics() -> list[Metric]:

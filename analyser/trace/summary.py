@@ -16,6 +16,8 @@ from analyser.trace.view import checked_ipus, checked_range
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from reports import Report
 
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "range_summary"]
@@ -280,20 +282,18 @@ def _ipu_summary(
     fraction = sum(use.fraction for use in by_track.values())
     costs = trace.step_costs.get(ipu_id)
 
-    def total(column: str, of_kind: str | None = None) -> int:
+    is_exchange = np.isin(trace.step_kinds, _EXCHANGES)
+
+    def total(column: str, of_steps: NDArray[np.bool_] | slice = slice(None)) -> int:
         if costs is None:
             return 0
-        values = costs[column] * fraction
-        if of_kind is not None:
-            values = values[[KINDS[k].name == of_kind for k in trace.step_kinds]]
-        return int(np.rint(values.sum()))
+        return int(np.rint((costs[column] * fraction)[of_steps].sum()))
 
     worked = busiest = exchanged = 0.0
     if costs is not None:
         is_compute = (trace.step_kinds == _COMPUTE) & ~is_measured(trace.report)
         worked = float((costs["total_tile_cycles"] * fraction)[is_compute].sum())
         busiest = float((costs["max_tile_cycles"] * fraction)[is_compute].sum())
-        is_exchange = np.isin(trace.step_kinds, _EXCHANGES)
         exchanged = float((costs["total_tile_cycles"] * fraction)[is_exchange].sum())
     if ipu_id in (by_ipu := measured(trace.report)):
         inside = by_ipu[ipu_id].busy_cycles(low, high)
@@ -309,7 +309,7 @@ def _ipu_summary(
         total("host_out_bytes"),
         total("remote_in_bytes"),
         total("remote_out_bytes"),
-        total("total_sent_bytes", "exchange"),
+        total("total_sent_bytes", is_exchange),
         total("link_in_bytes"),
         total("link_out_bytes"),
         int(sum(int(use.n_executions.sum()) for use in by_track.values())),

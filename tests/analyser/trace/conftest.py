@@ -184,7 +184,7 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
             "total_tile_cycles": int(cycles * WORK.get(kind, 0)),
             "max_sent_bytes": 40,
             "max_received_bytes": 40,
-            "total_sent_bytes": 80 if kind == "DoExchange" else 0,
+            "total_sent_bytes": {"DoExchange": 80, "StreamCopyMid": 96}.get(kind, 0),
             "total_received_bytes": 80 if kind == "DoExchange" else 0,
             "total_paired_bytes": 0,
             "n_fragments": 1,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+import engine
 from analyser import metrics, trace
 from analyser.errors import BadQuestion
+from engine.program import Copy, Sequence, StreamCopyOut
 from reports import Report
 
 from .conftest import loop, sequence
@@ -53,6 +57,30 @@ def test_the_whole_range_agrees_with_the_metrics(make: Make) -> None:
     assert summary.cycles == values["cycles.total"]
     assert summary.parallel_efficiency == pytest.approx(values["parallel.efficiency"])
     assert summary.tile_balance == pytest.approx(values["tile.balance"])
+    traffic = ("exchange.bytes", "host.bytes_in", "host.bytes_out", "exchange.link_bytes")
+    names = ("exchange_bytes", "host_in_bytes", "host_out_bytes", "global_out_bytes")
+    for metric, name in zip(traffic, names, strict=True):
+        assert sum(getattr(ipu, name) for ipu in summary.ipus) == values[metric]
+    assert values["exchange.bytes"] == 3 * 80
+
+
+def test_what_goes_between_tiles_counts_whatever_links_it_crosses(tmp_path: Path) -> None:
+    """Elements that stay on an IPU beside some that cross, and a copy to the host."""
+    graph = engine.Graph(engine.load_machine("gc200", n_ipus=2, tiles_per_ipu=4))
+    x, y = (graph.add_variable("float32", (8,), name) for name in "xy")
+    graph.map_linearly(x)
+    graph.map_linearly(y, first=1)  # every element goes to the next tile
+    program = Sequence("main", [Copy(x, y), StreamCopyOut(y, "y")])
+    asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
+    options = engine.resolve_options(environ={"POPLAR_ENGINE_OPTIONS": asked})
+    with engine.Engine(engine.compile_programs(graph, [program]), options) as device:
+        device.run()
+        report = device.get_report()
+    summary, values = trace.range_summary(report), metrics.values(report)
+    assert values["exchange.bytes"] == 8 * 4
+    assert sum(ipu.exchange_bytes for ipu in summary.ipus) == 8 * 4
+    assert values["exchange.link_bytes"] == 2 * 4
+    report.close()
 
 
 def test_a_cut_step_counts_by_its_part(make: Make) -> None:
