@@ -14,26 +14,45 @@ from engine.codelets.work import Counts, Work, row_shares, zeroing_cycles
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["horizontal_mac_cycles"]
+__all__ = ["horizontal_mac_cycles", "horizontal_mac_products"]
 
 
-def _dot_product(work: Work, machine: Machine) -> Counts:
+def horizontal_mac_products(
+    inputs: int, item_bytes: int, partial_bytes: int, machine: Machine
+) -> float:
+    """Return how many multiplications of a cycle the law has at most: those of its dot products.
+
+    Parameters
+    ----------
+    inputs
+        Input channels of a group.
+    item_bytes, partial_bytes
+        Size of an input and of a partial sum.
+    machine
+        Gives the data path.
+    """
+    at_once = 2 if partial_bytes == 2 else 1
+    cycles = _dot_product(np.array([inputs]), item_bytes, partial_bytes, machine)
+    return at_once * inputs / int(cycles[0])
+
+
+def _dot_product(inputs: Counts, item_bytes: int, partial_bytes: int, machine: Machine) -> Counts:
     """Return the cycles of a dot product over the inputs of a group: two at once for half sums.
 
     Source: getDenseDotProductCycles. Vectors are as wide as divide the inputs; with less than the
     data path, activations and weights cannot be loaded together.
     """
-    is_float = work.item_bytes == 4
-    is_half_out = work.partial_bytes == 2
+    is_float = item_bytes == 4
+    is_half_out = partial_bytes == 2
     at_once = 2 if is_half_out else 1
     fixed = 3 * at_once + is_half_out + 3 + 1 - (not is_float)
-    widest = machine.data_path_bytes // work.item_bytes
-    cycles = fixed + at_once + 2 * work.inputs
+    widest = machine.data_path_bytes // item_bytes
+    cycles = fixed + at_once + 2 * inputs
     width = 2
     while width <= widest:
         is_wide = width == widest
-        wider = fixed + (0 if is_wide else at_once) + work.inputs // width * (1 if is_wide else 2)
-        cycles = np.where(work.inputs % width == 0, wider, cycles)
+        wider = fixed + (0 if is_wide else at_once) + inputs // width * (1 if is_wide else 2)
+        cycles = np.where(inputs % width == 0, wider, cycles)
         width *= 2
     return np.asarray(cycles)
 
@@ -59,7 +78,7 @@ def horizontal_mac_cycles(work: Work, machine: Machine) -> Counts:
     # Halves summed in float have a shorter way for one row and a kernel of one element.
     is_short = (work.kernel == 1) & (work.images * work.rows == 1) & (is_float_out > is_float)
     outputs = work.outputs if is_float_out else -(-work.outputs // 2)
-    dot = _dot_product(work, machine)
+    dot = _dot_product(work.inputs, work.item_bytes, work.partial_bytes, machine)
     whole, parts, cut = row_shares(work.images * work.rows, work.columns, workers)
 
     def row(n: Counts) -> Counts:

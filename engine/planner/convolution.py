@@ -340,6 +340,9 @@ def _choices(asked: Asked, n_serial: int = 1, most_cycles: float = np.inf) -> li
                 is_padded = grouping.inside > 1 or part.out_channels % grouping.own_outputs
                 if n_serial > 1 and is_padded:
                     continue
+                most_products = machine.n_tiles * family.most_products(part, grouping, machine)
+                if n_serial * part.n_products > most_cycles * most_products:
+                    continue  # even on all tiles, without a cycle lost
                 splits = Splits.over(part, grouping, machine.n_tiles, n_serial, asked.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):

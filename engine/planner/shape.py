@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from engine.graph.dtype import dtype_of
 
@@ -100,6 +101,12 @@ class ConvolutionShape:
     def window(self, d: int) -> tuple[int, int, int, int]:
         """Return kernel, stride, dilation and padding before of rows (0) or columns (1)."""
         return self.kernel[d], self.stride[d], self.dilation[d], self.padding_before[d]
+
+    @property
+    def n_products(self) -> int:
+        """Multiplications, those of padding in the field included."""
+        channels = self.groups * self.in_channels * self.out_channels
+        return channels * self.images * self.height * self.width * prod(self.kernel)
 
     @property
     def operation(self) -> str:

@@ -92,6 +92,8 @@ class Family:
         Which of a number of splits it can do, by what they leave to a tile.
     workspace_bytes
         Memory that a vertex of each split needs beyond its fields, bytes.
+    most_products
+        Multiplications of a cycle that a tile makes at most in a grouping, as far as is known.
     """
 
     name: str
@@ -99,3 +101,4 @@ class Family:
     codelet: Callable[[ConvolutionShape, Grouping, Machine], Codelet]
     can_do: Callable[[Work], NDArray[np.bool_]] = _anything
     workspace_bytes: Callable[[Work, Machine], Counts] = lambda work, _: np.zeros_like(work.groups)
+    most_products: Callable[[ConvolutionShape, Grouping, Machine], float] = lambda *_: np.inf

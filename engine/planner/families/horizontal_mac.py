@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
+from engine.codelets.horizontal_mac import horizontal_mac_products
 from engine.machine import Machine
 from engine.planner.families.family import Family, Grouping
 from engine.planner.shape import ConvolutionShape
@@ -31,4 +32,11 @@ def _groupings(shape: ConvolutionShape, _: Machine) -> Sequence[Grouping]:
     return [Grouping(1, size, n_out) for size in sorted(set(sizes))]
 
 
-HORIZONTAL_MAC = Family("horizontal mac", _groupings, lambda *_: VERTEX)
+HORIZONTAL_MAC = Family(
+    "horizontal mac",
+    _groupings,
+    lambda *_: VERTEX,
+    most_products=lambda shape, grouping, machine: horizontal_mac_products(
+        grouping.inputs, shape.item_bytes, shape.partial_bytes, machine
+    ),
+)

@@ -148,6 +148,35 @@ def test_a_dot_product_in_float_by_hand() -> None:
     assert int(horizontal_mac_cycles(shape, MACHINE)[0]) == expected
 
 
+@pytest.mark.parametrize(("item_bytes", "partial_bytes"), [(4, 4), (2, 4), (2, 2)])
+def test_dot_products_make_no_more_multiplications_than_the_planner_takes_them_to(
+    item_bytes: int, partial_bytes: int
+) -> None:
+    random = np.random.default_rng(0)
+    shape = replace(DEPTHWISE, dtype={4: "float32", 2: "float16"}[item_bytes])
+    shape = replace(shape, partial_dtype={4: "float32", 2: "float16"}[partial_bytes])
+    outputs = 1 if partial_bytes == 4 else 2
+    family = next(each for each in FAMILIES if each.name == "horizontal mac")
+    near = 0.0
+    for _ in range(300):
+        names = ("groups", "images", "rows", "columns", "in_groups", "out_groups", "kernel_rows")
+        sizes = {name: int(2 ** random.uniform(0, 5)) for name in names}
+        inputs = int(2 ** random.uniform(0, 9)) * (1 if item_bytes == 4 else 2)
+        vertex = work(
+            item_bytes=item_bytes,
+            partial_bytes=partial_bytes,
+            inputs=inputs,
+            outputs=outputs,
+            **sizes,
+        )
+        cycles = int(horizontal_mac_cycles(vertex, MACHINE)[0])
+        most = family.most_products(shape, Grouping(1, inputs, outputs), MACHINE)
+        share = np.prod([*sizes.values(), inputs, outputs]) / (most * cycles)
+        assert share <= 1
+        near = max(near, share)
+    assert near > 0.8, "the limit would say little"
+
+
 def test_a_vertical_mac_by_hand() -> None:
     """6 field elements of a 3 x 3 kernel, 4 groups: a worker has 3 rows of the kernel.
 
