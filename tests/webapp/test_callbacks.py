@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from analyser.liveness import step_program
 from analyser.memory import categories, tile_variables
 from analyser.programs import all_programs, node
 from analyser.trace import step_details
@@ -145,6 +146,16 @@ def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str
     assert "Step 10:" in one["liveness-step-note.children"]
     row = one["liveness-step.rowData"][0]
     assert row["start"] <= 10 < row["end"]
+
+
+def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: Library) -> None:
+    answer = browser.ask("liveness", report=ids["base"], tab="program", step="10")
+    with library.opened(ids["base"]) as report:
+        details = node(report, step_program(report, 10))
+    said = json.dumps(answer["liveness-program.children"])
+    assert "Step 10:" in said
+    assert f'"{details.node.name}"' in said
+    assert f'"{details.costs[0].cycles:,}"' in said
 
 
 def test_no_step_means_the_peak(browser: Browser, ids: dict[str, str]) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from dash import Dash, Input, Output, html, no_update
 
 from analyser.liveness import (
     Curve,
-    LiveVariables,
     always_live_variables,
     curve,
     peak_step,
+    step_program,
     step_variables,
 )
 from analyser.machine import Source, parse_source, target
 from analyser.memory import categories
-from analyser.quantities import format_bytes, format_change_of, format_percent
+from analyser.programs import node
+from analyser.quantities import format_bytes, format_percent
 from reports import Report
 from webapp.answer import answer
 from webapp.browser import connect
@@ -32,9 +32,11 @@ from webapp.components.grids import (
     number_column,
     text_column,
 )
-from webapp.components.panels import guarded, headline, legend
-from webapp.figures.liveness import StepChart, compare_steps, draw_steps, matching_steps
+from webapp.components.panels import empty_state, guarded, headline, legend
+from webapp.figures.liveness import StepChart, compare_steps, draw_steps
 from webapp.library import Library
+from webapp.pages.liveness_rows import compare_variables, tightest_rows, variable_rows
+from webapp.pages.program_panels import program_panel
 from webapp.view import Parameter, parse_number, parse_range, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -53,8 +55,6 @@ VIEW = (
     Parameter("x"),
 )
 
-_MAX_ROWS = 20_000
-_N_TIGHTEST = 200
 _SHAPE = text_column("shape", "Shape", width=175)
 _TYPE = text_column("dtype", "Type", width=85)
 _VARIABLE_COLUMNS = (
@@ -135,6 +135,11 @@ def layout() -> html.Div:
         "liveness-tabs",
         [
             ("step", "Variables of the step", step),
+            (
+                "program",
+                "Program of the step",
+                guarded("liveness-program-error", html.Div(id="liveness-program")),
+            ),
             ("always", "Always live", always),
             ("tightest", "Tightest steps", tightest),
         ],
@@ -189,14 +194,31 @@ def register(app: Dash, library: Library) -> None:
             step, note = _chosen_step(report, view)
             found = step_variables(report, step, _source(view)) if step is not None else None
         if not view["with"]:
-            rows = _variable_rows(found) if found else []
+            rows = variable_rows(found) if found else []
             return rows, list(_VARIABLE_COLUMNS), grid_style(rows), note
         with library.opened(view["with"]) as report:
             n_steps = len(curve(report))
             has_step = step is not None and step < n_steps
             other = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
-        rows = _compare_variables(found, other)
+        rows = compare_variables(found, other)
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), note
+
+    @answer(
+        app,
+        "liveness-program-error",
+        [Output("liveness-program", "children")],
+        view_input,
+    )
+    def show_program(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "program":
+            return (no_update,)
+        with library.opened(view["report"]) as report:
+            step, note = _chosen_step(report, view)
+            if step is None:
+                return (empty_state(note),)
+            details = node(report, step_program(report, step))
+        whose = " (of the source)" if view["with"] else ""
+        return ([html.Div(note + whose, className="grid-note"), program_panel(details)],)
 
     @answer(
         app,
@@ -216,7 +238,7 @@ def register(app: Dash, library: Library) -> None:
             view, lambda report: always_live_variables(report, _source(view))
         )
         if other is None:
-            rows = _variable_rows(found)
+            rows = variable_rows(found)
             with library.opened(view["report"]) as report:
                 labels = {each.name: each.label for each in categories(report)}
             for row in rows:
@@ -224,7 +246,7 @@ def register(app: Dash, library: Library) -> None:
             note = f"{len(found):,} row{'s' * (len(found) != 1)}"
             note += f", {format_bytes(found.total_bytes)}"
             return rows, list(_ALWAYS_COLUMNS), grid_style(rows), note
-        rows = _compare_variables(found, other)
+        rows = compare_variables(found, other)
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), ""
 
     @answer(
@@ -237,7 +259,7 @@ def register(app: Dash, library: Library) -> None:
         if view["tab"] != "tightest":
             return no_update, no_update
         with library.opened(view["report"]) as report:
-            rows = _tightest_rows(curve(report, _source(view)), view["steps"])
+            rows = tightest_rows(curve(report, _source(view)), view["steps"])
         return rows, grid_style(rows)
 
 
@@ -329,68 +351,3 @@ def _headline(live: Curve, side: str, view: dict[str, str]) -> html.Div:
         f" always live {format_bytes(live.always_live_bytes)}"
     )
     return headline(format_bytes(total), caption, exact=f"{total:,} B", side=side)
-
-
-def _variable_rows(found: LiveVariables) -> list[dict[str, Any]]:
-    """Return variables as rows of a grid."""
-    return [
-        {
-            "name": found.name[place],
-            "category": found.category[place],
-            "bytes": int(found.bytes[place]),
-            "shape": " × ".join(map(str, found.shape[place])),
-            "dtype": found.dtype[place],
-            "start": int(found.start_step[place]),
-            "end": int(found.end_step[place]),
-        }
-        for place in range(min(len(found), _MAX_ROWS))
-    ]
-
-
-def _compare_variables(
-    one: LiveVariables | None, other: LiveVariables | None
-) -> list[dict[str, Any]]:
-    """Return the sizes of variables of two reports by name, the largest change first."""
-    sides = [_sizes(side) for side in (one, other)]
-    rows: list[dict[str, Any]] = []
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        before, after = (side.get(name) for side in sides)
-        delta = (after or 0) - (before or 0)
-        only = "" if before is not None and after is not None else (
-            " (only in source)" if after is None else " (only in target)"
-        )  # fmt: skip
-        rows.append(
-            {
-                "name": name,
-                "source": before,
-                "target": after,
-                "delta": delta,
-                "diff": format_change_of(before, delta, "bytes") + only,
-            }
-        )
-    rows.sort(key=lambda row: (-abs(row["delta"]), row["name"]))
-    return rows[:_MAX_ROWS]
-
-
-def _sizes(found: LiveVariables | None) -> dict[str, int]:
-    """Return bytes by name; equal names are summed."""
-    sizes: dict[str, int] = {}
-    if found is not None:
-        for name, size in zip(found.name, found.bytes.tolist(), strict=True):
-            sizes[name] = sizes.get(name, 0) + size
-    return sizes
-
-
-def _tightest_rows(live: Curve, text: str) -> list[dict[str, Any]]:
-    """Return the steps with most live memory among those that match."""
-    found = matching_steps(live, text)
-    order = found[np.argsort(-live.not_always_live_bytes[found], kind="stable")][:_N_TIGHTEST]
-    return [
-        {
-            "step": step,
-            "bytes": int(live.not_always_live_bytes[step]),
-            "kind": live.kind[step],
-            "name": live.name[step],
-        }
-        for step in order.tolist()
-    ]

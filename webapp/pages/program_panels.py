@@ -1,0 +1,112 @@
+"""One program in full: where it stands, what it costs, what it runs, who created it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import html
+
+from analyser.programs import NodeCost, ProgramDetails
+from analyser.quantities import MISSING, format_bytes, format_count, format_percent
+from webapp.components.tables import plain_table
+
+__all__ = ["program_panel"]
+
+
+def program_panel(details: ProgramDetails) -> html.Div:
+    """Return what is known of a program."""
+    program = details.node
+    blocks: list[Any] = [
+        html.H2(
+            [html.Span(program.kind, className=f"tree-kind phase-{program.phase}"), program.name]
+        ),
+        _facts(details),
+    ]
+    if details.costs:
+        blocks += [html.H3("Cost of one execution"), _costs(details)]
+    if details.vertices:
+        blocks += [html.H3(f"Vertices of {details.compute_set_name}"), _vertices(details)]
+    if details.debug_contexts:
+        rows = [(each.layer, each.operation, each.name) for each in details.debug_contexts]
+        blocks += [
+            html.H3("Created by, innermost first"),
+            plain_table(("Layer", "Operation", "Name"), rows),
+        ]
+    return html.Div(blocks, className="details")
+
+
+def _facts(details: ProgramDetails) -> html.Div:
+    """Return the facts of the program itself."""
+    program = details.node
+    rows: list[tuple[str, str]] = [
+        ("Program", f"{program.program_id:,}"),
+        ("Inside", " › ".join(each.label for each in details.path) or "nothing: it is a root"),
+    ]
+    if program.n_children:
+        rows.append(
+            ("Contains", f"{program.n_children:,} program{'s' * (program.n_children != 1)}")
+        )
+    if program.repeat_count > 1:
+        rows.append(("Repeated", f"{program.repeat_count:,} times"))
+    if program.n_tiles:
+        rows.append(("Tiles", f"{program.n_tiles:,}"))
+    rows.append(("Code", f"{format_bytes(program.code_bytes)} over all tiles"))
+    if program.step_id is not None:
+        rows.append(("Step", f"{program.step_id:,}"))
+    return plain_table(("", ""), rows)
+
+
+def _costs(details: ProgramDetails) -> html.Div:
+    """Return the cost of the step, a column for each IPU."""
+    rows = [
+        ("Cycles of its own", [f"{cost.cycles:,}" for cost in details.costs]),
+        ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in details.costs]),
+        ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in details.costs]),
+        ("Tile balance, idle tiles included", [_balance(cost) for cost in details.costs]),
+        *(
+            (label, [format_bytes(size(cost)) for cost in details.costs])
+            for label, size in _TRAFFIC
+        ),
+        ("Floating-point operations", [format_count(cost.flops) for cost in details.costs]),
+        ("Executions recorded", [f"{cost.n_executions:,}" for cost in details.costs]),
+        ("Cycles in all runs, waits included", [f"{c.taken_cycles:,}" for c in details.costs]),
+    ]
+    heads = ["", *(f"IPU {cost.ipu_id}" for cost in details.costs)]
+    return plain_table(
+        heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
+    )
+
+
+_TRAFFIC: tuple[tuple[str, Callable[[NodeCost], int]], ...] = (
+    ("Sent", lambda cost: cost.sent_bytes),
+    ("Received", lambda cost: cost.received_bytes),
+    ("From and to the host", lambda cost: cost.host_in_bytes + cost.host_out_bytes),
+    ("From and to remote buffers", lambda cost: cost.remote_in_bytes + cost.remote_out_bytes),
+)
+
+
+def _balance(cost: NodeCost) -> str:
+    """Return the mean over the busiest tile of an IPU, as the execution trace defines it."""
+    return MISSING if cost.tile_balance is None else format_percent(100 * cost.tile_balance)
+
+
+def _vertices(details: ProgramDetails) -> html.Div:
+    """Return the codelets that run, a column for each."""
+    found = details.vertices
+    rows = [
+        ("Kind", [each.kind for each in found]),
+        ("Vertices", [f"{each.n_vertices:,}" for each in found]),
+        ("Tiles", [f"{each.n_tiles:,}" for each in found]),
+        (
+            "Slowest vertex, cycles",
+            [f"{each.max_cycles:,}" + " (data)" * each.is_data_dependent for each in found],
+        ),
+        ("All vertices, cycles", [f"{each.total_cycles:,}" for each in found]),
+        ("State", [format_bytes(each.state_bytes) for each in found]),
+        ("Code on a tile", [format_bytes(each.code_bytes) for each in found]),
+    ]
+    heads = ["", *(each.vertex_type for each in found)]
+    return plain_table(
+        heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
+    )
