@@ -114,8 +114,8 @@ verdict); `tiles`; `variables` and `steps`, each with added, removed and changed
     "doctor": """\
 JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with
 `--fidelity`, `score`, `rows` (one a figure: id, published, ours, error, tolerance, verdict,
-counted, source), `trust` and `not_modelled`. The table is the one that came with this version;
-[How far to trust the numbers](../explanation/fidelity.md) is the same as a page.
+counted, is_further, source), `trust` and `not_modelled`. The table is the one that came with this
+version; [How far to trust the numbers](../explanation/fidelity.md) is the same as a page.
 """,
 }
 

@@ -36,7 +36,7 @@ TRUST = (
     (
         "Cycles of a product's or convolution's vertices (AMP unit)",
         "10 percent",
-        "the library's own estimators, which silicon confirms (C2, C5, C6, C7)",
+        "the library's own estimators, which silicon confirms (C2, C5, C6, C7, F1)",
     ),
     (
         "Cycles of elementwise operations, casts and reductions",
@@ -49,9 +49,20 @@ TRUST = (
         "the busiest tile decides; order, routes and conflicts are not modelled (C9)",
     ),
     (
+        "Exchange cycles between IPUs",
+        "factor of several on the hardware",
+        "a rate, and a start from one program on 16 IPUs; on fewer it took thrice (F7, F8, F11)",
+    ),
+    (
+        "Cycles of a codelet of one's own whose instructions are counted",
+        "20 percent",
+        "twelve times of two authors' programs on one IPU are within it (C21, F6, F9, F10)",
+    ),
+    (
         "Cycles of copies that rearrange",
         "factor of several",
-        "real layouts and the compiler's choice of copy vertices are not known (C12)",
+        "real layouts and the compiler's choice of copy vertices are not known (C12, F15); blocks"
+        " of rows come within 20 percent where they are large (C16)",
     ),
     (
         "Total cycles of a program",
