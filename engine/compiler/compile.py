@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arguments import a_kind, a_list, a_switch
 from engine.compiler.cache import CachedCompilation
 from engine.compiler.cycles import take_slow_paths
 from engine.compiler.executable import CompileRecord, Executable, Step
@@ -65,10 +66,16 @@ def compile_programs(
     Raises
     ------
     BadGraph
-        When a rule of the machine is broken.
+        When a rule of the machine is broken, or an argument is of the wrong kind.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     check_programs(graph, programs)
+    for plan in a_list("The plans of a program", plans, "those of a Builder"):
+        a_kind("A plan of a program", plan, Plan, "one of those of a Builder")
+    a_switch("is_instrumented", is_instrumented)
+    a_switch("is_checked", is_checked)
+    if cache_directory is not None:
+        a_kind("The cache's directory", cache_directory, Path | str, "a path")
     lowering = Lowering(graph)
     options = {"is_instrumented": is_instrumented, "is_checked": is_checked}
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options, cache_directory)

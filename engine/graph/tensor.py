@@ -62,7 +62,8 @@ def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
         When it is no list of whole numbers.
     """
     what = "The shape to broadcast to"
-    return tuple(a_count(what, size) for size in a_list(what, shape, "a list of dimensions"))
+    sizes = a_list(what, shape, "a list of dimensions")
+    return tuple(a_count("A dimension to broadcast to", size, 1) for size in sizes)
 
 
 def slice_range(view: View, dim: int, start: int, stop: int) -> tuple[int, int, int]:

@@ -86,7 +86,7 @@ def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
         low, high, (least, most) = int(array.min()), int(array.max()), dtype.limits
         if low < least or high > most:
             raise BadGraph(
-                f"{name!r} is given whole numbers from {low} to {high}: a {dtype} holds {least} to"
+                f"{name!r} is given whole numbers from {low} to {high}: {dtype} holds {least} to"
                 f" {most}"
             )
     return np.ascontiguousarray(array.astype(dtype.host))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from engine.arguments import a_kind
 from engine.codelets.codelet import Codelet
 from engine.errors import BadGraph
 from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
@@ -43,6 +44,19 @@ class Builder:
     plans: list[Plan] = field(default_factory=list)
     available_memory: AvailableMemory = field(default_factory=AvailableMemory)
     partials: PartialsTypes = field(default_factory=PartialsTypes)
+
+    def __post_init__(self) -> None:
+        """Check that each part is of its kind.
+
+        Raises
+        ------
+        BadGraph
+            When one is not.
+        """
+        kinds = (Graph, Sequence, DebugContext, list, AvailableMemory, PartialsTypes)
+        for each, kind in zip(fields(self), kinds, strict=True):
+            what = f"The {each.name} of a Builder"
+            a_kind(what, getattr(self, each.name), kind, f"a {kind.__name__}")
 
     def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
         """Return a builder for a library call inside this one, with a sequence of its own."""

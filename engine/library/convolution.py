@@ -24,6 +24,7 @@ from engine.library.channels import (
     image_values,
     weight_values,
 )
+from engine.library.checked import check_rank, checked
 from engine.library.convolve import convolve
 from engine.library.elementwise import copy_together, in_one, row_major_copy
 from engine.library.parts import Parts, map_weights
@@ -36,6 +37,7 @@ from engine.planner.families import Grouping
 __all__ = ["convolution", "matmul"]
 
 
+@checked
 def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as options
     builder: Builder,
     x: View,
@@ -88,6 +90,8 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
+    check_rank(f"{name}: its input", x, "images, channels, rows, columns")
+    check_rank(f"{name}: its weights", weights, "out channels, channels, rows, columns")
     n_images, n_channels, height, width = x.shape
     n_out, per_group, *kernel = (int(size) for size in weights.shape)
     if per_group * groups != n_channels or n_out % groups or tuple(kernel) != window.kernel:
@@ -137,6 +141,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     return out.reshape(n_images, n_out, rows, columns)
 
 
+@checked
 def matmul(
     builder: Builder,
     a: View,
@@ -178,8 +183,13 @@ def matmul(
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
+    check_rank(f"{name}: its left operand", a, "batch, rows, inner")
+    check_rank(f"{name}: its right operand", b, "batch, inner, columns")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise BadGraph(f"{name}: shapes {a.shape} and {tuple(b.shape)} cannot be multiplied")
+        raise BadGraph(
+            f"{name}: shapes {a.shape} and {tuple(b.shape)} cannot be multiplied: (batch, rows,"
+            " inner) goes with (batch, inner, columns)"
+        )
     batch, rows, inner = a.shape
     columns = int(b.shape[2])
     usual = builder.partials.with_own(partials_type).matmul

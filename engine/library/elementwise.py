@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from engine.codelets.elementwise_functions import TO_BOOL
 from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
 from engine.errors import BadGraph
-from engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View
+from engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
 from engine.library.builder import Builder
+from engine.library.checked import checked
 from engine.library.spread import Walk, joint_walks
 from engine.library.vertex_choice import choose_vertices
 
@@ -53,6 +55,7 @@ def similar(
             continue
         variable = operand.variable
         covers = operand.offset == 0 and operand.n_elements == variable.n_elements
+        covers = covers and all(stride for size, stride in operand.atoms if size > 1)
         if covers and operand.shape == tuple(shape) and variable.is_mapped:
             made = graph.add_variable(dtype, variable.shape, name, builder.debug)
             graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
@@ -140,6 +143,7 @@ def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: st
         _add_walk(builder, compute_set, name, COPY, COPY_BLOCK, walk)
 
 
+@checked
 def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") -> None:
     """Copy elements in logical order into a tensor, which may be part of its variable.
 
@@ -149,6 +153,11 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
         When the two lie so differently that there is no way to walk them, even by way of
         row-major order.
     """
+    if source.dtype != target.dtype:
+        raise BadGraph(
+            f"{source.name!r}, which is {source.dtype}, cannot be copied to {target.name!r}, which"
+            f" is {target.dtype}: cast it first"
+        )
     # What is read must not be what other vertices write: by way of a variable of its own, then.
     shared = {*source.variables} & {*target.variables}
     is_apart = not any(
@@ -178,6 +187,7 @@ def _meet(one: Tensor, other: Tensor) -> bool:
     return max(spans[0][0], spans[1][0]) <= min(spans[0][1], spans[1][1])
 
 
+@checked
 def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
     """Return a copy of a tensor that lies in logical order, spread evenly.
 
@@ -205,6 +215,7 @@ def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
     return view if isinstance(view, Tensor) else row_major_copy(builder, view, name)
 
 
+@checked
 def rearranged(builder: Builder, source: View, shape: Sequence[int], name: str) -> Tensor:
     """Return a tensor reshaped, copied first where its layout makes that necessary."""
     source = in_one(builder, source, name)
@@ -244,6 +255,7 @@ def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
             )
 
 
+@checked
 def unary(builder: Builder, function: str, x: View) -> Tensor:
     """Apply a function of one operand: see `engine.codelets.elementwise_functions`.
 
@@ -259,6 +271,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
     return out
 
 
+@checked
 def binary(
     builder: Builder, function: str, a: View, b: View, shape: Sequence[int] | None = None
 ) -> Tensor:
@@ -286,6 +299,7 @@ def binary(
     return _joint(builder, function, (BINARY, BINARY_BLOCK), [a, b], dtype, shape)
 
 
+@checked
 def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
     """Return `a` where `chooser` is true, else `b`.
 
@@ -309,6 +323,7 @@ def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
     return _joint(builder, "select", (TERNARY, TERNARY_BLOCK), [a, b, chooser], a.dtype)
 
 
+@checked
 def clamp(builder: Builder, x: View, low: View, high: View) -> Tensor:
     """Return `x` kept within limits of its type; all three broadcast by numpy's rules.
 
@@ -351,16 +366,18 @@ def _joint(
     return out
 
 
-def cast(builder: Builder, x: View, dtype: DType) -> Tensor:
+@checked
+def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
     """Return the elements in another type: rounded to half or float8, cut to whole numbers.
 
-    As bools all but zero are true.
+    As bools all but zero are true. The type is a name, a numpy type or a `DType`.
 
     Raises
     ------
     BadGraph
-        When there is no vertex for the two types.
+        When there is no such type, or no vertex for the two.
     """
+    dtype = dtype_of(dtype)
     kinds = {x.dtype.kind, dtype.kind}
     if "float8" in kinds and kinds & {"int32", "bool"}:
         raise BadGraph(f"{x.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16")

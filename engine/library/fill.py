@@ -6,6 +6,7 @@ from engine.codelets.fill import FILL, FILL_BLOCK
 from engine.errors import BadGraph
 from engine.graph import DType, View
 from engine.library.builder import Builder
+from engine.library.checked import checked
 from engine.library.spread import joint_walks
 
 __all__ = ["fill"]
@@ -18,6 +19,7 @@ def _holds(dtype: DType, value: float) -> bool:
     return float(value).is_integer() and least <= value <= most
 
 
+@checked
 def fill(builder: Builder, target: View, value: float) -> None:
     """Write a value into every element of a tensor, which may be part of its variable.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
 from engine.graph import Tensor, View, blocks
 from engine.library.builder import Builder, refuse_float8
+from engine.library.checked import check_rank, checked
 from engine.library.elementwise import in_one, row_major_copy
 from engine.library.spread import cut_rows
 from engine.library.window import Window, clipped, group_size, output_size
@@ -12,6 +13,7 @@ from engine.library.window import Window, clipped, group_size, output_size
 __all__ = ["pool"]
 
 
+@checked
 def pool(
     builder: Builder, x: View, window: Window, *, is_max: bool, counts_padding: bool = False
 ) -> Tensor:
@@ -31,9 +33,10 @@ def pool(
     Raises
     ------
     BadGraph
-        When the tensor is float8.
+        When the tensor is float8 or of another shape, or the window does not fit it.
     """
     refuse_float8("pooling", x)
+    check_rank("pool: its input", x, "images, channels, rows, columns")
     n_images, n_channels, height, width = x.shape
     detail = {"input": list(x.shape), "kernel": list(window.kernel), "stride": list(window.stride)}
     build = builder.inside("pool", "popnn.pooling", detail)

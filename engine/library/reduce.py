@@ -12,6 +12,7 @@ from engine.codelets.reduce import REDUCE
 from engine.errors import BadGraph
 from engine.graph import BOOL, Tensor, View, blocks
 from engine.library.builder import Builder, refuse_float8
+from engine.library.checked import checked
 from engine.library.elementwise import in_one, row_major_copy
 from engine.library.spread import cut_rows, joint_walk
 
@@ -21,6 +22,7 @@ __all__ = ["reduce"]
 _SPLIT_ABOVE = 256
 
 
+@checked
 def reduce(
     builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float = 1.0
 ) -> Tensor:

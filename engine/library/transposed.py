@@ -19,6 +19,7 @@ from engine.errors import BadGraph
 from engine.graph import Joined, Tensor, View
 from engine.library.builder import Builder
 from engine.library.channels import zeros_into
+from engine.library.checked import check_rank, checked
 from engine.library.convolution import convolution
 from engine.library.elementwise import copy_together, in_one, rearranged, row_major_copy
 from engine.library.window import Window, output_size
@@ -112,6 +113,7 @@ def _turned(
     return chosen_values.reshape(*sizes, rows.taps, columns.taps)
 
 
+@checked
 def transposed_convolution(
     builder: Builder,
     x: View,
@@ -154,6 +156,8 @@ def transposed_convolution(
     BadGraph
         When a convolution of an input of that size does not give what `x` has.
     """
+    check_rank(f"{name}: its operand", x, "images, channels, rows, columns")
+    check_rank(f"{name}: its weights", weights, "channels, out channels, rows, columns")
     expected = tuple(output_size(size[d], d, window) for d in (0, 1))
     if expected != x.shape[2:] or int(weights.shape[0]) != x.shape[1]:
         raise BadGraph(
@@ -215,6 +219,7 @@ def _interleaved(
     return result.slice(2, 0, size[0]).slice(3, 0, size[1])
 
 
+@checked
 def weight_gradient(
     builder: Builder,
     x: View,
@@ -256,6 +261,8 @@ def weight_gradient(
     BadGraph
         When a convolution of `x` does not give what `gradient` is of.
     """
+    for what, operand in (("input", x), ("gradient", gradient)):
+        check_rank(f"{name}: its {what}", operand, "images, channels, rows, columns")
     n_images, n_in, *size = x.shape
     n_out, *field = gradient.shape[1:]
     expected = [output_size(size[d], d, window) for d in (0, 1)]

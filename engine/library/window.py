@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.arguments import a_count, a_list, shown
+from engine.errors import BadGraph
 from engine.planner.split import clipped_range
 
 __all__ = ["Window", "clipped", "group_size", "output_size"]
@@ -22,11 +24,39 @@ class Window:
     padding_before: tuple[int, int] = (0, 0)
     padding_after: tuple[int, int] = (0, 0)
 
+    def __post_init__(self) -> None:
+        """Check that there are two whole numbers of each; a padding may be negative, and crops.
+
+        Raises
+        ------
+        BadGraph
+            When there are not, or a kernel, stride or dilation is less than 1.
+        """
+        for field in fields(self):
+            what = f"The {field.name.replace('_', ' ')} of a window"
+            pair = a_list(what, getattr(self, field.name), "two whole numbers")
+            if len(pair) != 2:
+                raise BadGraph(f"{what} is {shown(pair)}: give two whole numbers, rows and columns")
+            least = None if field.name.startswith("padding") else 1
+            sizes = tuple(a_count(what, size, least) for size in pair)
+            object.__setattr__(self, field.name, sizes)
+
 
 def output_size(size: int, d: int, window: Window) -> int:
-    """Return rows (d = 0) or columns (d = 1) of the output for `size` of the input."""
+    """Return rows (d = 0) or columns (d = 1) of the output for `size` of the input.
+
+    Raises
+    ------
+    BadGraph
+        When there is none.
+    """
     extent = (window.kernel[d] - 1) * window.dilation[d] + 1
     padded = size + window.padding_before[d] + window.padding_after[d]
+    if padded < extent:
+        raise BadGraph(
+            f"A window of {extent} {'rows' if d == 0 else 'columns'} does not fit {padded}: give"
+            " it more padding, or a smaller kernel"
+        )
     return (padded - extent) // window.stride[d] + 1
 
 

@@ -330,8 +330,6 @@ def _transpose(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor])
 def _cast(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
     x = _tensor(builder, op.inputs[0], tensors)
     dtype = dtype_of(op.output.dtype)
-    if "bool" in (x.dtype.name, dtype.name) and x.dtype != dtype:
-        raise BadModel(f"{op.name!r}: a cast from or to bool on the device is not there yet")
     return x if x.dtype == dtype else cast(builder, x, dtype)
 
 

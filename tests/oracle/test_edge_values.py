@@ -115,7 +115,7 @@ def test_a_bool_holds_true_and_false_only() -> None:
     small.graph.map_linearly(x)
     with pytest.raises(BadGraph, match="'flags' holds bool: it cannot be filled with 2"):
         fill(small.builder, x, 2)
-    with pytest.raises(BadGraph, match="0 to 2: a bool holds 0 to 1"):
+    with pytest.raises(BadGraph, match="0 to 2: bool holds 0 to 1"):
         small.graph.add_constant([0, 2], "c", dtype="bool")
     small.inputs.append((x, np.array([1, 3])))
     with pytest.raises(BadGraph, match="'flags' is given whole numbers from 1 to 3"):

@@ -140,7 +140,7 @@ VARIABLES: list[tuple[str, Callable[[Small], Any]]] = [
     ("uneven lengths", lambda s: s.graph.add_constant([[1], [2, 3]], "k")),
     ("not whole", lambda s: s.graph.add_constant([1.5], "k", dtype="int32")),
     ("not whole", lambda s: s.graph.add_constant([np.nan], "k", dtype="int32")),
-    ("a uint8 holds 0 to 255", lambda s: s.graph.add_constant([300], "k", dtype="uint8")),
+    ("uint8 holds 0 to 255", lambda s: s.graph.add_constant([300], "k", dtype="uint8")),
     ("where numbers are needed", lambda s: s.graph.add_constant([1j], "k", dtype="float32")),
     ("row of remote buffer 'r' is 1.5", lambda s: s.graph.add_remote_buffer("r", "int32", 1.5)),
     ("no dimension 3 to slice", lambda s: s.x.slice(3, 0, 1)),

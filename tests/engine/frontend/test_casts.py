@@ -1,4 +1,4 @@
-"""Casts to float8 and back in a model: as onnxruntime's, on machines that have it."""
+"""Casts to float8 and bool and back in a model: as onnxruntime's."""
 
 from __future__ import annotations
 
@@ -91,3 +91,11 @@ def test_a_model_s_product_takes_no_float8(tmp_path: Path) -> None:
     )
     with pytest.raises(BadModel, match=r"'product'.*is float8_e4m3fnuz, and a model's products"):
         compile_model(load_onnx(tmp_path / "m.onnx"), load_machine("c600", tiles_per_ipu=2))
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_casts_to_bool_and_back_are_as_onnxruntimes(tmp_path: Path, back: bool) -> None:
+    x = np.resize(np.array([0, 0.5, -0.25, 1, 256, np.inf, np.nan], np.float32), SHAPE)
+    found, expected = both(save(tmp_path / "m.onnx", TensorProto.BOOL, back=back), x)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)

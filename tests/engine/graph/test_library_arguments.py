@@ -1,0 +1,198 @@
+"""Every argument of every library function, given what is of the wrong kind or shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import Builder, Graph, compile_programs, load_machine
+from engine.errors import BadGraph, EngineError
+from engine.graph import concat
+from engine.library.convolution import convolution, matmul
+from engine.library.elementwise import (
+    binary,
+    cast,
+    clamp,
+    copy_to,
+    rearranged,
+    row_major_copy,
+    select,
+    unary,
+)
+from engine.library.fill import fill
+from engine.library.pool import pool
+from engine.library.reduce import reduce
+from engine.library.scaled_add import scaled_add
+from engine.library.transposed import transposed_convolution, weight_gradient
+from engine.library.window import Window
+from engine.program import Sequence
+from tests.engine.graph.test_wrong_kinds import WRONG
+
+
+class World:
+    """Operands of every rank that the library asks for."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    def __init__(self) -> None:
+        self.graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+        self.builder = Builder(self.graph, Sequence("main"))
+        shapes = {"x": (4, 6), "y": (4, 6), "left": (1, 4, 6), "right": (1, 6, 4)}
+        shapes |= {"image": (1, 4, 6, 6), "weights": (4, 4, 3, 3), "grown": (1, 4, 8, 8)}
+        kinds = {"flags": "bool", "scale": "float32"}
+        for name, shape in (shapes | {"flags": (4, 6), "scale": (1,)}).items():
+            tensor = self.graph.add_variable(kinds.get(name, "float32"), shape, name)
+            self.graph.map_linearly(tensor)
+            setattr(self, name, tensor)
+        self.window, self.one = Window((3, 3)), 1
+
+
+class Take(str):
+    """The name of what a world has."""
+
+
+X, Y, B = Take("x"), Take("y"), Take("builder")
+CONVOLUTION = {
+    "window": Take("window"),
+    "groups": 1,
+    "name": "n",
+    "available_memory_proportion": 0.5,
+    "partials_type": "float",
+}
+CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "unary": (unary, {"function": "relu", "x": X}),
+    "binary": (binary, {"function": "add", "a": X, "b": Y, "shape": (4, 6)}),
+    "select": (select, {"a": X, "b": Y, "chooser": Take("flags")}),
+    "clamp": (clamp, {"x": X, "low": Y, "high": Y}),
+    "cast": (cast, {"x": X, "dtype": "float16"}),
+    "copy_to": (copy_to, {"source": X, "target": Y, "name": "n"}),
+    "row_major_copy": (row_major_copy, {"source": X, "name": "n"}),
+    "rearranged": (rearranged, {"source": X, "shape": (6, 4), "name": "n"}),
+    "fill": (fill, {"target": X, "value": 1}),
+    "scaled_add": (
+        scaled_add,
+        {"a": X, "b": Y, "scale": Take("scale"), "optimise_for_speed": False},
+    ),
+    "reduce": (reduce, {"operation": "sum", "x": X, "dims": [0], "scale": 1.0}),
+    "pool": (
+        pool,
+        {"x": Take("image"), "window": Take("window"), "is_max": True, "counts_padding": False},
+    ),
+    "matmul": (
+        matmul,
+        {
+            "a": Take("left"),
+            "b": Take("right"),
+            "name": "n",
+            "b_dtype": "float32",
+            "available_memory_proportion": 0.5,
+            "partials_type": "float",
+        },
+    ),
+    "convolution": (
+        convolution,
+        {"x": Take("image"), "weights": Take("weights"), **CONVOLUTION, "family": ""},
+    ),
+    "transposed_convolution": (
+        transposed_convolution,
+        {"x": Take("image"), "weights": Take("weights"), "size": (8, 8), **CONVOLUTION},
+    ),
+    "weight_gradient": (
+        weight_gradient,
+        {"x": Take("grown"), "gradient": Take("image"), **CONVOLUTION},
+    ),
+}
+
+
+def called(case: str, **changed: Any) -> Any:
+    function, good = CASES[case]
+    world = World()
+    arguments = {"builder": B} | good | changed
+    return function(
+        **{k: getattr(world, v) if isinstance(v, Take) else v for k, v in arguments.items()}
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_right_kinds_are_taken(case: str) -> None:
+    called(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "argument"),
+    [(case, name) for case, (_, good) in CASES.items() for name in ("builder", *good)],
+)
+def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
+    """Whatever is not taken is refused in one line; no other exception comes out."""
+    said = []
+    for wrong in WRONG:
+        try:
+            called(case, **{argument: wrong})
+        except EngineError as error:
+            said.append(str(error))
+    assert said
+    assert not [text for text in said if "\n" in text or len(text) > 600]
+
+
+@pytest.mark.parametrize("part", ["kernel", "stride", "dilation", "padding_before"])
+def test_a_window_of_what_is_no_pair_of_whole_numbers(part: str) -> None:
+    for wrong in (3, (3,), "ab", (1.5, 1), None, (1, 2, 3)):
+        with pytest.raises(BadGraph, match=f"The {part.replace('_', ' ')} of a window is"):
+            Window(**({"kernel": (3, 3)} | {part: wrong}))  # type: ignore[arg-type]
+    if part != "padding_before":
+        with pytest.raises(BadGraph, match="it must be at least 1"):
+            Window(**({"kernel": (3, 3)} | {part: (0, 1)}))
+
+
+def test_a_window_of_lists_is_one_of_tuples() -> None:
+    assert Window([3, 3], stride=[np.int64(2), 1]) == Window((3, 3), (2, 1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (
+            r"left operand: shape \(4, 6\) is not \(batch, rows",
+            lambda w: matmul(w.builder, w.x, w.y),
+        ),
+        (
+            r"its input: shape \(4, 6\) is not \(images, channels, rows, columns\)",
+            lambda w: convolution(w.builder, w.x, w.weights, w.window),
+        ),
+        (r"pool: its input: shape", lambda w: pool(w.builder, w.x, w.window, is_max=True)),
+        (
+            "A window of 9 rows does not fit 6: give it more padding",
+            lambda w: pool(w.builder, w.image, Window((9, 9)), is_max=True),
+        ),
+        ("reduction 'mean': use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
+        (
+            "'x', which is float32, cannot be copied to 'flags', which is bool: cast it",
+            lambda w: copy_to(w.builder, w.x, w.flags),
+        ),
+        ("to broadcast to is -1: it must be", lambda w: w.x.broadcast_to((-1, 4, 6))),
+        ("to broadcast to is 0", lambda w: concat([w.x, w.x.reverse(0)]).broadcast_to((0, 8, 6))),
+        ("The graph of a Builder is", lambda w: Builder(w.x, Sequence())),
+        ("The sequence of a Builder is", lambda w: Builder(w.graph, w.x)),
+        (
+            "The plans of a program is 1",
+            lambda w: compile_programs(w.graph, [Sequence()], plans=w.one),
+        ),
+        (
+            "The cache's directory is 1",
+            lambda w: compile_programs(w.graph, [Sequence()], cache_directory=w.one),
+        ),
+    ],
+)
+def test_a_mistake_is_named(words: str, call: Callable[[Any], Any]) -> None:
+    with pytest.raises(BadGraph, match=words):
+        call(World())
+
+
+def test_a_function_of_what_is_stretched_over_as_many_elements_as_its_variable_has() -> None:
+    world = World()
+    wide = world.x.slice(0, 0, 1).broadcast_to((4, 6))
+    assert unary(world.builder, "negate", wide).shape == (4, 6)
