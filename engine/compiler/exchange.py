@@ -131,18 +131,20 @@ class Exchange:
         )
         cycles = self._endpoint_cycles(receiving, sending, cost, machine)
         if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
-            paired_bytes, receiving, sending = self._in_pairs(machine)
-            paired = self._endpoint_cycles(receiving, sending, cost, machine)
-            # Every IPU chooses for itself: its phases last as long as its busiest tile.
-            alone_by_ipu, paired_by_ipu = (
-                each[1].reshape(n_ipus, -1).max(axis=1) for each in (cycles, paired)
-            )
-            takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
-            cost.paired_bytes = np.where(takes_pairs, paired_bytes, 0)
-            cycles = (
-                np.where(takes_pairs, paired[0], cycles[0]),
-                np.where(takes_pairs, paired[1], cycles[1]),
-            )
+            in_pairs = self._in_pairs(machine)
+            if in_pairs is not None:
+                paired_bytes, receiving, sending = in_pairs
+                paired = self._endpoint_cycles(receiving, sending, cost, machine)
+                # Every IPU chooses for itself: its phases last as long as its busiest tile.
+                alone_by_ipu, paired_by_ipu = (
+                    each[1].reshape(n_ipus, -1).max(axis=1) for each in (cycles, paired)
+                )
+                takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
+                cost.paired_bytes = np.where(takes_pairs, paired_bytes, 0)
+                cycles = (
+                    np.where(takes_pairs, paired[0], cycles[0]),
+                    np.where(takes_pairs, paired[1], cycles[1]),
+                )
         cost.tile_cycles = cycles[0]
         cost.cycles = cycles[1].reshape(n_ipus, -1).max(axis=1)
         cost.sync_zone = "internal"
@@ -200,8 +202,11 @@ class Exchange:
 
     def _in_pairs(
         self, machine: Machine
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return bytes taken in pairs, and receiving and sending cycles, of every tile."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+        """Return bytes taken in pairs, and receiving and sending cycles, of every tile.
+
+        None where no pair shares anything, so that nothing can be quicker.
+        """
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
         order, sender, receiver = self._in_order
@@ -209,6 +214,8 @@ class Exchange:
         piece, start, length, is_shared = split_by_pair(
             receiver, sender, self.start[order], self.length[order], partner, is_near
         )
+        if not is_shared.any():
+            return None
         n_bytes = length * (self.n_bytes[order] // self.length[order])[piece]
         sender, receiver = sender[piece], receiver[piece]
         pair = is_shared & (n_bytes >= 2 * _WORD_BYTES)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.compiler.constraints import PartIndex, constraints_of
 from engine.compiler.executable import LiveParts, Memory, Step
+from engine.compiler.kernels.live import live_bytes
 from engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
 from engine.graph import Graph, Variable
 from engine.machine import Machine
@@ -156,8 +157,7 @@ def _always_live_code(
 def _code_end(code: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return one past the last address of what is executed: ndarray of int64, shape (n_tiles,)."""
     executed = _CODE[: _CODE.index("globalExchangeCode") + 1]
-    end: NDArray[np.int64] = np.sum([code[name] for name in executed], axis=0, dtype=np.int64)
-    return end
+    return sum((code[name] for name in executed[1:]), code[executed[0]].copy())
 
 
 def _by_region(
@@ -173,20 +173,6 @@ def _by_region(
     for region, (low, high) in zip(split, pairwise(edges), strict=True):
         np.maximum(np.minimum(end, high) - np.maximum(offset, low), 0, out=region)
     return split
-
-
-def _live_bytes(
-    tile: NDArray[np.int64],
-    n_bytes: NDArray[np.int64],
-    start: NDArray[np.int64],
-    end: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> NDArray[np.int64]:
-    """Return the bytes of parts live at each step on each tile: ndarray of int64, `shape`."""
-    change = np.zeros((shape[0] + 1, shape[1]), np.int64)
-    np.add.at(change, (start, tile), n_bytes)
-    np.add.at(change, (end, tile), -n_bytes)
-    return np.cumsum(change, axis=0)[:-1]
 
 
 def lay_out(
@@ -239,8 +225,7 @@ def lay_out(
     placed = Parts(_align(n_bytes), start, end)
     asked = constraints.asked(variable.size)
     offset, highest = first_fit(tile_start, placed, base, asked, machine)
-    comes = ~always
-    live = _live_bytes(tile[comes], n_bytes[comes], start[comes], end[comes], (n_steps, n_tiles))
+    live = live_bytes(tile, np.where(always, 0, n_bytes), start, end, (n_steps, n_tiles))
     categories = _categories(
         graph, code, machine, live, always, (variable, tile, n_bytes, start, end, offset)
     )
@@ -283,14 +268,17 @@ def _categories(
     address = np.zeros(n_tiles, np.int64)
     none = np.zeros((3, n_tiles), np.int64)
     for name, by_tile in code.items():
-        result[name] = _by_region(address, by_tile, machine) if by_tile.any() else none
+        if not by_tile.any():
+            result[name] = none
+            continue
+        result[name] = _by_region(address, by_tile, machine)
         address = address + by_tile
     is_constant = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
     in_graph = variable < len(graph.variables)
     constant = np.zeros(variable.size, dtype=np.bool_)
     constant[in_graph] = is_constant[variable[in_graph]]
-    worst = live.argmax(axis=0)
-    at_peak = (start <= worst[tile]) & (worst[tile] < end) & ~always
+    worst = live.argmax(axis=0)[tile]
+    at_peak = (start <= worst) & (worst < end) & ~always
     # Three categories, and fourth what is not there at the peak.
     category = np.full(variable.size, 3)
     category[at_peak & ~in_graph] = 2

@@ -136,6 +136,8 @@ def union_runs(
     first, length, count, spacing = _normal_form(start, size, stride)
     place = np.zeros(start.size + 1, np.int64)
     np.cumsum(np.prod(count, axis=1, dtype=np.int64), out=place[1:])
+    if int(place[-1]) == start.size:  # every region is one run
+        return join_runs(tile.astype(np.int64), first + base, length)
     # Vertices of a tile mostly read the same elements: joined at once, they never lie side by side.
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     at = n_kept = 0
