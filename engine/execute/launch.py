@@ -95,8 +95,8 @@ class Launch:
                 self.threads.share(self.call, self.n_vertices, self.arguments)
         except Exception as error:
             raise KernelFailed(
-                f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute set"
-                f" {self.compute_set_name!r}. The run ends there: mend the function; with"
+                f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute"
+                f" set {self.compute_set_name!r}. The run ends there: mend the function; with"
                 " NUMBA_DISABLE_JIT=1 in the environment it is plain Python, whose traceback names"
                 " the line"
             ) from error
