@@ -50,7 +50,8 @@ class Plan:
     """How an operation was split over tiles.
 
     ``family`` are the vertices that compute, ``grouping`` the convolution groups, inputs and
-    outputs that they work on as one. ``split`` is the number of parts by dimension, ``predicted``
+    outputs that they work on as one, and with ``combined`` how many groups of the operation were
+    made one of these. ``split`` is the number of parts by dimension, ``predicted``
     cycles by part of the operation; these are empty if the engine wrote something else.
     ``tile_balance`` is of what was compiled, 0 to 1; ``temporary_bytes`` the most on a tile, as
     predicted.

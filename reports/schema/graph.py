@@ -116,7 +116,12 @@ plan = Table(
     column("name", Text, "Debug name of the operation"),
     column("operation", Text, "convolution or matmul"),
     column("family", Text, "The vertices that compute: amp, slic, hmac …"),
-    column("grouping", Text, "Convolution groups, inputs and outputs worked on as one, as JSON"),
+    column(
+        "grouping",
+        Text,
+        "Convolution groups, inputs and outputs worked on as one, and how many groups of the"
+        " operation were combined into each if several, as JSON",
+    ),
     column("split", Text, "Number of parts per dimension, as a JSON object"),
     column("swaps_operands", Boolean, "Whether a product is made as the transposed one"),
     column("n_tiles", Integer, "Tiles that compute"),
