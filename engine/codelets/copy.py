@@ -7,6 +7,7 @@ copy rate); 4 worker instructions an element where one side is strided, from 126
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,9 @@ __all__ = [
     "CAST_TO_BOOL_BLOCK",
     "COPY",
     "COPY_BLOCK",
+    "batch_of_rows",
     "cast_cycles",
+    "cast_rows_cycles",
     "copy_cycles",
     "rows_cycles",
 ]
@@ -95,6 +98,31 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return np.asarray(11 + machine.n_worker_contexts * (20 + work))
 
 
+def batch_of_rows(
+    dtypes: Mapping[str, tuple[str, int]], n_rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> tuple[Batch, Batch]:
+    """Return vertices over rows at one distance, and such over one run each.
+
+    Parameters
+    ----------
+    dtypes
+        By field: the type of its elements and its bytes.
+    n_rows, columns : ndarray of int64
+        Rows of a vertex, and elements of each, which lie together.
+    """
+    ones = np.ones_like(n_rows)
+    batch = Batch(
+        n_rows.size,
+        dict.fromkeys(dtypes, np.stack([n_rows, ones, columns], axis=1)),
+        dict.fromkeys(dtypes, np.stack([columns, columns, ones], axis=1)),
+        {name: item_bytes for name, (_, item_bytes) in dtypes.items()},
+        {name: kind for name, (kind, _) in dtypes.items()},
+        {},
+        np.zeros_like(n_rows),
+    )
+    return batch, replace(batch, size=dict.fromkeys(dtypes, columns[:, None]))
+
+
 def copy_cycles(
     n_rows: NDArray[np.int64],
     columns: NDArray[np.int64],
@@ -112,20 +140,8 @@ def copy_cycles(
     machine
         Gives the worker contexts.
     """
-    ones = np.ones_like(n_rows)
-    kind, item_bytes = dtype
-    names = ("x", "out")
-    batch = Batch(
-        n_rows.size,
-        dict.fromkeys(names, np.stack([n_rows, ones, columns], axis=1)),
-        dict.fromkeys(names, np.stack([columns, columns, ones], axis=1)),
-        dict.fromkeys(names, item_bytes),
-        dict.fromkeys(names, kind),
-        {},
-        np.zeros_like(n_rows),
-    )
-    together = replace(batch, size=dict.fromkeys(names, columns[:, None]))
-    return np.where(n_rows > 1, _copy_block_law(batch, machine), _copy_law(together, machine))
+    blocks, vectors = batch_of_rows({"x": dtype, "out": dtype}, n_rows, columns)
+    return np.where(n_rows > 1, _copy_block_law(blocks, machine), _copy_law(vectors, machine))
 
 
 #: Cycles of a vector and its elements, by the types a cast is from and to.
@@ -204,6 +220,27 @@ def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     columns = np.where(is_split_by_row, columns, worker_share(columns, machine))
     work = 5 + rows * (11 + _cast_worker(columns, _types(batch)))
     return np.asarray(machine.n_worker_contexts * work)
+
+
+def cast_rows_cycles(
+    n_rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    dtypes: Mapping[str, tuple[str, int]],
+    machine: Machine,
+) -> NDArray[np.int64]:
+    """Return the cycles of a tile that casts rows at one distance, or one run: ndarray of int64.
+
+    Parameters
+    ----------
+    n_rows, columns : ndarray of int64
+        Rows, and elements of each, which lie together.
+    dtypes
+        Type and bytes of what is cast, ``x``, and of what it becomes, ``out``.
+    machine
+        Gives the worker contexts.
+    """
+    blocks, vectors = batch_of_rows(dtypes, n_rows, columns)
+    return np.where(n_rows > 1, _cast_block_law(blocks, machine), _cast_law(vectors, machine))
 
 
 COPY = Codelet(

@@ -14,25 +14,15 @@ from typing import Any, overload
 from numpy.typing import NDArray
 
 from engine.errors import BadGraph
-from engine.graph import DType, Tensor, View
+from engine.graph import Tensor, View
 from engine.library.builder import Builder
-from engine.library.channels import (
-    ChannelLayout,
-    arranged_images,
-    arranged_weights,
-    channel_runs,
-    image_values,
-    weight_values,
-)
+from engine.library.channels import channel_runs
 from engine.library.checked import check_rank, checked
-from engine.library.convolve import convolve
-from engine.library.elementwise import copy_together, in_one, row_major_copy
-from engine.library.parts import Parts, map_weights
+from engine.library.elementwise import in_one
+from engine.library.planned import built
 from engine.library.product_types import ProductTypes, product_types
-from engine.library.serial import in_series
 from engine.library.window import Window, output_size
 from engine.planner import ConvolutionShape, Plan, plan_convolution
-from engine.planner.families import Grouping
 
 __all__ = ["convolution", "matmul"]
 
@@ -137,7 +127,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     plan = _plan(build, shape, share, family, split)
-    out = _built(build, x, weights.reshape(*sizes), types.weights, shape, plan)
+    out = built(build, x, weights.reshape(*sizes), types.weights, shape, plan)
     return out.reshape(n_images, n_out, rows, columns)
 
 
@@ -215,7 +205,7 @@ def matmul(
     swapped = _product(_transposed(b), _transposed(a), shape)
     plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, split=split)
     way = swapped if plan.swaps_operands else straight
-    out = _built(build, way.x, way.weights, types.weights, way.shape, plan)
+    out = built(build, way.x, way.weights, types.weights, way.shape, plan)
     out = out.reshape(batch, way.shape.out_channels, way.shape.width)
     return out if plan.swaps_operands else _transposed(out)
 
@@ -293,47 +283,3 @@ def _plan(
     plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)
     build.plans.append(plan)
     return plan
-
-
-def _built(
-    build: Builder,
-    x: Tensor | NDArray[Any],
-    weights: Tensor | NDArray[Any],
-    constant_dtype: DType,
-    shape: ConvolutionShape,
-    plan: Plan,
-) -> Tensor:
-    """Lay out and convolve by a plan; return (images, channels, rows, columns)."""
-    graph = build.graph
-    grouping = Grouping(**plan.grouping)
-    layout = ChannelLayout(shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs)
-    n_channels = shape.out_channels // plan.n_serial
-    part = replace(shape, out_channels=n_channels)
-    parts = Parts(plan, part, grouping, build)
-    if isinstance(x, Tensor):
-        source = arranged_images(build, x, layout, parts.all_tiles().tolist())
-    else:
-        values = image_values(x, layout)
-        # It is mapped with the vertices, to the tiles that read it.
-        source = graph.add_constant(values, "weights", dtype=constant_dtype, debug=build.debug)
-    if isinstance(weights, Tensor) and plan.n_serial > 1:
-        try:
-            weights.slice(1, 0, n_channels)
-        except BadGraph:  # A dimension of several strides cannot be cut everywhere.
-            weights = row_major_copy(build, weights, "rowMajor")
-
-    def convolve_part(inside: Builder, i: int) -> Tensor:
-        first, end = i * n_channels, (i + 1) * n_channels
-        if isinstance(weights, Tensor):
-            kernel, pairs = arranged_weights(inside, weights.slice(1, first, end), part, grouping)
-            map_weights(inside, kernel, parts)
-            copy_together(inside, pairs, "preArrangeWeights")
-        else:
-            values = weight_values(weights[:, first:end], part, grouping)
-            kernel = graph.add_constant(values, "weights", dtype=constant_dtype, debug=inside.debug)
-            map_weights(inside, kernel, parts)
-        return convolve(inside, source, kernel, part, grouping, parts)
-
-    if plan.n_serial == 1:
-        return convolve_part(build, 0)
-    return in_series(build, shape, grouping, plan.n_serial, convolve_part)

@@ -1,32 +1,45 @@
-"""Parts of the outputs made one after the other, each copied to its place as soon as it is there.
+"""Parts made one after the other: of the outputs, put in their place, or of the inputs, added up.
 
-The parts are alike, so that every element of the result lies on the tile that computes it and the
-copies need no exchange.
+The parts are alike, so that every element of the result lies on the tile that computes it, and
+copies and additions need no exchange.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from engine.graph import Tensor
+from engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
+from engine.codelets.codelet import Codelet
+from engine.codelets.copy import CAST, CAST_BLOCK
+from engine.graph import DType, Tensor
 from engine.library.builder import Builder
 from engine.library.channels import ChannelLayout
 from engine.library.elementwise import copy_together
+from engine.library.spread import joint_walk
 from engine.planner import ConvolutionShape
 from engine.planner.families import Grouping
-from engine.planner.plan import serial_name
+from engine.planner.serial import serial_name
 
-__all__ = ["in_series"]
+__all__ = ["inputs_in_series", "outputs_in_series"]
+
+#: Makes a part by its number, inside its own call.
+MakePart = Callable[[Builder, int], Tensor]
 
 
-def in_series(
+def _called(builder: Builder, i: int, n_parts: int) -> Builder:
+    """Return the builder of a part."""
+    return builder.inside(serial_name(i), "poplin.convolution", {"part": i, "parts": n_parts})
+
+
+def outputs_in_series(
     builder: Builder,
     shape: ConvolutionShape,
     grouping: Grouping,
     n_parts: int,
-    convolve_part: Callable[[Builder, int], Tensor],
+    convolve_part: MakePart,
 ) -> Tensor:
     """Convolve equal parts of the output channels one after the other.
 
@@ -54,8 +67,7 @@ def in_series(
     n_channels = shape.out_channels // n_parts
     whole: Tensor | None = None
     for i in range(n_parts):
-        detail = {"part": i, "parts": n_parts}
-        build = builder.inside(serial_name(i), "poplin.convolution", detail)
+        build = _called(builder, i, n_parts)
         part = convolve_part(build, i)
         if whole is None:
             made = graph.add_variable(part.dtype, size, "out", builder.debug)
@@ -80,3 +92,53 @@ def _map_as_parts(
     tiles = np.broadcast_to(held.tile_of(edges), places.shape)
     order = np.argsort(places, axis=None)
     builder.graph.set_tile_mapping(whole, places.reshape(-1)[order], tiles.reshape(-1)[order])
+
+
+def inputs_in_series(
+    builder: Builder, n_parts: int, result: DType, convolve_part: MakePart
+) -> Tensor:
+    """Convolve equal parts of the input channels one after the other, and add them up.
+
+    Parameters
+    ----------
+    builder
+        Where they go, each inside a call of its own: ``serial0`` and so on.
+    n_parts
+        How many parts.
+    result
+        Type of the sum; the parts are of that of the partial sums.
+    convolve_part
+        Returns a part, shape (images, channels, rows, columns): part of a variable of its own.
+
+    Returns
+    -------
+    Tensor
+        Shape (images, channels, rows, columns).
+    """
+    total = convolve_part(_called(builder, 0, n_parts), 0)
+    for i in range(1, n_parts):
+        build = _called(builder, i, n_parts)
+        part = convolve_part(build, i)
+        _over_all(build, "add", (ADD_IN_PLACE, ADD_IN_PLACE_BLOCK), {"b": part, "a": total})
+    if total.dtype == result:
+        return total
+    held = total.variable
+    made = builder.graph.add_variable(result, held.shape, "out", builder.debug)
+    builder.graph.set_tile_mapping(made, held.map_start, held.map_tile)
+    _over_all(builder, "cast", (CAST, CAST_BLOCK), {"x": total, "out": made})
+    return replace(total, variable=made.variable)
+
+
+def _over_all(
+    builder: Builder, name: str, codelets: tuple[Codelet, Codelet], fields: Mapping[str, Tensor]
+) -> None:
+    """Add vertices over whole variables that lie alike; the last says where."""
+    source, target = (
+        Tensor(each.variable, 0, (((each.variable.n_elements, 1),),)) for each in fields.values()
+    )
+    walk = joint_walk([source], target)
+    assert walk is not None, "variables can be walked from end to end"
+    compute_set = builder.compute_set(name)
+    for is_block, tiles, regions in walk.batches():
+        named = dict(zip(fields, regions, strict=True))
+        builder.vertices(compute_set, codelets[is_block], tiles, named)

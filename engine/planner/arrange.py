@@ -71,6 +71,8 @@ def arrangement_cycles(
     -----
     Channels are strided against what lies in row-major order: elements go one by one. Each
     channel of a tile's pixels is a piece of its own to the exchange, or two at the end of a row.
+    A part of the inputs lies on its share of the tiles, which send all that they have of it; so do
+    weights whose outputs lie in rows.
     """
     nothing = np.zeros_like(tiles)
     parts = {}
@@ -85,8 +87,9 @@ def arrangement_cycles(
         rest = np.where(tiles % (shape.images * groups * in_groups) > 0, moved // 2, 0)
         cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
         pieces = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
+        sent = -(-real * shape.input_parts // machine.n_tiles)
         parts["preArrange_exchange"] = exchange_cycles(
-            moved * shape.item_bytes, nothing, tiles, machine, pieces
+            np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, pieces
         )
         parts["preArrange"] = cycles + _copy(padding, shape, machine)
     if shape.weights != "constant":
@@ -95,8 +98,11 @@ def arrangement_cycles(
         kernel = shape.kernel[0] * shape.kernel[1]
         weights = -(-groups * in_groups * out_groups * block * kernel // tiles)
         pieces = -(-weights // (grouping.groups * grouping.outputs))
+        real = shape.groups * shape.in_channels * shape.out_channels * kernel
+        whole = real * (shape.input_parts if shape.weights == "rows" else 1)
+        sent = -(-whole // machine.n_tiles)
         parts["preArrangeWeights_exchange"] = exchange_cycles(
-            weights * shape.item_bytes, nothing, tiles, machine, pieces
+            np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, pieces
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
         parts["preArrangeWeights"] = _copy(weights, shape, machine, row)

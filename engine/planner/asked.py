@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.errors import BadGraph
 from engine.machine import Machine
 from engine.planner.families import FAMILIES, Family
+from engine.planner.serial import SERIAL, Serial
 from engine.planner.shape import ConvolutionShape
 from engine.planner.split import KERNEL, PARTS
 
@@ -26,12 +27,15 @@ class Asked:
         The vertices to choose from.
     split
         Part counts that are wanted, by dimension.
+    serial
+        The split in time that is wanted; None where it is free.
     """
 
     shape: ConvolutionShape
     machine: Machine
     families: tuple[Family, ...]
     split: Mapping[str, int]
+    serial: Serial | None
 
     @classmethod
     def of(
@@ -52,12 +56,20 @@ class Asked:
         if not families:
             names = ", ".join(each.name for each in FAMILIES)
             raise BadGraph(f"There is no family of vertices {family!r}: take one of {names}")
-        unknown = [name for name, _ in split if name not in PARTS]
+        known, wanted = (*PARTS, *SERIAL), dict(split)
+        unknown = [name for name in wanted if name not in known]
         if unknown:
             raise BadGraph(
-                f"There is no dimension {unknown[0]!r} to split: take one of {', '.join(PARTS)}"
+                f"There is no dimension {unknown[0]!r} to split: take one of {', '.join(known)}"
             )
-        return cls(shape, machine, families, dict(split))
+        in_turn = [wanted.get(name, 1) for name in SERIAL]
+        if min(in_turn) < 1 or min(in_turn) > 1:
+            raise BadGraph(
+                f"An operation is made in parts of its outputs or of its inputs, not in"
+                f" {in_turn[0]} of its outputs and {in_turn[1]} of its inputs: leave one at 1"
+            )
+        serial = Serial(*in_turn) if any(name in wanted for name in SERIAL) else None
+        return cls(shape, machine, families, wanted, serial)
 
     @property
     def has_kernel_parts(self) -> bool:

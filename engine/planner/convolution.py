@@ -20,7 +20,8 @@ from engine.planner.asked import Asked
 from engine.planner.cost import Available, Costs, cost_of, exact_compute_cycles
 from engine.planner.families import Family
 from engine.planner.memo import planned_once
-from engine.planner.plan import SERIAL_OUTPUTS, Plan
+from engine.planner.plan import Plan
+from engine.planner.serial import AT_ONCE, Serial
 from engine.planner.shape import ConvolutionShape
 from engine.planner.split import PARTS, Splits
 
@@ -93,8 +94,7 @@ class _Choice:
     def split(self, i: int) -> dict[str, int]:
         """Return the part counts of a split by dimension, and in time if there are several."""
         counts = dict(zip(PARTS, self.splits.parts[i].tolist(), strict=True))
-        n_serial = self.splits.n_serial
-        return counts if n_serial == 1 else {**counts, SERIAL_OUTPUTS: n_serial}
+        return {**counts, **self.splits.serial.counts()}
 
     def describe(self, i: int) -> dict[str, int | str]:
         """Return what a runner-up says of itself."""
@@ -142,11 +142,11 @@ def plan_convolution(
     Notes
     -----
     Where the quickest split does not keep to its memory, splits in time are weighed as well: the
-    operation in 2, 4, 8 … equal parts of its output channels, one after the other. Equal, as the
-    library runs one program for all parts. Operations of several groups are not split so, nor are
-    outputs that are padded to whole groups of channels.
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial.
-    Assumption: powers of two are enough, as they halve what a part takes.
+    operation in 2, 4, 8 … equal parts of its output channels or of its input channels, one after
+    the other. Equal, as the library runs one program for all parts. Operations of several groups
+    are not split so by their outputs, nor are outputs that are padded to whole groups of channels.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial and
+    inChanSplit.serial. Assumption: powers of two are enough, as they halve what a part takes.
     """
     if available_memory_proportion < _SMALL_SHARE:
         _log.warning(
@@ -157,7 +157,7 @@ def plan_convolution(
     asked = Asked.of(shape, machine, family, split)
     limit = available_memory_proportion * machine.allocatable_bytes
     available = Available(limit, machine.interleaved_bytes)
-    choices = _choices(asked)
+    choices = _choices(asked, asked.serial or AT_ONCE)
     if not choices:
         raise BadGraph(asked.refusal())
     found, bearable = choices, _bearable_cycles(choices)
@@ -171,7 +171,7 @@ def plan_convolution(
             bearable = _bearable_cycles(found)
             choices = _promising(found, bearable, available, machine)
     n_candidates = sum(len(choice.splits.parts) for choice in found)
-    if not _quickest_fits(choices, available):
+    if asked.serial is None and not _quickest_fits(choices, available):
         bearable = min(bearable, _cycles_of_two(choices, available))
         choices += _serial_choices(asked, bearable, available)
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
@@ -261,19 +261,21 @@ def _cycles_of_two(choices: list[_Choice], available: Available) -> float:
 
 
 def _serial_choices(asked: Asked, bearable: float, available: Available) -> list[_Choice]:
-    """Return the promising splits in time: 2, 4, 8 … equal parts of the output channels in turn."""
+    """Return the promising splits in time: 2, 4, 8 … equal parts of the channels in turn."""
     found: list[_Choice] = []
-    n_serial = 2
-    while True:
-        choices = _choices(asked, n_serial, bearable)
-        if not asked.has_kernel_parts:
-            choices += _over_kernel(choices, asked.machine, available, bearable)
-        choices = _promising(choices, bearable, available, asked.machine)
-        if not choices:
-            return found
-        found += choices
-        bearable = min(bearable, _cycles_of_two(found, available))
-        n_serial *= 2
+    for kind in ("outputs", "inputs"):
+        n_parts = 2
+        while True:
+            choices = _choices(asked, Serial(**{kind: n_parts}), bearable)
+            if not asked.has_kernel_parts:
+                choices += _over_kernel(choices, asked.machine, available, bearable)
+            choices = _promising(choices, bearable, available, asked.machine)
+            if not choices:
+                break
+            found += choices
+            bearable = min(bearable, _cycles_of_two(found, available))
+            n_parts *= 2
+    return found
 
 
 def _bearable_cycles(choices: list[_Choice]) -> float:
@@ -311,39 +313,27 @@ def _over_kernel(
     return found
 
 
-def _part_of(way: ConvolutionShape, n_serial: int) -> ConvolutionShape | None:
-    """Return one of equal parts of the output channels; None where there are no such parts."""
-    if n_serial == 1:
-        return way
-    if way.groups > 1 or way.out_channels % n_serial:
-        return None
-    return replace(way, out_channels=way.out_channels // n_serial, swapped=None)
-
-
-def _choices(asked: Asked, n_serial: int = 1, most_cycles: float = np.inf) -> list[_Choice]:
-    """Return what each family can do, costed; in so many parts of the outputs, one by one.
+def _choices(asked: Asked, serial: Serial, most_cycles: float = np.inf) -> list[_Choice]:
+    """Return what each family can do, costed; in so many parts, one by one.
 
     What takes more cycles than may be weighed is not costed in full.
-
-    Such parts have whole groups of channels: the result is put together in place.
     """
     shape, machine = asked.shape, asked.machine
     choices = []
     # Of equal plans of a product the library takes that with swapped operands.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
     for way in (shape.swapped, shape) if shape.swapped else (shape,):
-        part = _part_of(way, n_serial)
+        part = serial.part_of(way)
         if part is None:
             continue
         for family in asked.families:
             for grouping in family.groupings(part, machine):
-                is_padded = grouping.inside > 1 or part.out_channels % grouping.own_outputs
-                if n_serial > 1 and is_padded:
+                if not serial.suits(part, grouping):
                     continue
                 most_products = machine.n_tiles * family.most_products(part, grouping, machine)
-                if n_serial * part.n_products > most_cycles * most_products:
+                if serial.n_parts * part.n_products > most_cycles * most_products:
                     continue  # even on all tiles, without a cycle lost
-                splits = Splits.over(part, grouping, machine.n_tiles, n_serial, asked.split)
+                splits = Splits.over(part, grouping, machine.n_tiles, serial, asked.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
                     costs = cost_of(family, splits, machine, most_cycles)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.codelets.add_in_place import add_in_place_cycles
 from engine.codelets.codelet import Batch, Codelet
-from engine.codelets.copy import cast_cycles, copy_cycles
+from engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
 from engine.codelets.work import work_of
 from engine.machine import Machine
 from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Family
-from engine.planner.reduction import grains_of_a_run, reduction_cycles
+from engine.planner.reduction import reduction_cycles, result_shares
 from engine.planner.split import PARTS, Splits
 
 __all__ = ["Available", "Costs", "cost_of", "exact_compute_cycles"]
@@ -103,15 +105,16 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
         the memory.
     """
     compute = _codelet(family, splits, machine).law(splits.batch(), machine)
-    near = np.flatnonzero(splits.n_serial * compute <= most_cycles)
+    n_parts = splits.serial.n_parts
+    near = np.flatnonzero(n_parts * compute <= most_cycles)
     if near.size == compute.size:
         return _with_compute(family, splits, machine, compute)
     if near.size == 0:
         nothing = np.zeros_like(compute)
-        return Costs({"compute": splits.n_serial * compute}, nothing, nothing)
+        return Costs({"compute": n_parts * compute}, nothing, nothing)
     costs = _with_compute(family, splits.keep(near), machine, compute[near])
     by_part = {part: _placed(cycles, near, compute.size) for part, cycles in costs.by_part.items()}
-    by_part["compute"] = splits.n_serial * compute
+    by_part["compute"] = n_parts * compute
     memory = (costs.temporary_bytes, costs.interleaved_bytes)
     return Costs(by_part, *(_placed(each, near, compute.size) for each in memory))
 
@@ -130,7 +133,7 @@ def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> ND
     others = (0,) * (len(PARTS) - len(_SMALLER[0]))
     batches = [splits.batch(), *(splits.batch((*less, *others)) for less in _SMALLER)]
     cycles = _codelet(family, splits, machine).law(_joined(batches), machine)
-    return np.asarray(splits.n_serial * cycles.reshape(len(batches), -1).max(axis=0))
+    return np.asarray(splits.serial.n_parts * cycles.reshape(len(batches), -1).max(axis=0))
 
 
 #: Which of the first dimensions of `PARTS` a tile may have smaller parts of.
@@ -191,7 +194,7 @@ def _with_compute(
         kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
     temporary = arranged + input_bytes + weight_bytes + workspace + kept
     costs = Costs(by_part, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
-    return costs if splits.n_serial == 1 else _in_series(costs, splits, machine)
+    return costs if splits.serial.n_parts == 1 else _in_series(costs, splits, machine)
 
 
 #: Parts of an operation that there is one of, however many parts of the outputs are made in turn.
@@ -199,28 +202,37 @@ _ONCE = ("preArrange_exchange", "preArrange")
 
 
 def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
-    """Return what all parts of the outputs cost, made one after the other as the given one.
+    """Return what all parts cost, made one after the other as the given one.
 
-    Each is copied to its place on the tiles that have it; the whole result is there from the first
-    one on, beside what a part takes.
+    Those of the outputs are copied to their place on the tiles that have them; the whole result is
+    there from the first one on, beside what a part takes. Those of the inputs are added to the sums
+    of the first one, which are there beside what a part takes and gives, and cast at the end.
     """
-    shape, n_serial = splits.shape, splits.n_serial
-    n_partials = splits.n_partials
-    run = grains_of_a_run(splits)
-    n_runs = splits.batch().n_elements("out") // splits.grouping.outputs // run
-    # Tiles with partial sums of the same share each run out, or whole runs where they are short.
-    is_long = run >= n_partials
-    rows = np.where(is_long, n_runs, -(-n_runs // n_partials))
-    columns = np.where(is_long, -(-run // n_partials), run) * splits.grouping.outputs
+    shape, serial = splits.shape, splits.serial
+    shares = result_shares(splits, machine)
+    once = _ONCE if serial.outputs > 1 else ()
     by_part = {
-        name: cycles if name in _ONCE else n_serial * cycles
+        name: cycles if name in once else serial.n_parts * cycles
         for name, cycles in part.by_part.items()
     }
-    types = shape.result_dtype, shape.result_bytes
-    by_part["update"] = n_serial * copy_cycles(rows, columns, types, machine)
-    outputs = rows * columns * shape.result_bytes
-    temporary = part.temporary_bytes + (n_serial + 1) * outputs
-    return Costs(by_part, temporary, part.interleaved_bytes)
+    given = shape.result_dtype, shape.result_bytes
+    n_bytes = shares.rows * shares.columns * shape.result_bytes
+
+    def in_all(law: Callable[..., NDArray[np.int64]], types: Any) -> NDArray[np.int64]:
+        """Cycles of all vertices of a tile."""
+        torn = law(np.ones_like(shares.rows), np.zeros_like(shares.rows), types, machine)
+        return np.asarray(law(shares.rows, shares.columns, types, machine) + shares.torn * torn)
+
+    if serial.outputs > 1:
+        by_part["update"] = serial.n_parts * in_all(copy_cycles, given)
+        temporary = part.temporary_bytes + (serial.n_parts + 1) * n_bytes
+        return Costs(by_part, temporary, part.interleaved_bytes)
+    by_part["add"] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)
+    whole = replace(shape, input_parts=1)
+    if whole.result_dtype != shape.result_dtype:
+        types = {"x": given, "out": (whole.result_dtype, whole.result_bytes)}
+        by_part["cast"] = in_all(cast_rows_cycles, types)
+    return Costs(by_part, part.temporary_bytes + 2 * n_bytes, part.interleaved_bytes)
 
 
 def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:

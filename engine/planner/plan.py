@@ -7,17 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from engine.planner.serial import SERIAL, Serial, serial_name
 from engine.planner.split import SUMMED
 
-__all__ = ["SERIAL_OUTPUTS", "Plan", "serial_name"]
-
-#: The part count of a split in time.
-SERIAL_OUTPUTS = "serial outputs"
-
-
-def serial_name(i: int) -> str:
-    """Return the name of the call, inside its operation's, that makes a part of the outputs."""
-    return f"serial{i}"
+__all__ = ["Plan"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +26,9 @@ class Plan:
         convolution groups of the operation that were made one of these, if several were.
     split
         Number of parts by dimension: see `engine.planner.split.PARTS`. Parts of what is summed,
-        the inputs and the kernel, are added up; ``serial outputs`` are parts of the outputs that
-        are made one after the other, if there are several, each of them split over tiles as the
-        rest says.
+        the inputs and the kernel, are added up; ``serial outputs`` or ``serial inputs`` are parts
+        that are made one after the other, if there are several, each of them split over tiles as
+        the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted
@@ -73,8 +66,13 @@ class Plan:
 
     @property
     def n_serial(self) -> int:
-        """Parts of the outputs that are made one after the other; 1 where all are at once."""
-        return self.split.get(SERIAL_OUTPUTS, 1)
+        """Parts that are made one after the other; 1 where all are at once."""
+        return self.serial.n_parts
+
+    @property
+    def serial(self) -> Serial:
+        """What is made in parts, one after the other."""
+        return Serial(*(self.split.get(name, 1) for name in SERIAL))
 
     @property
     def calls(self) -> tuple[str, ...]:

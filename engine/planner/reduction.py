@@ -15,7 +15,7 @@ from engine.planner.plan import Plan
 from engine.planner.shape import ConvolutionShape
 from engine.planner.split import Splits
 
-__all__ = ["grains_of_a_run", "left_after_stages", "library_stages", "reduction_cycles"]
+__all__ = ["Shares", "left_after_stages", "library_stages", "reduction_cycles", "result_shares"]
 
 Counts = NDArray[np.int64]
 
@@ -140,7 +140,7 @@ class _Sums:
         grain = splits.grouping.groups * splits.grouping.outputs
         n_grains = splits.batch().n_elements("out") // grain
         n_partials = splits.n_partials
-        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, grains_of_a_run(splits))
+        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, _grains_of_a_run(splits))
 
     def keep(self, chosen: Counts) -> _Sums:
         """Return those of the chosen splits only, by their places."""
@@ -184,27 +184,78 @@ def _stage(
     Tiles share the results out in whole groups of channels; before the first stage each has one
     partial sum of its own share already.
     """
-    partial_bytes, grain, run = sums.shape.partial_bytes, sums.grain, sums.run
-    even = -(-sums.n_grains // sharers)
-    n_runs = sums.n_grains // run
-    of_runs = np.where(run >= sharers, -(-run // sharers) * n_runs, -(-n_runs // sharers) * run)
-
-    def law(grains: Counts) -> Counts:
-        return reduce_partials_cycles(depth, grains * grain, partial_bytes, out_bytes, machine)
-
-    # Shares that are even may be in two or three pieces, each a vertex of its own.
-    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
-    in_pieces = law(even) + torn * law(np.zeros_like(even))
-    in_runs = law(of_runs)
-    cycles = np.minimum(in_pieces, in_runs)
-    outputs = np.where(in_runs <= in_pieces, of_runs, even) * grain
+    partial_bytes = sums.shape.partial_bytes
+    shares, cycles = _shares(sums, depth, sharers, out_bytes, machine)
+    outputs = shares.rows * shares.columns
     pieces = depth - holds_own
     moved = np.where(depth > 1, outputs * pieces * partial_bytes, 0)
     exchanged = exchange_cycles(moved, np.zeros_like(moved), sums.tiles_used, machine, pieces)
     return exchanged, cycles
 
 
-def grains_of_a_run(splits: Splits) -> Counts:
+@dataclass(frozen=True)
+class Shares:
+    """How outputs lie on the tile that has most of them.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int64, shape (n,)
+        Rows at one distance, and outputs of each, which lie together.
+    torn : ndarray of int64, shape (n,)
+        In how many further pieces they are, each a vertex of its own.
+    """
+
+    rows: Counts
+    columns: Counts
+    torn: Counts
+
+
+def _shares(
+    sums: _Sums, depth: Counts, sharers: Counts, out_bytes: int, machine: Machine
+) -> tuple[Shares, Counts]:
+    """Return how so many tiles share the sums out, and the cycles to add them up."""
+    grain, run = sums.grain, sums.run
+    even = -(-sums.n_grains // sharers)
+    n_runs = sums.n_grains // run
+    is_long = run >= sharers
+    rows = np.where(is_long, n_runs, -(-n_runs // sharers))
+    columns = np.where(is_long, -(-run // sharers), run)
+    of_runs = rows * columns
+
+    def law(grains: Counts) -> Counts:
+        return reduce_partials_cycles(
+            depth, grains * grain, sums.shape.partial_bytes, out_bytes, machine
+        )
+
+    # Shares that are even may be in two or three pieces, each a vertex of its own.
+    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
+    in_pieces = law(even) + torn * law(np.zeros_like(even))
+    in_runs = law(of_runs)
+    is_whole = in_runs <= in_pieces
+    shares = Shares(
+        np.where(is_whole, rows, 1),
+        np.where(is_whole, columns, even) * grain,
+        np.where(is_whole, 0, torn),
+    )
+    return shares, np.minimum(in_pieces, in_runs)
+
+
+def result_shares(splits: Splits, machine: Machine) -> Shares:
+    """Return how the results lie on the tile that has most of them, added up.
+
+    Parameters
+    ----------
+    splits
+        Whose results.
+    machine
+        The target.
+    """
+    sums = _Sums.of(splits, splits.tiles_used)
+    n_partials = sums.n_partials
+    return _shares(sums, n_partials, n_partials, splits.shape.result_bytes, machine)[0]
+
+
+def _grains_of_a_run(splits: Splits) -> Counts:
     """Return how many groups of channels of a part's outputs lie one after the other.
 
     Rows of the field lie in a line, and groups of channels behind each other; where channels are

@@ -41,6 +41,9 @@ class ConvolutionShape:
         one after the other, or ``strided``.
     swapped
         For a product, that of the transposed operands the other way round: the transposed product.
+    input_parts
+        Of how many equal parts of an operation's inputs this is one; the outputs of one of several
+        stay in the type of the partial sums, to be added to the others'.
     """
 
     groups: int
@@ -62,6 +65,7 @@ class ConvolutionShape:
     is_input_constant: bool = False
     weights: str = "constant"
     swapped: ConvolutionShape | None = None
+    input_parts: int = 1
 
     @property
     def item_bytes(self) -> int:
@@ -76,6 +80,8 @@ class ConvolutionShape:
     @property
     def result_dtype(self) -> str:
         """Type of the outputs: that of the inputs, and half where those are float8."""
+        if self.input_parts > 1:
+            return self.partial_dtype
         return "float16" if self.item_bytes == 1 else self.dtype
 
     @property

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.codelets.codelet import Batch
 from engine.graph.dtype import dtype_of
 from engine.planner.families import Grouping
+from engine.planner.serial import AT_ONCE, Serial
 from engine.planner.shape import ConvolutionShape
 
 __all__ = ["KERNEL", "PARTS", "SUMMED", "Splits", "clipped_range", "kernel_window", "part_edges"]
@@ -150,16 +151,15 @@ class Splits:
         Units along each of `PARTS`.
     parts : ndarray of int64, shape (n, 8)
         Part counts of every split.
-    n_serial
-        How many times a convolution of that shape is made, one after the other, each time of other
-        output channels.
+    serial
+        In how many parts, one after the other, the operation is made; the shape is that of one.
     """
 
     shape: ConvolutionShape
     grouping: Grouping
     sizes: tuple[int, ...]
     parts: NDArray[np.int64]
-    n_serial: int = 1
+    serial: Serial = AT_ONCE
 
     @classmethod
     def over(
@@ -167,7 +167,7 @@ class Splits:
         shape: ConvolutionShape,
         grouping: Grouping,
         n_tiles: int,
-        n_serial: int = 1,
+        serial: Serial = AT_ONCE,
         wanted: Mapping[str, int] = _NOTHING,
     ) -> Splits:
         """Return all useful splits over at most `n_tiles` tiles, or those with the wanted parts.
@@ -178,7 +178,7 @@ class Splits:
         own = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
         sizes = (*own, *shape.kernel)
         parts = _all_parts(_options(sizes, n_tiles, wanted), n_tiles)
-        return cls(shape, grouping, sizes, parts, n_serial)
+        return cls(shape, grouping, sizes, parts, serial)
 
     def over_kernel(
         self, cycles: NDArray[np.float64], n_tiles: int, most_cycles: float

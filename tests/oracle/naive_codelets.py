@@ -205,6 +205,11 @@ def _scaled_add(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -
     return np.array([a + scale * b for a, b in pairs]).reshape(counts)
 
 
+def _add_in_place(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
+    return np.array([a + b for a, b in pairs]).reshape(counts)
+
+
 NAIVE: dict[str, Naive] = {
     "poplin::ConvPartial1x1Out": _convolve,
     "poplin::ConvPartialnx1": _convolve,
@@ -222,6 +227,8 @@ NAIVE: dict[str, Naive] = {
         for shape in ("Supervisor", "2D")
         for asks in ("", "<constrained>")
     },
+    "popops::BinaryOp1DInPlace<add>": _add_in_place,
+    "popops::BinaryOp2DInPlace<add>": _add_in_place,
     "popops::Fill": _fill,
     "popops::Fill2d": _fill,
     "poplar::Memcpy": _copy,

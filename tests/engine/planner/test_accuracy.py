@@ -17,16 +17,20 @@ from engine.library.window import Window
 from engine.machine import Machine
 from engine.planner import ConvolutionShape, Plan, plan_convolution
 from engine.planner.memo import STORE
+from engine.planner.serial import Serial
 from engine.program import Sequence
 from tests.engine.planner.layers import LAYERS, Layer
 
 MACHINE = load_machine("gc200")
 
 
-def build(layer: Layer, share: float | None = None) -> tuple[Graph, Sequence, Plan]:
+def build(
+    layer: Layer, share: float | None = None, split: Mapping[str, int] | None = None
+) -> tuple[Graph, Sequence, Plan]:
     """Return the program of a layer whose operands lie spread over all tiles."""
     graph, program = Graph(MACHINE), Sequence("main")
     builder = Builder(graph, program)
+    options: dict[str, Any] = {"available_memory_proportion": share, "split": split}
     if layer.kernel:
         x = graph.add_variable(layer.dtype, (1, layer.inputs, layer.size, layer.size), "x")
         graph.map_linearly(x, grain=4)
@@ -40,19 +44,17 @@ def build(layer: Layer, share: float | None = None) -> tuple[Graph, Sequence, Pl
             padding_before=pad,
             padding_after=pad,
         )
-        convolution(
-            builder, x, weights, window, layer.groups, "op", available_memory_proportion=share
-        )
+        convolution(builder, x, weights, window, layer.groups, "op", **options)
     else:
         a = graph.add_variable(layer.dtype, (layer.groups, layer.size, layer.inputs), "a")
         graph.map_linearly(a, grain=4)
         if layer.is_computed:
             b = graph.add_variable(layer.dtype, (layer.groups, layer.inputs, layer.outputs), "b")
             graph.map_linearly(b, grain=4)
-            matmul(builder, a, b, "op", available_memory_proportion=share)
+            matmul(builder, a, b, "op", **options)
         else:
             values = np.zeros((layer.groups, layer.inputs, layer.outputs), np.float32)
-            matmul(builder, a, values, "op", available_memory_proportion=share)
+            matmul(builder, a, values, "op", **options)
     return graph, program, builder.plans[0]
 
 
@@ -120,22 +122,42 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "share", "n_serial"),
+    ("name", "share", "serial"),
     [
-        ("resnet50 first", 0.01, 8),
-        ("resnet50 conv4 3x3 float", 0.02, 2),
-        ("vgg16 conv3", 0.04, 8),
-        ("vgg16 conv5", 0.02, 4),
-        ("bert output", 0.04, 8),
-        ("bert intermediate", 0.01, 32),
+        ("resnet50 first", 0.01, Serial(outputs=8)),
+        ("resnet50 conv4 3x3 float", 0.02, Serial(inputs=2)),
+        ("vgg16 conv3", 0.04, Serial(outputs=8)),
+        ("vgg16 conv5", 0.02, Serial(outputs=4)),
+        ("bert output", 0.04, Serial(inputs=8)),
+        ("bert intermediate", 0.01, Serial(outputs=32)),
     ],
 )
-def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, n_serial: int) -> None:
+def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, serial: Serial) -> None:
     layer = next(each for each in LAYERS if each.name == name)
     graph, program, plan = build(layer, share)
-    assert plan.n_serial == n_serial
+    assert plan.serial == serial
     assert plan.temporary_bytes < build(layer, 1.0)[2].temporary_bytes
-    assert plan.predicted["update"] > 0
+    assert plan.predicted["update" if serial.outputs > 1 else "add"] > 0
+    check_parts(graph, program, plan)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_parts"),
+    [
+        ("resnet50 conv3 down", 4),
+        ("resnet50 conv4 3x3 float", 4),
+        ("resnet50 conv5 3x3", 8),
+        ("vgg16 dense", 4),
+        ("bert query", 2),
+        ("bert intermediate float", 4),
+    ],
+)
+def test_parts_of_the_inputs_cost_what_was_planned(name: str, n_parts: int) -> None:
+    layer = next(each for each in LAYERS if each.name == name)
+    graph, program, plan = build(layer, split={"serial inputs": n_parts})
+    assert plan.serial == Serial(inputs=n_parts)
+    assert plan.predicted["add"] > 0
+    assert ("cast" in plan.predicted) == (layer.dtype == "float16")
     check_parts(graph, program, plan)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from engine import (
     load_machine,
     resolve_options,
 )
+from engine.errors import BadGraph
 from engine.graph import dtype_of
 from engine.library.builder import Builder
 from engine.library.convolution import convolution, matmul
@@ -29,6 +32,9 @@ GROUPED = ConvolutionShape(
     groups=4, images=1, height=28, width=28, in_channels=32, out_channels=32, kernel=(3, 3),
     padding_before=(1, 1), in_height=28, in_width=28,
 )  # fmt: skip
+
+#: All parts at once.
+AT_ONCE = {"serial outputs": 1, "serial inputs": 1}
 
 #: A share of a tile that the quickest plans keep to, and one that none does.
 ALL, LEAST = 1.0, 1e-6
@@ -61,19 +67,26 @@ def run(
 
 
 def product(
-    dtype: str, is_constant: bool, share: float, rows: int = 64, columns: int = 512
+    dtype: str,
+    is_constant: bool,
+    share: float,
+    *,
+    size: tuple[int, int] = (64, 512),
+    split: Mapping[str, int] | None = None,
 ) -> tuple[Builder, Executable, NDArray[Any], NDArray[Any]]:
     """Return a product that was run, its result, and that of numpy."""
     builder = new_builder()
+    rows, columns = size
+    options: dict[str, Any] = {"available_memory_proportion": share, "split": split}
     a = new_tensor(builder, (1, rows, 256), dtype, "a")
     left, right = drawn(a.shape, 1), drawn((1, 256, columns), 2)
     operands = [(a, left)]
     if is_constant:
-        out = matmul(builder, a, right, b_dtype=dtype_of(dtype), available_memory_proportion=share)
+        out = matmul(builder, a, right, b_dtype=dtype_of(dtype), **options)
     else:
         b = new_tensor(builder, right.shape, dtype, "b")
         operands.append((b, right))
-        out = matmul(builder, a, b, available_memory_proportion=share)
+        out = matmul(builder, a, b, **options)
     executable, result = run(builder, operands, out)
     return builder, executable, result, left @ right
 
@@ -88,11 +101,24 @@ def test_a_product_in_turn_is_right_and_takes_less_memory(dtype: str, is_constan
         assert (plan.n_serial > 1) == (share == LEAST)
         np.testing.assert_array_equal(result, expected)
         peaks.append(int(executable.memory.live.max()))
-    # What cannot be halved is made at once, by the plan that needs the least memory for that.
-    builder, executable, _, _ = product(dtype, is_constant, LEAST, 63, 511)
-    assert builder.plans[0].n_serial == 1
-    at_once = int(executable.memory.live.max())
-    assert peaks[1] < min(at_once, peaks[0])
+    # Made at once, by the plan that needs the least memory for that.
+    _, executable, _, _ = product(dtype, is_constant, LEAST, split=AT_ONCE)
+    assert peaks[1] < min(int(executable.memory.live.max()), peaks[0])
+
+
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "computed"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_143"])
+def test_outputs_that_cannot_be_halved_are_made_in_parts_of_the_inputs(
+    dtype: str, is_constant: bool
+) -> None:
+    peaks = []
+    for split in (AT_ONCE, None):
+        found = product(dtype, is_constant, LEAST, size=(63, 511), split=split)
+        builder, executable, result, expected = found
+        assert (builder.plans[0].serial.inputs > 1) == (split is None)
+        np.testing.assert_array_equal(result, expected)
+        peaks.append(int(executable.memory.live.max()))
+    assert peaks[1] < peaks[0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -126,14 +152,39 @@ def test_every_part_is_the_same_program_on_other_channels() -> None:
     assert kinds == {"OnTileExecute"}, "what a part gives stays where it is"
 
 
-def test_operations_of_several_groups_are_not_split_in_time() -> None:
+def test_parts_of_the_inputs_are_one_program_on_other_channels_and_add_up_where_they_are() -> None:
+    split = {"serial inputs": 4}
+    builder, executable, result, expected = product("float16", True, ALL, split=split)
+    np.testing.assert_array_equal(result, expected)
+    of_part: dict[str, list[int]] = {}
+    for step in executable.steps:
+        if "/serial" in step.name:
+            name = step.name.split("/", 2)[2] + step.kind
+            of_part.setdefault(name, []).append(int(step.cost.cycles.max()))
+    assert {name: len(cycles) for name, cycles in of_part.items()} == {
+        name: 3 if name.startswith("add") else 4 for name in of_part
+    }
+    assert all(len(set(cycles)) == 1 for cycles in of_part.values())
+    kinds = {step.kind for step in executable.steps if step.name.endswith(("/add", "/cast"))}
+    assert kinds == {"OnTileExecute"}, "what a part gives stays where it is"
+    held = [each for each in builder.graph.variables if each.name.endswith(("partials", "/out"))]
+    types = {each.dtype.name for each in held if "/serial" in each.name}
+    assert types == {"float32"}, "sums are not rounded before the last part is there"
+
+
+def test_operations_of_several_groups_are_made_in_parts_of_their_inputs_only() -> None:
     plan = plan_convolution("conv", GROUPED, MACHINE, LEAST)
+    assert plan.serial.outputs == 1 < plan.serial.inputs
+    shape = replace(GROUPED, in_channels=1, out_channels=1)
+    plan = plan_convolution("depthwise", shape, MACHINE, LEAST)
     assert plan.n_serial == 1
     assert plan.bound.startswith("memory: no split keeps")
 
 
-def test_outputs_that_cannot_be_halved_are_not_split_in_time() -> None:
-    shape = ConvolutionShape(
-        1, 1, 1, 64, 256, 511, in_height=1, in_width=64, is_matmul=True, runs=(8,)
-    )
-    assert plan_convolution("product", shape, MACHINE, LEAST).n_serial == 1
+def test_splits_in_time_that_cannot_be_are_refused() -> None:
+    both = (("serial inputs", 2), ("serial outputs", 2))
+    with pytest.raises(BadGraph, match="of its outputs or of its inputs, not in 2 of its outputs"):
+        plan_convolution("conv", GROUPED, MACHINE, 1.0, "", both)
+    for name, count in (("serial inputs", 3), ("serial outputs", 2)):
+        with pytest.raises(BadGraph, match=f"has the split {name} {count}: ask for fewer"):
+            plan_convolution("conv", GROUPED, MACHINE, 1.0, "", ((name, count),))

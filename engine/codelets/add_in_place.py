@@ -1,0 +1,102 @@
+"""Addition in place, a = a + b, of vectors or of blocks of rows.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp: BinaryOp1DInPlace and
+BinaryOp2DInPlace, whose rows are shared out as those of other elementwise vertices are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.codelets._jit import jit
+from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from engine.codelets.copy import batch_of_rows
+
+if TYPE_CHECKING:
+    from engine.machine import Machine
+
+__all__ = ["ADD_IN_PLACE", "ADD_IN_PLACE_BLOCK", "add_in_place_cycles"]
+
+Counts = NDArray[np.int64]
+
+#: A loop adds a vector in a cycle and takes two around it.
+_LOOP = 3  # Source: the same, binaryOpInPlacePerfInfo and binaryOpInnerLoopCycles
+
+
+@jit
+def _vector(a, b):  # type: ignore[no-untyped-def]
+    for i in range(a.size):
+        a[i] += b[i]
+
+
+@jit
+def _block(a, a_start, a_size, a_stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
+    for p in range(a_size[0]):
+        for r in range(a_size[1]):
+            target = a_start + p * a_stride[0] + r * a_stride[1]
+            source = b_start + p * b_stride[0] + r * b_stride[1]
+            for c in range(a_size[2]):
+                a[target + c * a_stride[2]] += b[source + c * b_stride[2]]
+
+
+def _law(batch: Batch, machine: Machine) -> Counts:
+    share = worker_share(batch.n_elements("a"), machine)
+    worker = 58 + _LOOP * batch.n_vectors(share, "a", machine)
+    return np.asarray(start_cycles(11, machine) + machine.n_worker_contexts * worker)
+
+
+def _block_law(batch: Batch, machine: Machine) -> Counts:
+    planes, rows_of_plane, columns = batch.size["a"].T
+    n_rows = planes * rows_of_plane
+    is_by_row = n_rows >= machine.n_worker_contexts
+    rows = np.where(is_by_row, worker_share(n_rows, machine), n_rows)
+    columns = np.where(is_by_row, columns, worker_share(columns, machine))
+    worker = 20 + rows * _LOOP * batch.n_vectors(columns, "a", machine)
+    return np.asarray(machine.n_worker_contexts * worker)
+
+
+def add_in_place_cycles(
+    n_rows: Counts, columns: Counts, dtype: tuple[str, int], machine: Machine
+) -> Counts:
+    """Return the cycles of a tile that adds rows at one distance, or one run: ndarray of int64.
+
+    Parameters
+    ----------
+    n_rows, columns : ndarray of int64
+        Rows, and elements of each, which lie together.
+    dtype
+        Type of the elements and its bytes.
+    machine
+        Gives the worker contexts and the data path.
+    """
+    blocks, vectors = batch_of_rows({"a": dtype, "b": dtype}, n_rows, columns)
+    return np.where(n_rows > 1, _block_law(blocks, machine), _law(vectors, machine))
+
+
+def _flops(batch: Batch) -> Counts:
+    return batch.n_elements("a")
+
+
+_SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
+
+ADD_IN_PLACE = Codelet(
+    "popops::BinaryOp1DInPlace<add>",
+    (Field("a", "inout"), Field("b", "in", size_of="a")),
+    _vector,
+    _law,
+    code_bytes=200,
+    source=_SOURCE,
+    flops=_flops,
+)
+ADD_IN_PLACE_BLOCK = Codelet(
+    "popops::BinaryOp2DInPlace<add>",
+    (Field("a", "inout", 3, kind="block"), Field("b", "in", 3, kind="block", size_of="a")),
+    _block,
+    _block_law,
+    code_bytes=260,
+    source=_SOURCE,
+    flops=_flops,
+)

@@ -1,0 +1,151 @@
+"""A planned convolution: operands laid out, parts in turn where it says so, vertices added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import BadGraph
+from engine.graph import DType, Tensor, dtype_of
+from engine.library.builder import Builder
+from engine.library.channels import (
+    ChannelLayout,
+    arranged_images,
+    arranged_weights,
+    image_values,
+    weight_values,
+)
+from engine.library.convolve import convolve
+from engine.library.elementwise import copy_together, row_major_copy
+from engine.library.parts import Parts, map_weights
+from engine.library.serial import inputs_in_series, outputs_in_series
+from engine.planner import ConvolutionShape, Plan
+from engine.planner.families import Grouping
+
+__all__ = ["built"]
+
+#: A tensor, or constants that are laid out before the program runs.
+Operand = Tensor | NDArray[Any]
+
+
+def built(
+    build: Builder,
+    x: Operand,
+    weights: Operand,
+    constant_dtype: DType,
+    shape: ConvolutionShape,
+    plan: Plan,
+) -> Tensor:
+    """Lay out and convolve by a plan.
+
+    Parameters
+    ----------
+    build
+        Where it goes.
+    x
+        Shape (images, channels, rows, columns).
+    weights
+        Shape (groups, out channels, in channels, kernel rows, kernel columns).
+    constant_dtype
+        Type of operands that are no tensors.
+    shape, plan
+        What is convolved, and how.
+
+    Returns
+    -------
+    Tensor
+        Shape (images, channels, rows, columns).
+    """
+    serial, grouping = plan.serial, Grouping(**plan.grouping)
+    part = serial.part_of(shape)
+    assert part is not None, "a plan is in parts that there are"
+    steps = _Steps(part, grouping, Parts(plan, part, grouping, build), constant_dtype)
+    if serial.n_parts == 1:
+        return steps.convolved(build, steps.source(build, x), weights)
+    if serial.outputs > 1:
+        source = steps.source(build, x)
+        kernels = _cut(build, weights, 1, serial.outputs)
+        return outputs_in_series(
+            build,
+            shape,
+            grouping,
+            serial.outputs,
+            lambda inside, i: steps.convolved(inside, source, kernels[i]),
+        )
+    n_images, _, *field = (int(size) for size in x.shape)
+    by_group = x.reshape(n_images, shape.groups, shape.in_channels, *field)
+    images = [
+        each.reshape(n_images, part.groups * part.in_channels, *field)
+        for each in _cut(build, by_group, 2, serial.inputs)
+    ]
+    kernels = _cut(build, weights, 2, serial.inputs)
+    return inputs_in_series(
+        build,
+        serial.inputs,
+        dtype_of(shape.result_dtype),
+        lambda inside, i: steps.convolved(inside, steps.source(inside, images[i]), kernels[i]),
+    )
+
+
+def _cut(build: Builder, operand: Operand, d: int, n_parts: int) -> list[Operand]:
+    """Return equal parts along a dimension of an operand; it is copied where it lies in pieces."""
+    if not isinstance(operand, Tensor):
+        return [*np.split(operand, n_parts, axis=d)]
+    size = operand.shape[d] // n_parts
+    ranges = [(i * size, (i + 1) * size) for i in range(n_parts)]
+    try:
+        return [operand.slice(d, *each) for each in ranges]
+    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+        whole = row_major_copy(build, operand, "rowMajor")
+        return [whole.slice(d, *each) for each in ranges]
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What is done for a convolution, or for each of its parts in turn.
+
+    Parameters
+    ----------
+    shape, grouping
+        Of the convolution or a part, and in which groups of channels.
+    parts
+        Which tile has which part of it.
+    constant_dtype
+        Type of operands that are no tensors.
+    """
+
+    shape: ConvolutionShape
+    grouping: Grouping
+    parts: Parts
+    constant_dtype: DType
+
+    def source(self, builder: Builder, x: Operand) -> Tensor:
+        """Return the images as the vertices read them."""
+        shape, grouping = self.shape, self.grouping
+        layout = ChannelLayout(
+            shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs
+        )
+        if isinstance(x, Tensor):
+            return arranged_images(builder, x, layout, self.parts.all_tiles().tolist())
+        # It is mapped with the vertices, to the tiles that read it.
+        return self._constant(builder, image_values(x, layout))
+
+    def convolved(self, builder: Builder, source: Tensor, weights: Operand) -> Tensor:
+        """Lay out the weights and add the vertices; return (images, channels, rows, columns)."""
+        if isinstance(weights, Tensor):
+            kernel, pairs = arranged_weights(builder, weights, self.shape, self.grouping)
+            map_weights(builder, kernel, self.parts)
+            copy_together(builder, pairs, "preArrangeWeights")
+        else:
+            values = weight_values(weights, self.shape, self.grouping)
+            kernel = self._constant(builder, values)
+            map_weights(builder, kernel, self.parts)
+        return convolve(builder, source, kernel, self.shape, self.grouping, self.parts)
+
+    def _constant(self, builder: Builder, values: NDArray[Any]) -> Tensor:
+        return builder.graph.add_constant(
+            values, "weights", dtype=self.constant_dtype, debug=builder.debug
+        )
