@@ -14,7 +14,7 @@ from engine.errors import BadGraph
 from engine.graph import Tensor, View, blocks
 from engine.library.builder import Builder
 from engine.library.checked import checked
-from engine.library.elementwise import row_major_copy
+from engine.library.elementwise import row_major_copy, share_elements
 from engine.library.spread import joint_walks
 
 __all__ = ["scaled_add"]
@@ -38,7 +38,8 @@ def scaled_add(
     a
         What is added to; a view that has each of its elements once.
     b
-        What is added, of the same type; it is broadcast to the shape of `a`.
+        What is added, of the same type; it is broadcast to the shape of `a`. Where it has elements
+        of `a` in other places it is copied first.
     scale
         A tensor of one element of that type, or a number, which becomes a constant on tile 0.
     optimise_for_speed
@@ -71,6 +72,11 @@ def scaled_add(
             " takes one"
         )
     build = builder.inside("scaledAdd", "popops.scaledAddTo", {"shape": list(a.shape)})
+    # What a vertex reads must not be what another one writes; its own element may be both.
+    if b != a and share_elements(a, b):
+        b = row_major_copy(build, b, "copy")
+    if share_elements(a, scale):
+        scale = row_major_copy(build, scale, "scale")
     walks = joint_walks([b], a) or joint_walks([row_major_copy(build, b, "rearrange")], a)
     if walks is None:
         raise BadGraph(f"{b.name!r} cannot be added to {a.name!r}: their layouts do not divide")

@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import engine
 from engine.errors import BadGraph
 from engine.graph import Tensor, dtype_of
-from engine.library.elementwise import binary, cast, unary
+from engine.library.elementwise import binary, cast, share_elements, unary
 from engine.library.fill import fill
 from engine.library.reduce import reduce
-from tests.oracle.compared import small_machine
+from engine.library.scaled_add import scaled_add
+from tests.oracle.compared import seeds, small_machine
 
 LEAST, MOST = -(2**31), 2**31 - 1
 WHOLE = np.array([0, 1, -1, 7, -7, 31, 46_341, 2**24 + 1, MOST, LEAST], np.int32)
@@ -145,3 +148,45 @@ def test_trues_are_not_added_up() -> None:
         reduce(small.builder, "sum", flags, [0])
     (is_any, are_all) = (reduce(small.builder, name, flags, [0]) for name in ("maximum", "minimum"))
     assert [r.tolist() for r in small.run(is_any, are_all)] == [[True], [True]]
+
+
+def test_a_scaled_addition_of_what_it_writes_reads_first() -> None:
+    values = np.arange(1, 13, dtype=np.float32)
+    pair = values.reshape(6, 2)
+    small = Small(4)
+    turned, spread, scaled, columns, itself = (small.given(values) for _ in range(5))
+    scaled_add(small.builder, turned, turned.reverse(0), 1.0)
+    scaled_add(small.builder, spread, spread.slice(0, 3, 4), 1.0)
+    scaled_add(small.builder, scaled, scaled, scaled.slice(0, 5, 6))
+    grid = columns.reshape(6, 2)
+    n_before = len(small.graph.compute_sets)
+    scaled_add(small.builder, grid.slice(1, 0, 1), grid.slice(1, 1, 2), 2.0)
+    scaled_add(small.builder, itself, itself, 2.0)
+    assert len(small.graph.compute_sets) == n_before + 2  # neither is copied first
+    results = small.run(turned, spread, scaled, grid, itself)
+    assert results[0].tolist() == (values + values[::-1]).tolist()
+    assert results[1].tolist() == (values + values[3]).tolist()
+    assert results[2].tolist() == (values + values * values[5]).tolist()
+    assert results[3].tolist() == np.stack([pair @ [1, 2], pair[:, 1]], axis=1).tolist()
+    assert results[4].tolist() == (3 * values).tolist()
+
+
+@given(st.data(), seeds)
+def test_views_share_elements_where_their_numbers_do(data: st.DataObject, seed: int) -> None:
+    small = Small(3)
+    shape = data.draw(st.sampled_from([(12,), (3, 4), (2, 3, 2)]))
+    whole = small.given(np.zeros(shape, np.float32))
+    numbers: Any = np.arange(12).reshape(shape)
+    random = np.random.default_rng(seed)
+    views = []
+    for _ in range(2):
+        view, own = whole, numbers
+        for d, size in enumerate(shape):
+            low = int(random.integers(size))
+            high = int(random.integers(low, size)) + 1
+            view, own = view.slice(d, low, high), np.take(own, range(low, high), d)
+            if random.integers(2):
+                view, own = view.reverse(d), np.flip(own, d)
+        views.append((view, set(own.reshape(-1).tolist())))
+    (one, left), (other, right) = views
+    assert share_elements(one, other) == bool(left & right)
