@@ -8,6 +8,7 @@ EngineError                 engine: base of all
 ├── BadInput                bad_input: missing file, wrong shape or type of an input
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
 ├── EngineClosed            engine_closed: an engine is asked for more after it was closed
+├── EngineBusy              engine_busy: an engine is asked to run or close by what it calls
 ├── ModelNotAvailable       model_not_available: cannot be had, or is not the one that was pinned
 └── RunFailed               run_failed: the program could not be run to its end
     ├── ProgramError        program_error: the program itself said so
@@ -25,6 +26,7 @@ __all__ = [
     "BadModel",
     "BadOption",
     "CallbackFailed",
+    "EngineBusy",
     "EngineClosed",
     "EngineError",
     "KernelFailed",
@@ -93,6 +95,12 @@ class EngineClosed(EngineError):
     """An engine was closed, and is asked to run, read or write."""
 
     code = "engine_closed"
+
+
+class EngineBusy(EngineError):
+    """An engine was asked to run, or to close, by a function that it calls as it runs."""
+
+    code = "engine_busy"
 
 
 class ModelNotAvailable(EngineError):

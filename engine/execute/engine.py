@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from engine.arguments import a_count, a_kind, a_text, numbers, shown
 from engine.compiler.cycles import CountedCycles
 from engine.compiler.executable import Executable, Node, RemoteAccess, Step
-from engine.errors import BadGraph, BadInput, EngineClosed, OutOfTileMemory
+from engine.errors import BadGraph, BadInput, EngineBusy, EngineClosed, OutOfTileMemory
 from engine.execute.launch import Launch, bind_all, thread_pool
 from engine.execute.memory import HostMemory
 from engine.execute.oom import describe_overflow
@@ -85,6 +87,8 @@ class Engine:
         self.options = resolve() if options is None else options
         self._streams = HostStreams()
         self._is_closed = False
+        self._turn = threading.Lock()
+        self._thread_at_work: int | None = None
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
@@ -119,6 +123,8 @@ class Engine:
         ------
         BadGraph
             When a kernel cannot be compiled.
+        EngineBusy
+            When `progress` asks for it.
         EngineClosed
             When the engine was closed.
         OutOfTileMemory
@@ -127,7 +133,10 @@ class Engine:
         self._check_open()
         if progress is not None and not callable(progress):
             raise BadGraph(f"Progress is told to a function, not to {shown(progress)}")
-        with self.recorder.noting_failure("Loading the program"):
+        if self._memory is not None:
+            return
+        with self._alone("load"), self.recorder.noting_failure("Loading the program"):
+            self._check_open()
             self._load(progress)
 
     def _load(self, progress: Progress | None = None) -> None:
@@ -237,8 +246,29 @@ class Engine:
         self._check_open()
         self._remote.write(buffer, values, row)
 
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Let other threads wait until this one is done.
+
+        Raises
+        ------
+        EngineBusy
+            When this thread is at work already: a function that the engine calls asks for it.
+        """
+        if self._thread_at_work == threading.get_ident():
+            raise EngineBusy(
+                f"A function that this engine calls as it runs asks it to {what}: let the run end"
+                " first"
+            )
+        with self._turn:
+            self._thread_at_work = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._thread_at_work = None
+
     def run(self, program: int = 0, name: str = "") -> None:
-        """Run a control program once.
+        """Run a control program once; other threads wait for it.
 
         Parameters
         ----------
@@ -255,6 +285,8 @@ class Engine:
             When a stream is not connected or gives an array of another shape.
         CallbackFailed, KernelFailed
             When a function of the user's raised.
+        EngineBusy
+            When a function that it calls as it runs asks for it.
         EngineClosed
             When the engine was closed.
         OutOfTileMemory
@@ -262,7 +294,11 @@ class Engine:
         """
         root = self._root(program)
         a_text("The name of a run", name)
-        self._check_open()
+        with self._alone("run"):
+            self._check_open()
+            self._run(root, program, name)
+
+    def _run(self, root: Node, program: int, name: str) -> None:
         label = f"Run {name!r}" if name else "A run"
         with self.recorder.noting_failure(f"{label} of program {program}"):
             self._load()
@@ -367,12 +403,16 @@ class Engine:
         Raises
         ------
         BadInput
-            When this engine writes no report.
+            When this engine writes no report, or could not write it to its end.
         ReportNotFound, DamagedReport
             When the report was taken away or changed in the meantime.
         """
         self.recorder.finish()
         if self.recorder.path is None:
+            if self.recorder.lost:
+                raise BadInput(
+                    f"The report of this engine was lost as it ran: {self.recorder.lost}"
+                )
             raise BadInput(
                 "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
                 ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or give such'
@@ -381,10 +421,17 @@ class Engine:
         return open_report(self.recorder.path)
 
     def close(self) -> None:
-        """Finish the report and release what the engine holds; safe to call twice."""
-        self._is_closed = True
-        self._memory, self._launches = None, {}
-        self._release()
+        """Finish the report and release what the engine holds; safe to call twice.
+
+        Raises
+        ------
+        EngineBusy
+            When a function that it calls as it runs asks for it.
+        """
+        with self._alone("close"):
+            self._is_closed = True
+            self._memory, self._launches = None, {}
+            self._release()
 
     def _release(self) -> None:
         self.recorder.finish()

@@ -59,6 +59,8 @@ class Recorder:
         self._n_entries = 0
         #: Where the finished report is; None before, or without one.
         self.path: Path | None = None
+        #: Why it could not be written to its end; empty when it could, or without one.
+        self.lost = ""
 
     @classmethod
     def start(
@@ -276,6 +278,7 @@ class Recorder:
             writer.commit(milestone)
         except ReportNotWritable as error:
             _log.warning("warning: %s", error)
+            self.lost = str(error)
             writer.abandon()
             self._writer = None
 
@@ -288,6 +291,7 @@ class Recorder:
             self.path = writer.finish()
         except ReportNotWritable as error:
             _log.warning("warning: %s", error)
+            self.lost = str(error)
         finally:
             writer.abandon()
 

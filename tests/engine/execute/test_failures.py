@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from engine.errors import (
     BadGraph,
     BadInput,
     CallbackFailed,
+    EngineBusy,
     EngineClosed,
     EngineError,
     KernelFailed,
@@ -220,3 +225,69 @@ def test_a_closed_engine(small: Small) -> None:
     with engine.get_report() as report:
         assert len(report.fetch(select(run.c.run_id))) == 1
         assert not report.fetch(select(notice.c.code))
+
+
+@pytest.mark.parametrize("asked", ["run", "close"])
+def test_a_function_that_the_engine_calls_cannot_ask_it_to_run_or_close(asked: str) -> None:
+    graph, x, y = two_variables()
+    program = Sequence("", [StreamCopyIn("x", x), Copy(x, y), StreamCopyOut(y, "y")])
+    with Engine(compile_programs(graph, [program]), resolve(environ={})) as device:
+
+        def callback(*_: Any) -> Any:
+            getattr(device, asked)()
+            return np.zeros(4)
+
+        for stream, other in (("x", "y"), ("y", "x")):
+            device.connect_stream(stream, callback)
+            device.connect_stream(other, np.zeros(4, np.float32))
+            with pytest.raises(CallbackFailed) as failed:
+                device.run()
+            assert isinstance(failed.value.__cause__, EngineBusy)
+            assert f"asks it to {asked}: let the run end first" in str(failed.value.__cause__)
+        device.connect_stream("y", np.zeros(4, np.float32))
+        device.run()  # it is as good as before
+
+
+def test_threads_take_turns_at_an_engine() -> None:
+    graph, x, y = two_variables()
+    program = Sequence("", [StreamCopyIn("x", x), Copy(x, y), StreamCopyOut(y, "y")])
+    inside, most = [0], [0]
+
+    def feed() -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.002)
+        return np.zeros(4)
+
+    def take(_: Any) -> None:
+        inside[0] -= 1
+
+    with Engine(compile_programs(graph, [program]), resolve(environ={})) as device:
+        device.connect_stream("x", feed)
+        device.connect_stream("y", take)
+        threads = [threading.Thread(target=device.run) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (inside, most) == ([0], [1])
+
+
+def test_a_report_that_was_taken_away_is_said_to_be_lost(tmp_path: Path) -> None:
+    graph, x, y = two_variables()
+    asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path / "r")})
+    options = resolve(environ={"POPLAR_ENGINE_OPTIONS": asked})
+    with Engine(compile_programs(graph, [Copy(x, y)]), options) as device:
+        device.run()
+        shutil.rmtree(tmp_path / "r")
+        device.run()
+        with pytest.raises(BadInput, match="report of this engine was lost as it ran: Cannot"):
+            device.get_report()
+
+
+def two_variables() -> tuple[Graph, Any, Any]:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=2))
+    x, y = (graph.add_variable("float32", (4,), name) for name in "xy")
+    for tensor in (x, y):
+        graph.map_linearly(tensor)
+    return graph, x, y
