@@ -119,7 +119,7 @@ def test_clicked_tiles_become_columns(visit: Visit) -> None:
 
 def test_the_variables_of_a_tile_have_addresses_and_a_filter(visit: Visit) -> None:
     page = visit("/memory", tiles="7", tab="variables")
-    expect(page.locator("#memory-variables .ag-row").first).to_contain_text("0x")
+    expect(page.locator("#memory-variables .ag-row").first).to_contain_text("0x", timeout=30_000)
     before = page.locator("#memory-variables-note").inner_text()
     page.fill("#memory-name", "weights")
     expect(page.locator("#memory-variables-note")).not_to_have_text(before)
