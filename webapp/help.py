@@ -221,7 +221,7 @@ def _figure(cells: Sequence[str]) -> html.Tr:
     """Return one figure; a miss is marked."""
     return html.Tr(
         [html.Td(cell, className=_side(i, len(cells))) for i, cell in enumerate(cells)],
-        className="is-miss" if cells[-1] == "miss" else "",
+        className="is-miss" if cells[-1].startswith("miss") else "",
     )
 
 

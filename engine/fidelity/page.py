@@ -17,6 +17,7 @@ __all__ = [
     "as_error",
     "as_number",
     "as_tolerance",
+    "as_verdict",
     "further_sentence",
     "render",
     "summary_sentence",
@@ -76,14 +77,23 @@ def summary_sentence(rows: Sequence[Row]) -> str:
 
 def further_sentence(rows: Sequence[Row]) -> str:
     """Return how the figures did that were tried after the laws were set."""
-    found = [row for row in rows if row.is_further and row.ours]
+    built = [row for row in rows if row.is_further and row.ours]
+    found = [row for row in built if not row.gave_law]
     n_within = sum(row.verdict == "within" for row in found)
     mean = mean_ratio(found)
+    n_gave = len(built) - len(found)
     return (
         f"Of {len(found)} figures that were tried after the laws were set, {n_within} differ by no"
         f" more than {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio, whichever is larger"
-        f" on top, is {mean:.2f}."
+        f" on top, is {mean:.2f}. {n_gave} more gave terms of laws, so that they prove nothing."
     )
+
+
+def as_verdict(row: Row) -> str:
+    """Return the verdict in words."""
+    if row.verdict == "open":
+        return f"open: needs {row.needs}"
+    return f"{row.verdict}, gave a law" if row.gave_law else row.verdict
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
@@ -94,7 +104,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
     lines += [
         f"| {row.id} | {row.figure} | {as_number(row.published)} {row.unit}"
         f" | {as_number(row.ours)} | {as_error(row)} | {as_tolerance(row)}"
-        f" | {f'open: needs {row.needs}' if row.verdict == 'open' else row.verdict} |"
+        f" | {as_verdict(row)} |"
         for row in rows
     ]
     return lines

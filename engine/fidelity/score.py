@@ -30,6 +30,8 @@ class Row:
         ``within``, ``miss`` or ``open``.
     is_further
         Whether it is one of the figures that were tried after the laws were set.
+    gave_law
+        Whether a term of a law was read off it.
     """
 
     id: str
@@ -44,6 +46,7 @@ class Row:
     verdict: str
     counted: bool
     is_further: bool
+    gave_law: bool
     machine: str
     source: str
     needs: str
@@ -86,6 +89,7 @@ def _row(target: Target, figure: Figure, ours: float | None) -> Row:
         verdict=verdict,
         counted=figure.counted,
         is_further=target.is_further,
+        gave_law=figure.gave_law,
         machine=target.machine,
         source=target.source,
         needs=figure.needs,

@@ -10,6 +10,7 @@ from engine.fidelity.page import (
     as_error,
     as_number,
     as_tolerance,
+    as_verdict,
     further_sentence,
     summary_sentence,
 )
@@ -67,7 +68,6 @@ def statement(rows: Sequence[Row]) -> Statement:
 
 
 def _texts(row: Row) -> tuple[str, ...]:
-    verdict = f"open: needs {row.needs}" if row.verdict == "open" else row.verdict
     return (
         row.id,
         row.figure,
@@ -75,5 +75,5 @@ def _texts(row: Row) -> tuple[str, ...]:
         as_number(row.ours),
         as_error(row),
         as_tolerance(row),
-        verdict,
+        as_verdict(row),
     )

@@ -24,6 +24,8 @@ class Figure:
         A share of the published number, or with ``kind`` absolute an amount of its unit.
     needs
         What is missing before it can be built; empty when nothing is.
+    gave_law
+        Whether a term of a law was read off it, so that agreement proves nothing.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Figure:
     kind: str = "relative"
     counted: bool = True
     needs: str = ""
+    gave_law: bool = False
 
 
 @dataclass(frozen=True)

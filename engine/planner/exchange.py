@@ -47,6 +47,7 @@ def exchange_cycles(
         crossing = n_bytes * tiles_used / n_ipus * (1 - 1 / n_ipus)
         on_links = crossing / machine.bundle_bytes_per_cycle("pair")
         fixed = machine.external_sync_cycles + machine.latest_start_cycles
+        fixed += machine.link_start_cycles
         across = fixed + np.maximum(words, np.ceil(on_links)).astype(np.int64)
         cycles = np.where(n_ipus > 1, across, cycles)
     return np.where(n_bytes > 0, cycles, 0)

@@ -12,7 +12,7 @@ import pytest
 
 from engine.fidelity import all_targets, packaged_rows, score
 from engine.fidelity.builders import BUILDERS
-from engine.fidelity.page import PAGE, as_error, as_tolerance, render
+from engine.fidelity.page import PAGE, as_error, as_tolerance, as_verdict, further_sentence, render
 from engine.fidelity.score import Row, compare, rows_as_json
 from engine.fidelity.target import FURTHER_TOLERANCE
 
@@ -42,6 +42,18 @@ def test_fourteen_targets_count() -> None:
     further = [name for name, target in all_targets().items() if target.is_further]
     assert list(all_targets()) == [*(f"C{n}" for n in range(1, 25)), *further]
     assert further == [f"F{n}" for n in range(1, len(further) + 1)]
+
+
+def test_a_figure_that_gave_a_law_is_no_evidence() -> None:
+    """It stands in the table and says so, but the sentence about agreement leaves it out."""
+    made = [row for row in packaged_rows() if row.gave_law]
+    assert {row.id for row in made} == {"F2", "F7"}
+    assert all(as_verdict(row) == f"{row.verdict}, gave a law" for row in made)
+    rest = [row for row in packaged_rows() if row.is_further and row.ours and not row.gave_law]
+    sentence = further_sentence(packaged_rows())
+    assert sentence.startswith(f"Of {len(rest)} figures")
+    assert f"{len(made)} more gave terms of laws" in sentence
+    assert further_sentence(rest).endswith("0 more gave terms of laws, so that they prove nothing.")
 
 
 def test_further_figures_never_count() -> None:
