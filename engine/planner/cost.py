@@ -295,7 +295,8 @@ def _pieces(
     """Return in how many pieces inputs and weights come.
 
     Inputs that lie evenly spread come in as many as tiles hold some; a block of weights in one from
-    every tile that shares it, of whole rows or at least a vector.
+    every tile that shares it: of whole rows where a group of inputs has enough for all of them,
+    else of a vector or more.
     """
     shape = splits.shape
     total = shape.images * shape.in_height * shape.in_width * shape.groups * shape.in_channels
@@ -312,7 +313,10 @@ def _pieces(
     n_blocks = n_blocks * np.where(kernel_rows * kernel_columns > 1, largest[:, 5], 1)
     n_blocks = n_blocks * np.where(kernel_columns > 1, largest[:, 6], 1)
     block_bytes = splits.batch().n_elements("w") * item // n_blocks
-    sharers = np.minimum(batch * rows * columns, -(-block_bytes // row_bytes))
+    n_sharers = batch * rows * columns
+    n_rows = np.where(kernel_columns > 1, 1, largest[:, 6]) * largest[:, 7] * grouping.inputs
+    grain_bytes = np.where(n_rows >= n_sharers, row_bytes, machine.data_path_bytes)
+    sharers = np.minimum(n_sharers, -(-block_bytes // grain_bytes))
     weights = np.where(sharers > 1, sharers - 1, 0) * n_blocks
     return np.asarray(-(-input_bytes // held_bytes) + weights)
 

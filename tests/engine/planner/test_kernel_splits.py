@@ -48,6 +48,10 @@ def same(kernel: int, stride: int = 1, dilation: int = 1) -> Window:
 
 ROWS, COLUMNS = KERNEL
 CASES = {
+    # Its weights are shared by more tiles than they have rows.
+    "pixel by pixel": Case(
+        1, 8, 28, same(5), {"rows": 28, "columns": 28, ROWS: 1, COLUMNS: 1}, dtype="float32"
+    ),
     "rows": Case(64, 64, 56, same(3), {ROWS: 3}),
     "columns": Case(64, 64, 56, same(3), {COLUMNS: 3}),
     "both": Case(64, 64, 14, same(3), {ROWS: 3, COLUMNS: 3}),
