@@ -401,9 +401,4 @@ class Lowering:
 
     def _check_mapped(self, variable_ids: Sequence[int]) -> None:
         for variable_id in variable_ids:
-            variable = self.graph.variables[variable_id]
-            if not variable.is_mapped:
-                raise BadGraph(
-                    f"Variable {variable.name!r} is used but has no tile mapping: give it one with"
-                    " set_tile_mapping or map_linearly"
-                )
+            self.graph.variables[variable_id].check_mapped()

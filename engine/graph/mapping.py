@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
 from engine.graph.joined import View
 from engine.graph.tensor import Tensor
 
@@ -61,11 +60,7 @@ def _in_order(tensor: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         When its variable has no mapping yet.
     """
     variable = tensor.variable
-    if not variable.is_mapped:
-        raise BadGraph(
-            f"Variable {variable.name!r} has no tile mapping yet: give it one with"
-            " set_tile_mapping or map_linearly"
-        )
+    variable.check_mapped()
     first, length = runs_of(tensor)
     entry = np.searchsorted(variable.map_start, first, side="right") - 1
     last = np.searchsorted(variable.map_start, first + length - 1, side="right") - 1

@@ -60,8 +60,29 @@ class Variable:
         """One past the last element of each interval: ndarray of int64."""
         return np.append(self.map_start[1:], self.n_elements)
 
+    def check_mapped(self) -> None:
+        """Raise BadGraph unless every element has a tile.
+
+        Raises
+        ------
+        BadGraph
+            When the variable has no mapping yet.
+        """
+        if not self.is_mapped:
+            raise BadGraph(
+                f"Variable {self.name!r} has no tile mapping yet: give it one with"
+                " set_tile_mapping or map_linearly"
+            )
+
     def tile_of(self, elements: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the tile of each element: ndarray of int32 of the same shape."""
+        """Return the tile of each element: ndarray of int32 of the same shape.
+
+        Raises
+        ------
+        BadGraph
+            When the variable has no mapping yet.
+        """
+        self.check_mapped()
         where = np.searchsorted(self.map_start, elements, side="right") - 1
         tiles: NDArray[np.int32] = self.map_tile[where]
         return tiles

@@ -124,5 +124,5 @@ def test_programs_that_cannot_be(graph: Graph, x: Tensor) -> None:
     graph.add_vertices(
         compute_set, FILL, [0], {"out": blocks(x.variable, 0, [4], [1], 1)}, {"value": 1.0}
     )
-    with pytest.raises(BadGraph, match="'x' is used but has no tile mapping"):
+    with pytest.raises(BadGraph, match="'x' has no tile mapping yet"):
         compile_programs(graph, [Execute(compute_set)])

@@ -28,7 +28,7 @@ from engine.library.reduce import reduce
 from engine.library.scaled_add import scaled_add
 from engine.library.transposed import transposed_convolution, weight_gradient
 from engine.library.window import Window
-from engine.program import Sequence
+from engine.program import Copy, Sequence
 from tests.engine.graph.test_wrong_kinds import WRONG
 
 
@@ -196,3 +196,19 @@ def test_a_function_of_what_is_stretched_over_as_many_elements_as_its_variable_h
     world = World()
     wide = world.x.slice(0, 0, 1).broadcast_to((4, 6))
     assert unary(world.builder, "negate", wide).shape == (4, 6)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda w, x: compile_programs(w.graph, [Copy(w.x, x)]),
+        lambda w, x: copy_to(w.builder, w.x, x),
+        lambda w, x: fill(w.builder, x, 1),
+        lambda w, x: scaled_add(w.builder, x, w.y, 1.0),
+    ],
+)
+def test_what_is_written_without_a_place(write: Callable[[Any, Any], Any]) -> None:
+    world = World()
+    nowhere = world.graph.add_variable("float32", (4, 6), "nowhere")
+    with pytest.raises(BadGraph, match="'nowhere' has no tile mapping yet: give it one with"):
+        write(world, nowhere)
