@@ -206,6 +206,7 @@ def test_a_function_of_what_is_stretched_over_as_many_elements_as_its_variable_h
         lambda w, x: fill(w.builder, x, 1),
         lambda w, x: scaled_add(w.builder, x, w.y, 1.0),
     ],
+    ids=["Copy", "copy_to", "fill", "scaled_add"],
 )
 def test_what_is_written_without_a_place(write: Callable[[Any, Any], Any]) -> None:
     world = World()
