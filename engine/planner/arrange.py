@@ -11,6 +11,7 @@ from engine.machine import Machine
 from engine.planner.exchange import exchange_cycles
 from engine.planner.families import Grouping
 from engine.planner.shape import ConvolutionShape
+from engine.planner.split import Splits
 
 __all__ = ["arranged_bytes", "arrangement_cycles", "is_arranged"]
 
@@ -53,17 +54,13 @@ def arranged_bytes(shape: ConvolutionShape, grouping: Grouping, tiles: Counts) -
     return np.asarray(-(-(total // inner) // tiles) * inner * shape.item_bytes)
 
 
-def arrangement_cycles(
-    shape: ConvolutionShape, grouping: Grouping, tiles: Counts, machine: Machine
-) -> dict[str, Counts]:
+def arrangement_cycles(splits: Splits, machine: Machine) -> dict[str, Counts]:
     """Return the cycles of the copies by compute set, and of the exchanges before them.
 
     Parameters
     ----------
-    shape, grouping
-        What is convolved in which groups.
-    tiles : ndarray of int64
-        Tiles that hold what is copied.
+    splits
+        Of what, over the tiles that hold what is copied.
     machine
         The target.
 
@@ -74,6 +71,7 @@ def arrangement_cycles(
     A part of the inputs lies on its share of the tiles, which send all that they have of it; so do
     weights whose outputs lie in rows.
     """
+    shape, grouping, tiles = splits.shape, splits.grouping, splits.tiles_used
     nothing = np.zeros_like(tiles)
     parts = {}
     if is_arranged(shape, grouping):
@@ -105,12 +103,32 @@ def arrangement_cycles(
             np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, pieces
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
+        start = _block_cycles(nothing, shape, machine, 1)
         parts["preArrangeWeights"] = _copy(weights, shape, machine, row)
+        parts["preArrangeWeights"] += _torn(splits, machine) * start
     return parts
+
+
+def _torn(splits: Splits, machine: Machine) -> Counts:
+    """Return how many vertices more than one bring a tile's weights: ndarray of int64.
+
+    Pieces of several blocks are not at one distance; pieces that begin and end in a row are three.
+    """
+    shape, grouping = splits.shape, splits.grouping
+    n_blocks, is_whole = splits.weight_blocks()
+    is_row_long = grouping.groups * grouping.outputs * shape.item_bytes > machine.data_path_bytes
+    is_shared = splits.parts[:, 1:4].prod(axis=1) > 1
+    torn: Counts = np.where(is_whole | (not is_row_long), (n_blocks > 1).astype(np.int64), 2)
+    return np.where(is_shared, torn, 0)
 
 
 def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1) -> Counts:
     """Return the cycles to copy elements in rows that lie together; none for none."""
+    return np.where(elements > 0, _block_cycles(elements, shape, machine, row), 0)
+
+
+def _block_cycles(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int) -> Counts:
+    """Return the cycles of a vertex that copies elements in rows that lie together."""
     ones = np.ones_like(elements)
     names = ("x", "out")
     size = dict.fromkeys(names, np.stack([ones, -(-elements // row), row * ones], axis=1))
@@ -124,4 +142,4 @@ def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int 
         {},
         np.zeros_like(elements),
     )
-    return np.where(elements > 0, COPY_BLOCK.law(batch, machine), 0)
+    return np.asarray(COPY_BLOCK.law(batch, machine))

@@ -174,7 +174,7 @@ def _with_compute(
     paired_bytes = _paired_bytes(splits, input_bytes, weight_bytes)
     out_elements = batch.n_elements("out")
     by_part = {
-        **arrangement_cycles(shape, grouping, tiles_used, machine),
+        **arrangement_cycles(splits, machine),
         "exchange": exchange_cycles(
             input_bytes + weight_bytes - paired_bytes,
             paired_bytes,
@@ -305,17 +305,12 @@ def _pieces(
     holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
     held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
     grouping, item = splits.grouping, shape.item_bytes
-    _, batch, rows, columns, *_, kernel_rows, kernel_columns = splits.parts.T
+    _, batch, rows, columns, *_ = splits.parts.T
     row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
-    largest = splits.largest()
-    # Weights of a part of the kernel lie together by groups of inputs, or by rows of the kernel.
-    n_blocks = largest[:, 0] * largest[:, 4]
-    n_blocks = n_blocks * np.where(kernel_rows * kernel_columns > 1, largest[:, 5], 1)
-    n_blocks = n_blocks * np.where(kernel_columns > 1, largest[:, 6], 1)
+    n_blocks, is_whole = splits.weight_blocks()
     block_bytes = splits.batch().n_elements("w") * item // n_blocks
     n_sharers = batch * rows * columns
-    n_rows = np.where(kernel_columns > 1, 1, largest[:, 6]) * largest[:, 7] * grouping.inputs
-    grain_bytes = np.where(n_rows >= n_sharers, row_bytes, machine.data_path_bytes)
+    grain_bytes = np.where(is_whole, row_bytes, machine.data_path_bytes)
     sharers = np.minimum(n_sharers, -(-block_bytes // grain_bytes))
     weights = np.where(sharers > 1, sharers - 1, 0) * n_blocks
     return np.asarray(-(-input_bytes // held_bytes) + weights)

@@ -326,6 +326,28 @@ class Splits:
         dtype = {"x": kind, "w": kind, "out": shape.partial_dtype}
         return Batch(n, size, {}, item_bytes, dtype, scalars, np.zeros(n, np.int64))
 
+    def weight_blocks(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return in how many blocks a part's weights lie, and whether they are cut in whole rows.
+
+        Those of all inputs lie together where the kernel is whole, else those of a group of inputs,
+        or of a row of the kernel where its columns are split. A block is shared out in whole rows
+        of outputs where a group of inputs has enough for all tiles that share it.
+
+        Returns
+        -------
+        n_blocks : ndarray of int64, shape (n,)
+            Blocks of the largest part.
+        is_whole : ndarray of bool, shape (n,)
+            Whether rows are whole.
+        """
+        _, batch, rows, columns, *_, kernel_rows, kernel_columns = self.parts.T
+        largest = self.largest()
+        n_blocks = largest[:, 0] * largest[:, 4]
+        n_blocks = n_blocks * np.where(kernel_rows * kernel_columns > 1, largest[:, 5], 1)
+        n_blocks = n_blocks * np.where(kernel_columns > 1, largest[:, 6], 1)
+        n_rows = np.where(kernel_columns > 1, 1, largest[:, 6]) * largest[:, 7]
+        return n_blocks, np.asarray(n_rows * self.grouping.inputs >= batch * rows * columns)
+
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
         """Return only the chosen splits, by a mask or their places."""
         if chosen.dtype == np.bool_:

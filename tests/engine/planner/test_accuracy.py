@@ -129,6 +129,7 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
         ("vgg16 conv3", 0.04, Serial(outputs=8)),
         ("vgg16 conv5", 0.02, Serial(outputs=4)),
         ("bert output", 0.04, Serial(inputs=8)),
+        ("bert output", 0.01, Serial(inputs=32)),
         ("bert intermediate", 0.01, Serial(outputs=32)),
     ],
 )
@@ -149,6 +150,7 @@ def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, seria
         ("resnet50 conv5 3x3", 8),
         ("vgg16 dense", 4),
         ("bert query", 2),
+        ("bert scores", 2),
         ("bert intermediate float", 4),
     ],
 )
