@@ -22,7 +22,7 @@ from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, r
 from engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
 from engine.errors import BadGraph
 from engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
-from engine.graph.mapping import runs_of
+from engine.graph.elements import share_elements
 from engine.library.builder import Builder
 from engine.library.checked import checked
 from engine.library.spread import Walk, joint_walks
@@ -38,7 +38,6 @@ __all__ = [
     "rearranged",
     "row_major_copy",
     "select",
-    "share_elements",
     "similar",
     "unary",
 ]
@@ -170,33 +169,6 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
         raise BadGraph(
             f"{source.name!r} cannot be copied to {target.name!r}: their layouts do not divide"
         )
-
-
-def share_elements(one: View, other: View) -> bool:
-    """Return whether two views have an element in common."""
-    shared = {*one.variables} & {*other.variables}
-    return any(
-        left.variable is right.variable and _meet(left, right)
-        for left in one.pieces
-        if left.variable in shared
-        for right in other.pieces
-    )
-
-
-def _meet(one: Tensor, other: Tensor) -> bool:
-    """Return whether two views on one variable have an element in common."""
-    spans = []
-    for tensor in (one, other):
-        steps = [(size - 1) * stride for size, stride in tensor.atoms]
-        low = tensor.offset + sum(min(step, 0) for step in steps)
-        spans.append((low, tensor.offset + sum(max(step, 0) for step in steps)))
-    if max(spans[0][0], spans[1][0]) > min(spans[0][1], spans[1][1]):
-        return False
-    (first, length), (start, size) = runs_of(one), runs_of(other)
-    first = np.unique(first)
-    # The last run that begins before the end of another one must have ended before it begins.
-    before = np.searchsorted(first, start + size, side="left") - 1
-    return bool((first[np.maximum(before, 0)] + length > start)[before >= 0].any())
 
 
 @checked

@@ -12,9 +12,10 @@ from engine.codelets.scaled_add import (
 )
 from engine.errors import BadGraph
 from engine.graph import Tensor, View, blocks
+from engine.graph.elements import share_elements
 from engine.library.builder import Builder
 from engine.library.checked import checked
-from engine.library.elementwise import row_major_copy, share_elements
+from engine.library.elementwise import row_major_copy
 from engine.library.spread import joint_walks
 
 __all__ = ["scaled_add"]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engine.compiler.kernels.intervals import group_pieces
 from engine.errors import BadGraph
 from engine.graph import Regions, Tensor, Variable, View, aligned, blocks
+from engine.graph.elements import check_each_once
 from engine.graph.mapping import tile_mapping_of
 
 __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
@@ -206,12 +207,8 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     Raises
     ------
     BadGraph
-        When the output has an element several times, or shapes do not broadcast.
+        When shapes do not broadcast.
     """
-    if any(stride == 0 for size, stride in out.atoms if size > 1):
-        raise BadGraph(
-            f"Output {out.variable.name!r} is broadcast: an element cannot be written several times"
-        )
     tensors = [t.broadcast_to(out.shape) for t in operands] + [out]
     factors = []
     for d, size in enumerate(out.shape):
@@ -262,6 +259,7 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     BadGraph
         When the output has an element several times, or shapes do not broadcast.
     """
+    check_each_once("What is written", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]
     try:
         pieces = aligned(views)

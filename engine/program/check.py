@@ -6,12 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from engine.arguments import a_kind, a_list, a_switch, a_text, shown
 from engine.errors import BadGraph
 from engine.graph import ComputeSet, Graph, Joined, Tensor, View
-from engine.graph.mapping import runs_of
+from engine.graph.elements import check_each_once
 from engine.program.program import Function, Program
 
 __all__ = ["check_programs"]
@@ -101,7 +99,7 @@ class _Check:
             else:
                 self.part(value, inside)
                 if field.name == "target":
-                    _check_written(where, value)
+                    check_each_once(f"{where}: its target", value)
 
     def _field(self, where: str, annotation: str, value: Any) -> None:
         """Check that a field of a program holds what it is declared to."""
@@ -115,30 +113,6 @@ class _Check:
             a_list(where, value, "a list of programs")
         elif annotation.startswith("Mapping"):
             a_kind(where, value, Mapping, "a dictionary of programs by number")
-
-
-def _check_written(where: str, target: View) -> None:
-    """Raise BadGraph when a tensor that is written has an element several times.
-
-    Raises
-    ------
-    BadGraph
-        When it is broadcast, or joins views that overlap.
-    """
-    for variable in target.variables:
-        pieces = [piece for piece in target.pieces if piece.variable is variable]
-        is_broadcast = any(
-            stride == 0 for piece in pieces for size, stride in piece.atoms if size > 1
-        )
-        found = [runs_of(piece) for piece in pieces] if len(pieces) > 1 and not is_broadcast else []
-        first = np.concatenate([runs for runs, _ in found]) if found else np.zeros(0, np.int64)
-        order = np.argsort(first)
-        end = np.concatenate([runs + n for runs, n in found])[order] if found else first
-        if is_broadcast or (first[order][1:] < end[:-1]).any():
-            raise BadGraph(
-                f"{where}: its target has an element of {variable.name!r} several times, which"
-                " cannot be written several times"
-            )
 
 
 def _called(program: Program) -> str:

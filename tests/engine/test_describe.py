@@ -19,7 +19,7 @@ from engine.library import (
 )
 
 #: What a library function gives another; a program has no need of it.
-INTERNAL = {"copy_together", "in_one", "share_elements", "similar"}
+INTERNAL = {"copy_together", "in_one", "similar"}
 
 
 def test_the_page_is_up_to_date() -> None:

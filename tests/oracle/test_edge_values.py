@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 import engine
 from engine.errors import BadGraph
 from engine.graph import Tensor, dtype_of
-from engine.library.elementwise import binary, cast, share_elements, unary
+from engine.graph.elements import share_elements
+from engine.library.elementwise import binary, cast, unary
 from engine.library.fill import fill
 from engine.library.reduce import reduce
 from engine.library.scaled_add import scaled_add

@@ -213,3 +213,20 @@ def test_what_is_written_without_a_place(write: Callable[[Any, Any], Any]) -> No
     nowhere = world.graph.add_variable("float32", (4, 6), "nowhere")
     with pytest.raises(BadGraph, match="'nowhere' has no tile mapping yet: give it one with"):
         write(world, nowhere)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda w, out: fill(w.builder, out, 1),
+        lambda w, out: scaled_add(w.builder, out, w.x, 1.0),
+        lambda w, out: copy_to(w.builder, w.x, out),
+    ],
+    ids=["fill", "scaled_add", "copy_to"],
+)
+def test_what_would_be_written_several_times(write: Callable[[Any, Any], Any]) -> None:
+    world = World()
+    row = world.y.slice(0, 0, 2)
+    for out in (concat([row, row]), world.y.slice(0, 0, 1).broadcast_to((4, 6))):
+        with pytest.raises(BadGraph, match="has an element of 'y' several times"):
+            write(world, out)
