@@ -24,6 +24,10 @@ _KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
+#: Programs within each other; each takes several calls of the compiler, of Python's thousand.
+_MOST_LEVELS = 150
+
+
 def check_programs(graph: Graph, programs: Any) -> None:
     """Check control programs before anything is made of them.
 
@@ -82,6 +86,11 @@ class _Check:
         where = _called(program)
         if any(program is each for each in around):
             raise BadGraph(f"{where} contains itself: use Repeat or RepeatWhile for a loop")
+        if len(around) >= _MOST_LEVELS:
+            raise BadGraph(
+                f"{where} lies in more than {_MOST_LEVELS} programs, each in the next: put programs"
+                " beside each other in one Sequence"
+            )
         inside = [*around, program]
         for field in dataclasses.fields(program):
             value = getattr(program, field.name)

@@ -230,3 +230,16 @@ def test_what_would_be_written_several_times(write: Callable[[Any, Any], Any]) -
     for out in (concat([row, row]), world.y.slice(0, 0, 1).broadcast_to((4, 6))):
         with pytest.raises(BadGraph, match="has an element of 'y' several times"):
             write(world, out)
+
+
+@pytest.mark.parametrize(("n_levels", "is_taken"), [(150, True), (151, False), (5000, False)])
+def test_programs_within_each_other(n_levels: int, is_taken: bool) -> None:
+    world = World()
+    program = Sequence("innermost", [Copy(world.x, world.y)])
+    for _ in range(n_levels - 2):
+        program = Sequence("around", [program])
+    if is_taken:
+        compile_programs(world.graph, [program])
+        return
+    with pytest.raises(BadGraph, match="lies in more than 150 programs"):
+        compile_programs(world.graph, [program])
