@@ -216,6 +216,11 @@ def _find(report: Report, name: str) -> Plan:
             " or it was written without a graph profile"
         )
     exact = [each for each in every if each.name == name]
+    if len(exact) > 1:
+        raise BadQuestion(
+            f"{len(exact)} products or convolutions of this report are called {name!r}, and which"
+            " steps are whose cannot be told: give each a name= of its own where the graph is built"
+        )
     if exact:
         return exact[0]
     inside = [each for each in every if each.name.startswith(f"{name}/")]
