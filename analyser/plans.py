@@ -218,8 +218,8 @@ def _find(report: Report, name: str) -> Plan:
     exact = [each for each in every if each.name == name]
     if len(exact) > 1:
         raise BadQuestion(
-            f"{len(exact)} products or convolutions of this report are called {name!r}, and which"
-            " steps are whose cannot be told: give each a name= of its own where the graph is built"
+            f"{len(exact)} products or convolutions are called {name!r}: select one on"
+            " the page Operations, or give each a name= of its own where the graph is built"
         )
     if exact:
         return exact[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from reports.schema import (
 )
 
 __all__ = ["write_compilation"]
+
+#: Library calls that the planner plans.
+_PLANNED = frozenset({"poplin.convolution", "poplin.matMul"})
 
 _LABELS = {
     "variable": ("Variables", True),
@@ -242,12 +246,7 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
 
 
 def _write_plans(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
-    by_name: dict[str, DebugContext] = {}
-    for each in executable.graph.compute_sets:
-        around: DebugContext | None = each.debug
-        while around is not None and around.name not in by_name:
-            by_name[around.name] = around
-            around = around.parent
+    whose = _contexts_of_plans(executable)
     writer.add(
         plan,
         [
@@ -259,23 +258,46 @@ def _write_plans(writer: ReportWriter, executable: Executable, contexts: Context
                 "split": json.dumps(dict(item.split)),
                 "swaps_operands": item.swaps_operands,
                 "n_tiles": item.n_tiles,
-                "tile_balance": _tile_balance(executable, item),
+                "tile_balance": _tile_balance(executable, item, context),
                 "predicted_cycles": item.predicted_cycles,
                 "predicted": json.dumps(dict(item.predicted)),
                 "temporary_bytes": item.temporary_bytes,
                 "available_memory_proportion": item.available_memory_proportion,
                 "bound": item.bound,
                 "runner_up": json.dumps(dict(item.runner_up)),
-                "debug_context_id": contexts.id_of(by_name[item.name])
-                if item.name in by_name
-                else None,
+                "debug_context_id": None if context is None else contexts.id_of(context),
             }
-            for item in executable.plans
+            for item, context in zip(executable.plans, whose, strict=True)
         ],
     )
 
 
-def _tile_balance(executable: Executable, item: Plan) -> float:
+def _around(context: DebugContext) -> Iterator[DebugContext]:
+    """Yield a context and those around it."""
+    at: DebugContext | None = context
+    while at is not None:
+        yield at
+        at = at.parent
+
+
+def _contexts_of_plans(executable: Executable) -> list[DebugContext | None]:
+    """Return whose each plan is; None where no call, or another number of calls, has its name.
+
+    Calls of one name are in the order of their plans, which is that of their compute sets.
+    """
+    calls: dict[str, dict[int, DebugContext]] = {}
+    for each in executable.graph.compute_sets:
+        for context in _around(each.debug):
+            if context.operation in _PLANNED:
+                calls.setdefault(context.name, {})[id(context)] = context
+    n_plans = Counter(item.name for item in executable.plans)
+    rest = {
+        name: iter(found.values()) for name, found in calls.items() if len(found) == n_plans[name]
+    }
+    return [next(rest[item.name]) if item.name in rest else None for item in executable.plans]
+
+
+def _tile_balance(executable: Executable, item: Plan, context: DebugContext | None) -> float:
     """Return mean over maximum of the tiles' cycles in the compute phases an operation plans.
 
     The mean is over all tiles of the IPUs that take part, idle ones included.
@@ -285,7 +307,10 @@ def _tile_balance(executable: Executable, item: Plan) -> float:
     phases = [
         found.cost.tile_cycles.reshape(machine.n_ipus, -1)
         for found in executable.steps
-        if found.kind == "OnTileExecute" and found.name in names
+        if found.kind == "OnTileExecute"
+        and found.name in names
+        and found.compute_set is not None
+        and any(each is context for each in _around(found.compute_set.debug))
     ]
     busiest = sum(int(phase.max()) for phase in phases)
     if not busiest:

@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 import engine
 from analyser.errors import BadQuestion
-from analyser.plans import explain_plan
+from analyser.plans import explain_plan, plans
 from engine.library.convolution import matmul
 from engine.program import Sequence
 from reports import open_report
+from reports.schema import debug_context
 
 
 @pytest.mark.parametrize("names", [("matmul", "matmul"), ("first", "second")])
@@ -30,7 +32,11 @@ def test_a_name_of_several_plans_is_refused(tmp_path: Path, names: tuple[str, st
     engine.Engine(executable, options).close()
     with open_report(tmp_path / "profile.pop") as report:
         if names[0] == names[1]:
-            with pytest.raises(BadQuestion, match=r"2 products or convolutions .* called 'matmul'"):
+            with pytest.raises(BadQuestion, match="2 products or convolutions are called 'matmul'"):
                 explain_plan(report, "matmul")
+            for plan, size in zip(plans(report), (24, 8), strict=True):  # longest first
+                context = debug_context.c.debug_context_id == plan.debug_context_id
+                ((detail,),) = report.fetch(select(debug_context.c.detail).where(context))
+                assert json.loads(detail)["a"] == [1, size, size]
         else:
             assert [explain_plan(report, name).plan.name for name in names] == [*names]
