@@ -8,6 +8,7 @@ reduction.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -157,10 +158,50 @@ def plan_convolution(
     asked = Asked.of(shape, machine, family, split)
     limit = available_memory_proportion * machine.allocatable_bytes
     available = Available(limit, machine.interleaved_bytes)
-    choices = _choices(asked, asked.serial or AT_ONCE)
-    if not choices:
+    choices, n_candidates = _weighed(asked, available)
+    picked = _picked(choices, available, machine)
+    choice, i = picked.choice, picked.place
+    plan = Plan(
+        name=name,
+        operation=shape.operation,
+        family=choice.family.name,
+        grouping=choice.splits.grouping.counts(),
+        split=choice.split(i),
+        swaps_operands=choice.swaps_operands,
+        n_tiles=int(choice.splits.tiles_used[i]),
+        predicted=choice.predicted(i),
+        temporary_bytes=int(choice.costs.temporary_bytes[i]),
+        tile_balance=_balance(choice.splits, i, machine),
+        bound=picked.bound,
+        runner_up=picked.runner_up,
+        available_memory_proportion=available_memory_proportion,
+    )
+    _log.debug(
+        "planned %s %s: %s, split %s over %d tiles, %d cycles, bound by %s, of %d candidates",
+        plan.operation,
+        name,
+        plan.family,
+        plan.split,
+        plan.n_tiles,
+        plan.predicted_cycles,
+        plan.bound,
+        n_candidates,
+    )
+    return plan
+
+
+def _weighed(asked: Asked, available: Available) -> tuple[list[_Choice], int]:
+    """Return the promising choices, costed tile by tile, and how many splits were looked at.
+
+    Raises
+    ------
+    BadGraph
+        When there are none.
+    """
+    found = _choices(asked, asked.serial or AT_ONCE)
+    if not found:
         raise BadGraph(asked.refusal())
-    found, bearable = choices, _bearable_cycles(choices)
+    bearable, machine = _bearable_cycles(found), asked.machine
     choices = _promising(found, bearable, available, machine)
     if not asked.has_kernel_parts:
         most_cycles = min(bearable, _cycles_of_two(choices, available))
@@ -170,10 +211,24 @@ def plan_convolution(
         if over_kernel and not _quickest_fits(choices, available):
             bearable = _bearable_cycles(found)
             choices = _promising(found, bearable, available, machine)
-    n_candidates = sum(len(choice.splits.parts) for choice in found)
     if asked.serial is None and not _quickest_fits(choices, available):
         bearable = min(bearable, _cycles_of_two(choices, available))
         choices += _serial_choices(asked, bearable, available)
+    return choices, sum(len(choice.splits.parts) for choice in found)
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """The best split: whose choice it is, its place there, why no faster one, the next best."""
+
+    choice: _Choice
+    place: int
+    bound: str
+    runner_up: Mapping[str, int | str]
+
+
+def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _Picked:
+    """Return the quickest split within the memory; where there is none, that which needs least."""
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -193,38 +248,11 @@ def plan_convolution(
         bound = _MORE_TEMPORARY if is_placed[order[0]] else _MORE_INTERLEAVED
     if bound == "cycles" and tiles_used[best] * 2 < machine.n_tiles:
         bound = _FEW_TILES
-    runner_up = {}
+    runner_up: Mapping[str, int | str] = {}
     if len(allowed) > 1:
         second = int(allowed[1])
         runner_up = choices[which[second]].describe(int(place[second]))
-    choice, i = choices[which[best]], int(place[best])
-    plan = Plan(
-        name=name,
-        operation=shape.operation,
-        family=choice.family.name,
-        grouping=choice.splits.grouping.counts(),
-        split=choice.split(i),
-        swaps_operands=choice.swaps_operands,
-        n_tiles=int(tiles_used[best]),
-        predicted=choice.predicted(i),
-        temporary_bytes=int(temporary[best]),
-        tile_balance=_balance(choice.splits, i, machine),
-        bound=bound,
-        runner_up=runner_up,
-        available_memory_proportion=available_memory_proportion,
-    )
-    _log.debug(
-        "planned %s %s: %s, split %s over %d tiles, %d cycles, bound by %s, of %d candidates",
-        plan.operation,
-        name,
-        plan.family,
-        plan.split,
-        plan.n_tiles,
-        plan.predicted_cycles,
-        plan.bound,
-        n_candidates,
-    )
-    return plan
+    return _Picked(choices[which[best]], int(place[best]), bound, runner_up)
 
 
 def _promising(
