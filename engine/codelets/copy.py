@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.codelets._jit import jit
 from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from engine.codelets.elementwise import unary_kernels
 
 if TYPE_CHECKING:
     from engine.machine import Machine
@@ -54,21 +55,11 @@ def _copy_block(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _is_any(x, out):  # type: ignore[no-untyped-def]
-    for i in range(out.size):
-        out[i] = x[i] != 0
+def _is_any(x: Any) -> Any:
+    return x != 0
 
 
-@jit
-def _is_any_block(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
-):
-    for p in range(out_size[0]):
-        for r in range(out_size[1]):
-            source = x_start + p * x_stride[0] + r * x_stride[1]
-            target = out_start + p * out_stride[0] + r * out_stride[1]
-            for c in range(out_size[2]):
-                out[target + c * out_stride[2]] = x[source + c * x_stride[2]] != 0
+_any_vector, _any_block = unary_kernels(_is_any)
 
 
 def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -287,5 +278,5 @@ CAST_BLOCK = Codelet(
 )
 
 # The host holds a bool as a byte: what is cast to one is compared with zero, as C++ does.
-CAST_TO_BOOL = replace(CAST, kernel=_is_any)
-CAST_TO_BOOL_BLOCK = replace(CAST_BLOCK, kernel=_is_any_block)
+CAST_TO_BOOL = replace(CAST, kernel=_any_vector)
+CAST_TO_BOOL_BLOCK = replace(CAST_BLOCK, kernel=_any_block)

@@ -26,7 +26,7 @@ from engine.errors import BadGraph
 if TYPE_CHECKING:
     from engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_BLOCK", "UNARY", "UNARY_BLOCK", "worker_rows"]
+__all__ = ["BINARY", "BINARY_BLOCK", "UNARY", "UNARY_BLOCK", "unary_kernels", "worker_rows"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -47,7 +47,9 @@ _FLOPS = {
 _VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
 
 
-def _unary_kernels(function: Any) -> tuple[Any, Any]:
+def unary_kernels(function: Any) -> tuple[Any, Any]:
+    """Return the kernels that apply a function to a vector, and to blocks with any strides."""
+
     @jit
     def vector(x, out):  # type: ignore[no-untyped-def]
         for i in range(out.size):
@@ -218,7 +220,7 @@ def _flops(name: str) -> Any:
 
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
-    vector, block = _unary_kernels(UNARY_FUNCTIONS[name])
+    vector, block = unary_kernels(UNARY_FUNCTIONS[name])
     rate = UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1D<{name}>",

@@ -71,6 +71,19 @@ def check(
     return results
 
 
+def held(graph: Any, tensor: View, values: np.ndarray) -> np.ndarray:
+    """Return values as a tensor's type holds them, by the naive machine."""
+    naive = NaiveMachine(graph)
+    naive.write(tensor, values)
+    return naive.read(tensor).astype(np.float64)
+
+
+def near(result: np.ndarray, expected: np.ndarray, n_terms: int, dtype: str) -> None:
+    """Compare sums of so many products of numbers of about 1, each rounded to its type."""
+    step = 1e-5 if dtype == "float32" else 2.0**-10
+    np.testing.assert_allclose(result, expected, rtol=8 * step, atol=4 * n_terms * step)
+
+
 seeds = st.integers(0, 1000)
 
 

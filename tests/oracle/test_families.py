@@ -15,9 +15,8 @@ from engine.errors import BadGraph
 from engine.library.convolution import convolution
 from engine.library.window import Window
 from engine.planner.families import FAMILIES
-from tests.oracle.compared import check, values_for
+from tests.oracle.compared import check, held, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
-from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution, windows
 
 NAMES = [family.name for family in FAMILIES]

@@ -15,10 +15,9 @@ from engine.library.convolution import convolution
 from engine.library.transposed import transposed_convolution, weight_gradient
 from engine.library.window import Window, output_size
 from engine.machine import load_machine
-from tests.oracle.compared import check, seeds, values_for
+from tests.oracle.compared import check, held, seeds, values_for
 from tests.oracle.drawn_graphs import new_builder, views
 from tests.oracle.test_gradients import naive_input_gradient, naive_weight_gradient
-from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution, windows
 
 MANY_PLANS = settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import load_machine
-from engine.graph import View, dtype_of
+from engine.graph import dtype_of
 from engine.library.convolution import convolution, matmul
 from engine.library.elementwise import cast
-from tests.oracle.compared import check, seeds
+from tests.oracle.compared import check, held, seeds
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
-from tests.oracle.naive_machine import NaiveMachine
 from tests.oracle.windows import naive_convolution, windows
 
 HALF_STEP = 2.0**-10
@@ -35,13 +34,6 @@ def narrow_machines(draw: st.DrawFn) -> Any:
         tiles_per_ipu=draw(st.integers(1, 9)),
         parameter_set=draw(st.sampled_from(["hardware", "ipu_model"])),
     )
-
-
-def held(graph: Any, tensor: View, values: np.ndarray) -> np.ndarray:
-    """Return values as a tensor's type holds them, by the naive machine."""
-    naive = NaiveMachine(graph)
-    naive.write(tensor, values)
-    return naive.read(tensor).astype(np.float64)
 
 
 def near(expected: np.ndarray, n_terms: int, result: np.ndarray) -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from engine.graph import View
 from engine.library.convolution import convolution, matmul
 from engine.library.window import Window
-from tests.oracle.compared import check, seeds, values_for
+from tests.oracle.compared import check, held, near, seeds, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
-from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution
 
 #: A share that no plan keeps to: the one that needs the least memory is taken.
@@ -21,11 +20,6 @@ LEAST = 1e-6
 
 # Whether a plan is split in time is known when it is made, before anything runs.
 MANY_PLANS = settings(max_examples=6, suppress_health_check=[HealthCheck.filter_too_much])
-
-
-def near(result: np.ndarray, expected: np.ndarray, n_terms: int, dtype: str) -> None:
-    step = 1e-5 if dtype == "float32" else 2.0**-10
-    np.testing.assert_allclose(result, expected, rtol=8 * step, atol=4 * n_terms * step)
 
 
 @MANY_PLANS

@@ -13,10 +13,9 @@ from engine.graph import View
 from engine.library.convolution import convolution, matmul
 from engine.library.transposed import transposed_convolution, weight_gradient
 from engine.library.window import Window, output_size
-from tests.oracle.compared import check, seeds, values_for
+from tests.oracle.compared import check, held, near, seeds, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.test_gradients import naive_input_gradient, naive_weight_gradient
-from tests.oracle.test_number_types import held
 from tests.oracle.windows import naive_convolution, windows
 
 MANY_PLANS = settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])
@@ -30,11 +29,6 @@ SPLITS = st.sampled_from(
         {"serial inputs": 2, "inputs": 2},
     ]
 )
-
-
-def near(result: np.ndarray, expected: np.ndarray, n_terms: int, dtype: str) -> None:
-    step = 1e-5 if dtype == "float32" else 2.0**-10
-    np.testing.assert_allclose(result, expected, rtol=8 * step, atol=4 * n_terms * step)
 
 
 @MANY_PLANS
