@@ -17,7 +17,7 @@ DESCRIBED := $(wildcard reports/describe.py engine/describe.py engine/options/de
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Sub-processes see the checkout's packages whichever folder they start in.
-IN_TREE := PYTHONPATH=.:compat
+IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity sizes wheel-test clean
@@ -84,13 +84,13 @@ bench: $(READY)  ## Run the benches and print their ratios; never fails on time
 
 docs: $(READY)  ## Rewrite the generated reference pages
 	@for file in $(DESCRIBED); do \
-	  module=$$(echo "$$file" | sed 's|^compat/||; s|\.py$$||; s|/|.|g'); \
+	  module=$$(echo "$$file" | sed 's|^compat/|| ; t drop-in; s|^tilescope/||; s|^|tilescope/|; : drop-in; s|\.py$$||; s|/|.|g'); \
 	  echo "==> $$module"; $(IN_TREE) $(BIN)/python -m $$module --write || exit 1; done
-	@echo "==> engine.fidelity"; $(IN_TREE) $(BIN)/python -m engine.fidelity > /dev/null
+	@echo "==> tilescope.engine.fidelity"; $(IN_TREE) $(BIN)/python -m tilescope.engine.fidelity > /dev/null
 
 fidelity: $(READY)  ## Build the published programs, print ours beside the published figures, write table and page
 	@echo "==> published figures and ours"
-	@$(IN_TREE) $(BIN)/python -m engine.fidelity
+	@$(IN_TREE) $(BIN)/python -m tilescope.engine.fidelity
 
 sizes: $(READY)  ## Print the largest files and functions; fails nothing
 	@$(BIN)/python tests/architecture/sizes.py $(PACKAGES) tests

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["open"]
 
@@ -25,6 +25,6 @@ def open(path: str | PathLike[str]) -> Report:
     ReportError
         When there is no report, or it is damaged, foreign or of another version.
     """
-    from reports import open_report
+    from tilescope.reports import open_report
 
     return open_report(Path(path))

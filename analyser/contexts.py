@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.plausible import require
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.plausible import require
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["DebugContext", "contexts", "enclosing"]
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from analyser.machine import target
-from analyser.plausible import require, require_below
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.machine import target
+from tilescope.analyser.plausible import require, require_below
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "MOST_CYCLES",

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from analyser.errors import BadQuestion
-from analyser.metrics import METRICS, metric
-from analyser.quantities import format_change, format_percent, format_value
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.metrics import METRICS, metric
+from tilescope.analyser.quantities import format_change, format_percent, format_value
 
 if TYPE_CHECKING:
-    from analyser.diff import Difference, MetricChange
+    from tilescope.analyser.diff import Difference, MetricChange
 
 __all__ = ["Gate", "GateResult", "evaluate", "parse_gate"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import func, select
 
-from analyser.contexts import enclosing
-from analyser.liveness import (
+from tilescope.analyser.contexts import enclosing
+from tilescope.analyser.liveness import (
     LiveVariables,
     always_live_variables,
     curve,
@@ -18,15 +18,15 @@ from analyser.liveness import (
     step_program,
     step_variables,
 )
-from analyser.machine import Source, target
-from analyser.memory import categories, category_bytes, largest_tiles, tile_memory
-from analyser.plans import Plan, plans
-from analyser.quantities import BytesStyle, format_bytes, format_percent
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.machine import Source, target
+from tilescope.analyser.memory import categories, category_bytes, largest_tiles, tile_memory
+from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "Consumer",

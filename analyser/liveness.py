@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from analyser.errors import BadQuestion
-from analyser.execution import steps
-from analyser.machine import Source, target, tile_range
-from analyser.memory import (
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import steps
+from tilescope.analyser.machine import Source, target, tile_range
+from tilescope.analyser.memory import (
     categories,
     category_bytes,
     lowered_parts,
     variable_columns,
     variable_positions,
 )
-from analyser.plausible import require_below
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.plausible import require_below
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "Curve",

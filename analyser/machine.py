@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sqlalchemy import select
 
-from analyser.errors import BadQuestion
-from analyser.plausible import require
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.plausible import require
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["Source", "Target", "format_source", "parse_source", "target", "tile_range"]
 

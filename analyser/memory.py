@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from analyser.errors import BadQuestion
-from analyser.machine import target, tile_range
-from analyser.plausible import require
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.plausible import require
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "BREAKDOWNS",

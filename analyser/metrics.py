@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from sqlalchemy import func, select
 
-from analyser.execution import PHASES, costs, execution, steps
-from analyser.machine import target
-from analyser.measured import is_measured, measured
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.measured import is_measured, measured
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import Table
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["CATEGORIES", "METRICS", "Metric", "MetricValue", "metric", "values"]
 
@@ -81,7 +81,7 @@ def metric(name: str) -> Metric:
     """
     from difflib import get_close_matches
 
-    from analyser.errors import BadQuestion
+    from tilescope.analyser.errors import BadQuestion
 
     if name in METRICS:
         return METRICS[name]

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
-from analyser.contexts import contexts
-from analyser.execution import PHASES, costs, execution, steps
-from analyser.machine import target
-from analyser.measured import is_measured, measured
-from analyser.plausible import require, require_below
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.contexts import contexts
+from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.measured import is_measured, measured
+from tilescope.analyser.plausible import require, require_below
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "KindTotal",

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analyser.quantities import MISSING, BytesStyle, format_bytes
+from tilescope.analyser.quantities import MISSING, BytesStyle, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from analyser.plans import Plan, PlanExplanation
+    from tilescope.analyser.plans import Plan, PlanExplanation
 
 __all__ = ["PartRow", "part_rows", "plan_facts", "split_words"]
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.contexts import enclosing
-from analyser.errors import BadQuestion
-from analyser.execution import PHASES, costs, steps
-from analyser.machine import target
-from analyser.operations import inside, steps_of
-from analyser.programs import ComputeSetVertices, compute_set_vertices
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.contexts import enclosing
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import PHASES, costs, steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.operations import inside, steps_of
+from tilescope.analyser.programs import ComputeSetVertices, compute_set_vertices
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "PartCost",

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
-from analyser.contexts import DebugContext, enclosing
-from analyser.errors import BadQuestion
-from analyser.execution import costs, execution, phase_of, taken_cycles
-from analyser.machine import target
-from analyser.plausible import require
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.contexts import DebugContext, enclosing
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import costs, execution, phase_of, taken_cycles
+from tilescope.analyser.machine import target
+from tilescope.analyser.plausible import require
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "ComputeSetEntry",

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.execution import PHASES, execution
-from analyser.machine import Target, target
-from analyser.metrics import METRICS
-from analyser.plans import Plan, plans
-from analyser.quantities import MISSING, BytesStyle, format_exact, format_value
-from analyser.remember import remembered
-from reports import schema
+from tilescope.analyser.execution import PHASES, execution
+from tilescope.analyser.machine import Target, target
+from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
+from tilescope.analyser.remember import remembered
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["Notice", "OptionRow", "Row", "Summary", "summarise"]
 

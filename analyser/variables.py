@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from analyser.errors import BadQuestion
-from analyser.memory import variable_columns, variable_memory
-from analyser.remember import remembered
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.memory import variable_columns, variable_memory
+from tilescope.analyser.remember import remembered
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["NamedVariables", "named_variables"]
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from engine.log_output import follow_environment
+from tilescope.engine.log_output import follow_environment
 
 if TYPE_CHECKING:
-    from engine.codelets.codelet import Field, Scalar
-    from engine.codelets.define import codelet
-    from engine.compiler import Executable, compile_programs
-    from engine.execute import Engine
-    from engine.frontend.onnx import load_onnx
-    from engine.graph import Graph, Tensor, concat
-    from engine.library.builder import Builder
-    from engine.lower import CompiledModel, compile_model
-    from engine.machine import Machine, load_machine
-    from engine.options import EngineOptions
-    from engine.options import resolve as resolve_options
+    from tilescope.engine.codelets.codelet import Field, Scalar
+    from tilescope.engine.codelets.define import codelet
+    from tilescope.engine.compiler import Executable, compile_programs
+    from tilescope.engine.execute import Engine
+    from tilescope.engine.frontend.onnx import load_onnx
+    from tilescope.engine.graph import Graph, Tensor, concat
+    from tilescope.engine.library.builder import Builder
+    from tilescope.engine.lower import CompiledModel, compile_model
+    from tilescope.engine.machine import Machine, load_machine
+    from tilescope.engine.options import EngineOptions
+    from tilescope.engine.options import resolve as resolve_options
 
 __all__ = [
     "Builder",
@@ -45,23 +45,23 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Builder": ("engine.library.builder", "Builder"),
-    "CompiledModel": ("engine.lower", "CompiledModel"),
-    "Engine": ("engine.execute", "Engine"),
-    "EngineOptions": ("engine.options", "EngineOptions"),
-    "Executable": ("engine.compiler", "Executable"),
-    "Field": ("engine.codelets.codelet", "Field"),
-    "Graph": ("engine.graph", "Graph"),
-    "Machine": ("engine.machine", "Machine"),
-    "Scalar": ("engine.codelets.codelet", "Scalar"),
-    "Tensor": ("engine.graph", "Tensor"),
-    "codelet": ("engine.codelets.define", "codelet"),
-    "compile_model": ("engine.lower", "compile_model"),
-    "compile_programs": ("engine.compiler", "compile_programs"),
-    "concat": ("engine.graph", "concat"),
-    "load_machine": ("engine.machine", "load_machine"),
-    "load_onnx": ("engine.frontend.onnx", "load_onnx"),
-    "resolve_options": ("engine.options", "resolve"),
+    "Builder": ("tilescope.engine.library.builder", "Builder"),
+    "CompiledModel": ("tilescope.engine.lower", "CompiledModel"),
+    "Engine": ("tilescope.engine.execute", "Engine"),
+    "EngineOptions": ("tilescope.engine.options", "EngineOptions"),
+    "Executable": ("tilescope.engine.compiler", "Executable"),
+    "Field": ("tilescope.engine.codelets.codelet", "Field"),
+    "Graph": ("tilescope.engine.graph", "Graph"),
+    "Machine": ("tilescope.engine.machine", "Machine"),
+    "Scalar": ("tilescope.engine.codelets.codelet", "Scalar"),
+    "Tensor": ("tilescope.engine.graph", "Tensor"),
+    "codelet": ("tilescope.engine.codelets.define", "codelet"),
+    "compile_model": ("tilescope.engine.lower", "compile_model"),
+    "compile_programs": ("tilescope.engine.compiler", "compile_programs"),
+    "concat": ("tilescope.engine.graph", "concat"),
+    "load_machine": ("tilescope.engine.machine", "load_machine"),
+    "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),
+    "resolve_options": ("tilescope.engine.options", "resolve"),
 }
 
 follow_environment()
@@ -69,6 +69,6 @@ follow_environment()
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+        raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
     module, attribute = _PLACES[name]
     return getattr(import_module(module), attribute)

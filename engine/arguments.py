@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
+from tilescope.engine.errors import BadGraph
 
 __all__ = ["a_count", "a_kind", "a_list", "a_switch", "a_text", "numbers", "shown", "whole_numbers"]
 

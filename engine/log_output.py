@@ -1,7 +1,7 @@
 """POPLAR_LOG_LEVEL and POPLAR_LOG_DEST: how much the engine says while it works, and where to.
 
-Modules log under their own names, ``engine.compiler`` and so on. Unless a variable is set nothing
-is changed, so that a program with a logging of its own keeps it.
+Modules log under their own names, ``tilescope.engine.compiler`` and so on. Unless a variable is
+set, nothing changes, so that a program keeps its own logging.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from engine.errors import BadOption
+from tilescope.engine.errors import BadOption
 
 __all__ = ["LEVELS", "MODULES", "TRACE", "LineFormatter", "follow_environment"]
 
@@ -33,12 +33,17 @@ LEVELS = {
 
 #: Poplar's modules with a level of their own, POPLAR_<MODULE>_LOG_LEVEL, and what logs as such.
 MODULES = {
-    "CODELETS": ("engine.codelets",),
-    "ENGINE": ("engine.execute", "engine.model_run"),
-    "GRAPH": ("engine.graph", "engine.frontend", "engine.lower", "engine.planner"),
-    "PROFILER": ("engine.recorder",),
-    "PROGRAM": ("engine.compiler",),
-    "TARGET": ("engine.machine",),
+    "CODELETS": ("tilescope.engine.codelets",),
+    "ENGINE": ("tilescope.engine.execute", "tilescope.engine.model_run"),
+    "GRAPH": (
+        "tilescope.engine.graph",
+        "tilescope.engine.frontend",
+        "tilescope.engine.lower",
+        "tilescope.engine.planner",
+    ),
+    "PROFILER": ("tilescope.engine.recorder",),
+    "PROGRAM": ("tilescope.engine.compiler",),
+    "TARGET": ("tilescope.engine.machine",),
 }
 
 _LETTERS = {level: name[0] for name, level in LEVELS.items() if name != "OFF"}
@@ -92,7 +97,7 @@ def follow_environment(environ: Mapping[str, str] | None = None) -> None:
     level = _level(level_text, "POPLAR_LOG_LEVEL") if level_text else None
     if level is None and not levels:
         return
-    logger = logging.getLogger("engine")
+    logger = logging.getLogger("tilescope.engine")
     _replace_handler(logger, given.get("POPLAR_LOG_DEST", "") or "stderr")
     # Warnings come as they do without the variables, unless a level says otherwise.
     logger.setLevel(logging.WARNING if level is None else level)

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadInput, RunFailed
-from engine.execute import Engine
-from engine.frontend.onnx import load_onnx
-from engine.frontend.onnx.load import model_digest
-from engine.lower import CompiledModel, compile_model
-from engine.machine import Machine
-from engine.options import EngineOptions
-from engine.options.available_memory import AvailableMemory
-from engine.options.partials import PartialsTypes
+from tilescope.engine.errors import BadInput, RunFailed
+from tilescope.engine.execute import Engine
+from tilescope.engine.frontend.onnx import load_onnx
+from tilescope.engine.frontend.onnx.load import model_digest
+from tilescope.engine.lower import CompiledModel, compile_model
+from tilescope.engine.machine import Machine
+from tilescope.engine.options import EngineOptions
+from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.partials import PartialsTypes
 
 __all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
 

@@ -9,9 +9,9 @@ for a while, each longer than the one before it, so that they wait for the last 
 
 import numpy as np
 
-import engine
-from engine.graph import blocks
-from engine.program import Execute, Sequence
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Sequence
 
 N_IPUS, TILES, PER_TILE = 4, 64, 96
 ELEMENTS = TILES * PER_TILE

@@ -11,9 +11,9 @@ import argparse
 
 import numpy as np
 
-import engine
-from engine.graph import blocks
-from engine.program import Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
 HEIGHT, WIDTH, CHANNELS, STEPS = 1_122, 2_200, 4, 10
 WEIGHTS = np.outer([1, 2, 1], [1, 2, 1]).astype(np.float32) / 16

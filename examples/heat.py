@@ -7,9 +7,9 @@ compiler finds out by itself and exchanges.
 
 import numpy as np
 
-import engine
-from engine.graph import blocks
-from engine.program import Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
 CELLS, STEPS, ALPHA = 94_208, 1_000, np.float32(0.25)
 

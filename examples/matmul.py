@@ -9,9 +9,9 @@ Run it as it is, and no report is written. Ask for one through the environment:
 
 import numpy as np
 
-import engine
-from engine.library.convolution import matmul
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 ROWS, INNER, COLUMNS = 400, 250, 200
 

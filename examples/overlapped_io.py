@@ -7,9 +7,9 @@ both sides run at once, so that it takes as long as the longer one instead of bo
 
 import numpy as np
 
-import engine
-from engine.graph import blocks
-from engine.program import (
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import (
     Copy,
     Execute,
     Overlap,

@@ -8,9 +8,9 @@ callbacks.
 
 import numpy as np
 
-import engine
-from engine.graph import blocks
-from engine.program import Copy, Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Copy, Execute, Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
 BATCHES, INPUTS, HIDDEN, OUTPUTS = 12, 256, 2_048, 512
 

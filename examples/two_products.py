@@ -11,9 +11,9 @@ import argparse
 
 import numpy as np
 
-import engine
-from engine.library.convolution import matmul
-from engine.program import Sequence
+from tilescope import engine
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.program import Sequence
 
 NAMES = ("m1", "m2", "m3")
 

@@ -1,8 +1,8 @@
 """What a report file is, how it is written, opened and checked."""
 
-from reports.catalogue import FoundReport, find_reports
-from reports.check import Problem, check_report
-from reports.errors import (
+from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.reports.check import Problem, check_report
+from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,
     QueryTooLong,
@@ -12,10 +12,10 @@ from reports.errors import (
     ReportNotWritable,
     UnsupportedSchema,
 )
-from reports.open import open_report
-from reports.packed import PackedArray
-from reports.report import Report
-from reports.writer import ReportWriter
+from tilescope.reports.open import open_report
+from tilescope.reports.packed import PackedArray
+from tilescope.reports.report import Report
+from tilescope.reports.writer import ReportWriter
 
 __all__ = [
     "DamagedReport",

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from reports.schema import ArraySpec
+from tilescope.reports.schema import ArraySpec
 
 __all__ = ["ArrayBuffer"]
 

@@ -8,8 +8,8 @@ from hashlib import blake2b
 import numpy as np
 import zstandard
 
-from reports.digests import DIGEST_BYTES
-from reports.errors import DamagedReport
+from tilescope.reports.digests import DIGEST_BYTES
+from tilescope.reports.errors import DamagedReport
 
 __all__ = ["MAX_STORED_BYTES", "PackedChunk", "digest_values", "pack", "saturated_sum", "unpack"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import apsw
 
-from reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
-from reports.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
-from reports.statements import expected_objects, normalise_sql
+from tilescope.reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
+from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
+from tilescope.reports.statements import expected_objects, normalise_sql
 
 __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from reports.errors import DamagedReport
-from reports.guard import GuardedConnection
-from reports.schema import ARRAYS, ArraySpec
+from tilescope.reports.errors import DamagedReport
+from tilescope.reports.guard import GuardedConnection
+from tilescope.reports.schema import ARRAYS, ArraySpec
 
 __all__ = ["ArrayLayout", "read_layouts"]
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from reports.errors import ReportInUse, ReportNotWritable
+from tilescope.reports.errors import ReportInUse, ReportNotWritable
 
 __all__ = ["DirectoryLock"]
 

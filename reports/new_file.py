@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 
-from reports.errors import ReportNotWritable
+from tilescope.reports.errors import ReportNotWritable
 
 __all__ = ["new_file", "refusal"]
 

@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 import apsw
 
-from reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
-from reports.guard import GuardedConnection, unsupported
-from reports.report import Report
-from reports.schema import APPLICATION_ID, SCHEMA_VERSION
-from reports.writer import REPORT_NAME
+from tilescope.reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
+from tilescope.reports.guard import GuardedConnection, unsupported
+from tilescope.reports.report import Report
+from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION
+from tilescope.reports.writer import REPORT_NAME
 
 __all__ = ["find_leftovers", "has_side_file", "open_report"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.errors import DamagedReport
-from reports.layout import ArrayLayout
+from tilescope.reports.errors import DamagedReport
+from tilescope.reports.layout import ArrayLayout
 
 __all__ = ["ChunkSummary", "PackedArray"]
 

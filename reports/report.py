@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Boolean, Select, Table
 
-from reports.chunks import PackedChunk, unpack
-from reports.digests import chain
-from reports.errors import DamagedReport
-from reports.guard import GuardedConnection
-from reports.layout import ArrayLayout, read_layouts
-from reports.packed import PackedArray
-from reports.schema import ARRAYS, metadata
-from reports.statements import compile_statement
-from reports.verify import TableVerifier
+from tilescope.reports.chunks import PackedChunk, unpack
+from tilescope.reports.digests import chain
+from tilescope.reports.errors import DamagedReport
+from tilescope.reports.guard import GuardedConnection
+from tilescope.reports.layout import ArrayLayout, read_layouts
+from tilescope.reports.packed import PackedArray
+from tilescope.reports.schema import ARRAYS, metadata
+from tilescope.reports.statements import compile_statement
+from tilescope.reports.verify import TableVerifier
 
 __all__ = ["Report"]
 
@@ -63,7 +63,7 @@ class Report:
         Parameters
         ----------
         statement : Select
-            Built with SQLAlchemy Core on the tables of `reports.schema`.
+            Built with SQLAlchemy Core on the tables of `tilescope.reports.schema`.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Report:
         Parameters
         ----------
         table : Table
-            One of `reports.schema`; meant for those that are not long.
+            One of `tilescope.reports.schema`; meant for those that are not long.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Report:
         Parameters
         ----------
         name : str
-            A name in `reports.schema.ARRAYS`.
+            A name in `tilescope.reports.schema.ARRAYS`.
 
         Raises
         ------

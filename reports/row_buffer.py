@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
-from reports.statements import primary_key
+from tilescope.reports.statements import primary_key
 
 __all__ = ["MAX_TEXT_BYTES", "RowBuffer"]
 

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import ClauseElement
 
-from reports.schema import metadata
+from tilescope.reports.schema import metadata
 
 __all__ = [
     "compile_statement",

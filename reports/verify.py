@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
-from reports.digests import digest_rows
-from reports.errors import DamagedReport
-from reports.guard import GuardedConnection
-from reports.schema import metadata
-from reports.statements import digested_columns, primary_key
+from tilescope.reports.digests import digest_rows
+from tilescope.reports.errors import DamagedReport
+from tilescope.reports.guard import GuardedConnection
+from tilescope.reports.schema import metadata
+from tilescope.reports.statements import digested_columns, primary_key
 
 __all__ = ["TableRows", "TableVerifier"]
 

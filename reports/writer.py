@@ -15,16 +15,16 @@ import apsw
 import numpy as np
 from sqlalchemy import Table
 
-from reports import schema
-from reports.array_buffer import ArrayBuffer
-from reports.chunks import MAX_STORED_BYTES, PackedChunk, pack, saturated_sum
-from reports.digests import ROWS_PER_BLOCK, chain, digest_rows
-from reports.errors import ReportNotWritable
-from reports.lock import DirectoryLock
-from reports.new_file import new_file, refusal
-from reports.row_buffer import RowBuffer
-from reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION
-from reports.statements import create_text, digested_columns, insert_text
+from tilescope.reports import schema
+from tilescope.reports.array_buffer import ArrayBuffer
+from tilescope.reports.chunks import MAX_STORED_BYTES, PackedChunk, pack, saturated_sum
+from tilescope.reports.digests import ROWS_PER_BLOCK, chain, digest_rows
+from tilescope.reports.errors import ReportNotWritable
+from tilescope.reports.lock import DirectoryLock
+from tilescope.reports.new_file import new_file, refusal
+from tilescope.reports.row_buffer import RowBuffer
+from tilescope.reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION
+from tilescope.reports.statements import create_text, digested_columns, insert_text
 
 __all__ = ["REPORT_NAME", "ReportWriter"]
 
@@ -99,7 +99,7 @@ class ReportWriter:
         Parameters
         ----------
         table : Table
-            One of `reports.schema`, not one of those that hold arrays and digests.
+            One of `tilescope.reports.schema`, not one of those that hold arrays and digests.
         rows : iterable of mappings
             Column name to value. Identities may be left out: rows are then numbered from 0. From
             one call to the next they must ascend.
@@ -140,7 +140,7 @@ class ReportWriter:
         Parameters
         ----------
         array_name : str
-            A name in `reports.schema.ARRAYS`.
+            A name in `tilescope.reports.schema.ARRAYS`.
         values : ndarray, shape (n_rows,), or for arrays per tile (n_rows, n_tiles) or (n_tiles,)
             Cast to the array's type where no value changes.
 
@@ -164,7 +164,7 @@ class ReportWriter:
         Parameters
         ----------
         array_name : str
-            A name in `reports.schema.ARRAYS` with a value per tile.
+            A name in `tilescope.reports.schema.ARRAYS` with a value per tile.
         values : ndarray, shape (n_tiles,)
             The row.
 

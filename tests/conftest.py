@@ -71,8 +71,8 @@ def _no_writer_left_over() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def catalogue_model() -> Callable[[str], Path]:
     """Return a way to a catalogue's model: the user's cache, else a fetch, else a skip."""
-    from engine.errors import ModelNotAvailable
-    from engine.models import fetch
+    from tilescope.engine.errors import ModelNotAvailable
+    from tilescope.engine.models import fetch
 
     def path_of(name: str) -> Path:
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "Column",

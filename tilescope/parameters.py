@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from analyser.quantities import BytesStyle
+    from tilescope.analyser.quantities import BytesStyle
 
 __all__ = ["AsJson", "ReportPath", "TopOption", "Units", "UnitsOption"]
 

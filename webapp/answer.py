@@ -11,9 +11,9 @@ from typing import Any
 from dash import Dash, Output, no_update
 from dash.exceptions import PreventUpdate
 
-from webapp.components.markup import frozen
-from webapp.components.panels import error_panel
-from webapp.errors import describe_failure
+from tilescope.webapp.components.markup import frozen
+from tilescope.webapp.components.panels import error_panel
+from tilescope.webapp.errors import describe_failure
 
 __all__ = ["answer"]
 

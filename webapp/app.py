@@ -11,16 +11,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from analyser.errors import AnalyserError
-from reports.errors import ReportError
-from webapp.api import modules as api_modules
-from webapp.errors import Failure, WebError, describe_failure
-from webapp.help import Fidelity
-from webapp.library import Library
-from webapp.pages import modules as page_modules
-from webapp.security import Gate, content_security_policy
-from webapp.shell import index_page, layout, register_shell
-from webapp.view import register_view
+from tilescope.analyser.errors import AnalyserError
+from tilescope.reports.errors import ReportError
+from tilescope.webapp.api import modules as api_modules
+from tilescope.webapp.errors import Failure, WebError, describe_failure
+from tilescope.webapp.help import Fidelity
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages import modules as page_modules
+from tilescope.webapp.security import Gate, content_security_policy
+from tilescope.webapp.shell import index_page, layout, register_shell
+from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
 
@@ -50,9 +50,9 @@ def create_app(
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     # Mounted before Dash adds its catch-all, so that an unknown question gets JSON.
     server.mount("/api", _create_api(library))
-    # `Dash("webapp")`: page modules are imported under one name only.
+    # `Dash("tilescope.webapp")`: page modules are imported under one name only.
     dash_app = Dash(
-        "webapp",
+        "tilescope.webapp",
         server=server,  # type: ignore[arg-type]  # the annotation lags behind the backends
         title="TileScope",
         update_title="",

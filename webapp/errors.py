@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from analyser.errors import AnalyserError
-from reports.errors import ReportError, ReportNotFound
+from tilescope.analyser.errors import AnalyserError
+from tilescope.reports.errors import ReportError, ReportNotFound
 
 __all__ = [
     "BadAddress",

@@ -9,10 +9,10 @@ from itertools import groupby
 import dash_mantine_components as dmc
 from dash import html
 
-from analyser.metrics import METRICS
-from webapp.components.controls import tabs
-from webapp.components.markup import frozen
-from webapp.components.tables import plain_table
+from tilescope.analyser.metrics import METRICS
+from tilescope.webapp.components.controls import tabs
+from tilescope.webapp.components.markup import frozen
+from tilescope.webapp.components.tables import plain_table
 
 __all__ = ["Fidelity", "help_panel"]
 

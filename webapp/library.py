@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from reports import Report, open_report
-from reports.catalogue import FoundReport, find_reports
-from webapp.errors import UnknownReport
+from tilescope.reports import Report, open_report
+from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.webapp.errors import UnknownReport
 
 __all__ = ["Library"]
 
@@ -37,7 +37,7 @@ class Library:
     """Reports below some paths, by id; at most ``capacity`` stay open.
 
     A file that was replaced or removed is noticed at its next use. Ids come from
-    :func:`reports.catalogue.find_reports`, so that no path is ever taken from a request.
+    :func:`tilescope.reports.catalogue.find_reports`, so that no path is ever taken from a request.
 
     Parameters
     ----------

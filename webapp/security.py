@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webapp.errors import Failure, describe_failure
+from tilescope.webapp.errors import Failure, describe_failure
 
 __all__ = ["Gate", "content_security_policy", "host_name"]
 

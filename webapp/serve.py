@@ -12,12 +12,12 @@ from pathlib import Path
 
 import uvicorn
 
-from reports import open_report
-from webapp.app import create_app
-from webapp.errors import BadAddress, NothingToServe, PortInUse
-from webapp.help import Fidelity
-from webapp.library import Library
-from webapp.warm import warm_in_background
+from tilescope.reports import open_report
+from tilescope.webapp.app import create_app
+from tilescope.webapp.errors import BadAddress, NothingToServe, PortInUse
+from tilescope.webapp.help import Fidelity
+from tilescope.webapp.library import Library
+from tilescope.webapp.warm import warm_in_background
 
 __all__ = ["default_paths", "open_listener", "serve_reports"]
 

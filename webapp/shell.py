@@ -9,12 +9,12 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import ALL, Dash, Input, Output, State, dcc, html
 
-from webapp.api.reports import listing
-from webapp.browser import connect, marked
-from webapp.components.panels import empty_state, icon
-from webapp.help import Fidelity, help_panel
-from webapp.library import Library
-from webapp.view import view_stores
+from tilescope.webapp.api.reports import listing
+from tilescope.webapp.browser import connect, marked
+from tilescope.webapp.components.panels import empty_state, icon
+from tilescope.webapp.help import Fidelity, help_panel
+from tilescope.webapp.library import Library
+from tilescope.webapp.view import view_stores
 
 __all__ = ["index_page", "layout", "register_shell"]
 

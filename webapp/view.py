@@ -13,8 +13,8 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, dcc
 
-from webapp.browser import connect
-from webapp.errors import WebError
+from tilescope.webapp.browser import connect
+from tilescope.webapp.errors import WebError
 
 __all__ = [
     "BadView",

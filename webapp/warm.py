@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 
-from analyser.liveness import curve
-from analyser.memory import tile_memory
-from analyser.summary import summarise
-from webapp.figures.liveness import draw_steps
-from webapp.figures.memory import draw_tiles
-from webapp.library import Library
+from tilescope.analyser.liveness import curve
+from tilescope.analyser.memory import tile_memory
+from tilescope.analyser.summary import summarise
+from tilescope.webapp.figures.liveness import draw_steps
+from tilescope.webapp.figures.memory import draw_tiles
+from tilescope.webapp.library import Library
 
 __all__ = ["warm_in_background"]
 

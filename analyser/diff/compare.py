@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.diff.context import ContextChange, context_changes
-from analyser.diff.identity import unequal_data
-from analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
-from analyser.diff.steps import StepChanges, no_step_changes, step_changes
-from analyser.diff.variables import VariableChanges, variable_changes
-from analyser.errors import BadQuestion
-from reports import schema
+from tilescope.analyser.diff.context import ContextChange, context_changes
+from tilescope.analyser.diff.identity import unequal_data
+from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
+from tilescope.analyser.diff.steps import StepChanges, no_step_changes, step_changes
+from tilescope.analyser.diff.variables import VariableChanges, variable_changes
+from tilescope.analyser.errors import BadQuestion
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["Difference", "Side", "compare"]
 
@@ -63,7 +63,7 @@ class Difference:
         BadQuestion
             When the catalogue has no such metric.
         """
-        from analyser.metrics import metric
+        from tilescope.analyser.metrics import metric
 
         wanted = metric(name).name
         return next(each for each in self.metrics if each.name == wanted)

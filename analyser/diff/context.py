@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.diff.identity import PLACES
-from reports import schema
+from tilescope.analyser.diff.identity import PLACES
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["ContextChange", "context_changes"]
 

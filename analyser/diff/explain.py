@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analyser.execution import PHASES
-from analyser.quantities import format_bytes, format_change, format_percent, format_value
+from tilescope.analyser.execution import PHASES
+from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
 
 if TYPE_CHECKING:
-    from analyser.diff.compare import Difference
-    from analyser.diff.context import ContextChange
-    from analyser.diff.measures import MetricChange
-    from analyser.diff.steps import StepChange
-    from analyser.diff.variables import VariableChange
+    from tilescope.analyser.diff.compare import Difference
+    from tilescope.analyser.diff.context import ContextChange
+    from tilescope.analyser.diff.measures import MetricChange
+    from tilescope.analyser.diff.steps import StepChange
+    from tilescope.analyser.diff.variables import VariableChange
 
 __all__ = ["explain"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sqlalchemy import Select, select
 
-from reports import schema
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sqlalchemy import Table
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["PLACES", "unequal_data"]
 

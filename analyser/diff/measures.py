@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analyser.machine import target
-from analyser.memory import has_memory, tile_memory
-from analyser.metrics import METRICS, Metric, MetricValue
-from analyser.quantities import percent_of
+from tilescope.analyser.machine import target
+from tilescope.analyser.memory import has_memory, tile_memory
+from tilescope.analyser.metrics import METRICS, Metric, MetricValue
+from tilescope.analyser.quantities import percent_of
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["MetricChange", "TileChange", "Verdict", "metric_changes", "tile_changes"]
 

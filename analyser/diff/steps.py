@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analyser.diff.align import align
-from analyser.execution import Steps, costs, execution, steps
+from tilescope.analyser.diff.align import align
+from tilescope.analyser.execution import Steps, costs, execution, steps
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["StepChange", "StepChanges", "no_step_changes", "step_changes"]
 

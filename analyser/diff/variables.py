@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from analyser.diff.align import align
-from reports import schema
+from tilescope.analyser.diff.align import align
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["VariableChange", "VariableChanges", "VariableFacts", "variable_changes"]
 

@@ -1,15 +1,29 @@
 """The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
-from analyser.trace.details import StepCost, StepDetails, TileHistogram, VertexRow, step_details
-from analyser.trace.find import Match, Occurrence, Search, Slice, occurrence, search, slice_at
-from analyser.trace.kinds import KINDS, SliceKind
-from analyser.trace.summary import (
+from tilescope.analyser.trace.details import (
+    StepCost,
+    StepDetails,
+    TileHistogram,
+    VertexRow,
+    step_details,
+)
+from tilescope.analyser.trace.find import (
+    Match,
+    Occurrence,
+    Search,
+    Slice,
+    occurrence,
+    search,
+    slice_at,
+)
+from tilescope.analyser.trace.kinds import KINDS, SliceKind
+from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
     RangeSummary,
     range_summary,
 )
-from analyser.trace.view import (
+from tilescope.analyser.trace.view import (
     VIEWS,
     Extent,
     Lane,

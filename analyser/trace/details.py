@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy
 
-from analyser.errors import BadQuestion
-from analyser.trace.index import trace_of
-from analyser.trace.kinds import KINDS
-from reports import schema
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.index import trace_of
+from tilescope.analyser.trace.kinds import KINDS
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["StepCost", "StepDetails", "TileHistogram", "VertexRow", "step_details"]
 

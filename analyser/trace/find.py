@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analyser.errors import BadQuestion
-from analyser.trace.index import Trace, trace_of
-from analyser.trace.kinds import GROUP, KINDS
-from analyser.trace.timeline import Timeline
-from analyser.trace.view import checked_ipus, lane_of
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.index import Trace, trace_of
+from tilescope.analyser.trace.kinds import GROUP, KINDS
+from tilescope.analyser.trace.timeline import Timeline
+from tilescope.analyser.trace.view import checked_ipus, lane_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["Match", "Occurrence", "Search", "Slice", "occurrence", "search", "slice_at"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from analyser.trace.kinds import GROUP
-from analyser.trace.lane import Bars, SliceLane, join_bars
-from analyser.trace.paths import PathTable
-from analyser.trace.timeline import Piece, Timeline
+from tilescope.analyser.trace.kinds import GROUP
+from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
+from tilescope.analyser.trace.paths import PathTable
+from tilescope.analyser.trace.timeline import Piece, Timeline
 
 __all__ = ["TrackGroup"]
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy
 
-from analyser.execution import Steps, costs, steps
-from analyser.machine import target
-from analyser.trace.group import TrackGroup
-from analyser.trace.kinds import RUN, classify
-from analyser.trace.lane import SliceLane
-from analyser.trace.paths import PathTable, build_paths
-from analyser.trace.timeline import Timeline, build_timeline
-from reports import DamagedReport, schema
+from tilescope.analyser.execution import Steps, costs, steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.trace.group import TrackGroup
+from tilescope.analyser.trace.kinds import RUN, classify
+from tilescope.analyser.trace.lane import SliceLane
+from tilescope.analyser.trace.paths import PathTable, build_paths
+from tilescope.analyser.trace.timeline import Timeline, build_timeline
+from tilescope.reports import DamagedReport, schema
 
 if TYPE_CHECKING:
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["RunRow", "Trace", "TrackRow", "trace_of"]
 

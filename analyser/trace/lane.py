@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from analyser.trace.kinds import KINDS
+from tilescope.analyser.trace.kinds import KINDS
 
 __all__ = ["Bars", "SliceLane", "join_bars"]
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analyser.measured import is_measured, measured
-from analyser.trace.index import Trace, trace_of
-from analyser.trace.kinds import KINDS
-from analyser.trace.timeline import Piece, Timeline
-from analyser.trace.view import checked_ipus, checked_range
+from tilescope.analyser.measured import is_measured, measured
+from tilescope.analyser.trace.index import Trace, trace_of
+from tilescope.analyser.trace.kinds import KINDS
+from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.analyser.trace.view import checked_ipus, checked_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "range_summary"]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analyser.errors import BadQuestion
-from analyser.trace.index import Trace, trace_of
-from analyser.trace.lane import Bars, SliceLane, join_bars
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.index import Trace, trace_of
+from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reports import Report
+    from tilescope.reports import Report
 
 __all__ = [
     "VIEWS",

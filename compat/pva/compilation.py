@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from analyser import liveness, memory, metrics
-from analyser import programs as tree
-from analyser.machine import target
 from pva.absent import WithAbsent
 from pva.lazy import LazyList
 from pva.program import Program, program_of, step_cycles_by_tile
 from pva.target import Target
 from pva.variable import LoweredVariable, Variable
+from tilescope.analyser import liveness, memory, metrics
+from tilescope.analyser import programs as tree
+from tilescope.analyser.machine import target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analyser.machine import Source
-    from analyser.programs import ComputeSetVertices, ProgramNode
-    from reports import Report as Opened
+    from tilescope.analyser.machine import Source
+    from tilescope.analyser.programs import ComputeSetVertices, ProgramNode
+    from tilescope.reports import Report as Opened
 
 __all__ = [
     "Categories",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, ClassVar
 
-from analyser import contexts as table
 from pva.absent import WithAbsent
+from tilescope.analyser import contexts as table
 
 if TYPE_CHECKING:
-    from reports import Report as Opened
+    from tilescope.reports import Report as Opened
 
 __all__ = ["DebugContext"]
 

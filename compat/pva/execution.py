@@ -8,16 +8,16 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
-from analyser import programs as tree
-from analyser import runs as recorded
-from analyser.execution import costs, execution, steps
-from analyser.machine import target
 from pva.absent import WithAbsent
 from pva.lazy import LazyList
 from pva.program import Program, program_of, step_cycles_by_tile
+from tilescope.analyser import programs as tree
+from tilescope.analyser import runs as recorded
+from tilescope.analyser.execution import costs, execution, steps
+from tilescope.analyser.machine import target
 
 if TYPE_CHECKING:
-    from reports import Report as Opened
+    from tilescope.reports import Report as Opened
 
 __all__ = [
     "CycleRange",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from analyser import contexts as table
-from analyser.operations import inside, steps_of
-from analyser.programs import all_programs
 from pva.absent import WithAbsent
 from pva.context import DebugContext
 from pva.program import Program, program_of
+from tilescope.analyser import contexts as table
+from tilescope.analyser.operations import inside, steps_of
+from tilescope.analyser.programs import all_programs
 
 if TYPE_CHECKING:
     from pva.report import Report
-    from reports import Report as Opened
+    from tilescope.reports import Report as Opened
 
 __all__ = ["Operation", "OperationAnalysis"]
 

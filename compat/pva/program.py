@@ -6,18 +6,18 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from analyser import programs as tree
-from analyser.contexts import contexts
-from analyser.execution import costs
-from analyser.machine import target
-from analyser.runs import tile_cycles
 from pva.absent import WithAbsent
 from pva.context import DebugContext
+from tilescope.analyser import programs as tree
+from tilescope.analyser.contexts import contexts
+from tilescope.analyser.execution import costs
+from tilescope.analyser.machine import target
+from tilescope.analyser.runs import tile_cycles
 
 if TYPE_CHECKING:
-    from analyser.programs import ProgramNode
     from pva.compilation import ComputeSet
-    from reports import Report as Opened
+    from tilescope.analyser.programs import ProgramNode
+    from tilescope.reports import Report as Opened
 
 __all__ = ["OnTileExecuteProgram", "Program", "ProgramVisitor", "program_of", "step_cycles_by_tile"]
 

@@ -9,16 +9,16 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
 
-import analyser
-from analyser.execution import execution
-from analyser.summary import summarise
 from pva.absent import NotHeld, WithAbsent
 from pva.compilation import CompilationReport
 from pva.execution import ExecutionReport
 from pva.lazy import set_print_length
+from tilescope import analyser
+from tilescope.analyser.execution import execution
+from tilescope.analyser.summary import summarise
 
 if TYPE_CHECKING:
-    from reports import Report as Opened
+    from tilescope.reports import Report as Opened
 
 __all__ = [
     "ComputeInstrumentationLevel",
@@ -118,7 +118,7 @@ class Report(WithAbsent):
     @property
     def version(self) -> ProfileReportVersion:
         """The version of the report's schema."""
-        from reports.schema import SCHEMA_VERSION
+        from tilescope.reports.schema import SCHEMA_VERSION
 
         return ProfileReportVersion(SCHEMA_VERSION, 0, 0, isUnstableFormat=False)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
-from engine.codelets.copy import batch_of_rows
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from tilescope.engine.codelets.copy import batch_of_rows
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["ADD_IN_PLACE", "ADD_IN_PLACE_BLOCK", "add_in_place_cycles"]
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.amp_float8 import amp_float8_1x1_cycles, amp_float8_nx1_cycles
-from engine.codelets.work import Counts, Work, slowest_and_quickest, zeroing_cycles
+from tilescope.engine.codelets.amp_float8 import amp_float8_1x1_cycles, amp_float8_nx1_cycles
+from tilescope.engine.codelets.work import Counts, Work, slowest_and_quickest, zeroing_cycles
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["amp_1x1_cycles", "amp_nx1_cycles", "kernel_rows_a_load"]
 

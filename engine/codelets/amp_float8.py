@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.work import Counts, Work, slowest_and_quickest, zeroing_cycles
+from tilescope.engine.codelets.work import Counts, Work, slowest_and_quickest, zeroing_cycles
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["amp_float8_1x1_cycles", "amp_float8_nx1_cycles"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field
-from engine.codelets.copy import cast_cycles
-from engine.codelets.work import Counts
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field
+from tilescope.engine.codelets.copy import cast_cycles
+from tilescope.engine.codelets.work import Counts
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["CAST_PARTIALS"]
 

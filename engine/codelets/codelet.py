@@ -1,7 +1,7 @@
 """A codelet: what a vertex does, and what it costs.
 
 A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of
-a whole batch; `engine.codelets.launcher` makes of it what runs a batch.
+a whole batch; `tilescope.engine.codelets.launcher` makes of it what runs a batch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.arguments import a_count, a_kind, a_switch, a_text, numbers, shown
-from engine.errors import BadGraph
+from tilescope.engine.arguments import a_count, a_kind, a_switch, a_text, numbers, shown
+from tilescope.engine.errors import BadGraph
 
 if TYPE_CHECKING:
-    from engine.graph.regions import Regions
-    from engine.machine import Machine
+    from tilescope.engine.graph.regions import Regions
+    from tilescope.engine.machine import Machine
 
 __all__ = ["Batch", "Codelet", "Field", "Scalar", "start_cycles", "worker_share"]
 

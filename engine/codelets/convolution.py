@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.codelets._jit import jit
-from engine.codelets._lanes import LANES, PIXELS, block_kernels
-from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar
-from engine.codelets.horizontal_mac import horizontal_mac_cycles
-from engine.codelets.outer_product import outer_product_cycles
-from engine.codelets.slic import slic_cycles
-from engine.codelets.vertical_mac import vertical_mac_cycles
-from engine.codelets.work import Counts, Work, work_of
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
+from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Scalar
+from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
+from tilescope.engine.codelets.outer_product import outer_product_cycles
+from tilescope.engine.codelets.slic import slic_cycles
+from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
+from tilescope.engine.codelets.work import Counts, Work, work_of
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = [
     "CONV_PARTIAL_1X1",

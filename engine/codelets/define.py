@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arguments import a_kind, a_list, a_text, shown
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, Law, Scalar
-from engine.errors import BadGraph
+from tilescope.engine.arguments import a_kind, a_list, a_text, shown
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Law, Scalar
+from tilescope.engine.errors import BadGraph
 
 __all__ = ["codelet"]
 

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
-from engine.codelets.elementwise_functions import BINARY_FUNCTIONS, TO_BOOL, UNARY_FUNCTIONS
-from engine.codelets.elementwise_rates import (
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from tilescope.engine.codelets.elementwise_functions import (
+    BINARY_FUNCTIONS,
+    TO_BOOL,
+    UNARY_FUNCTIONS,
+)
+from tilescope.engine.codelets.elementwise_rates import (
     BINARY_RATES,
     BROADCAST_RATES,
     UNARY_RATES,
     Rate,
     rate_of,
 )
-from engine.errors import BadGraph
+from tilescope.engine.errors import BadGraph
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["BINARY", "BINARY_BLOCK", "UNARY", "UNARY_BLOCK", "unary_kernels", "worker_rows"]
 

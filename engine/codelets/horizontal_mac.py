@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.work import Counts, Work, row_shares, zeroing_cycles
+from tilescope.engine.codelets.work import Counts, Work, row_shares, zeroing_cycles
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["horizontal_mac_cycles", "horizontal_mac_products"]
 

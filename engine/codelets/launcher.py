@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._identity import kernel_digest
-from engine.codelets._jit import cache_folder, cached_jit, jit
-from engine.codelets._rounding import round_float8_block, round_half_block
-from engine.codelets.codelet import Codelet
-from engine.codelets.grid import HALF, Grid
+from tilescope.engine.codelets._identity import kernel_digest
+from tilescope.engine.codelets._jit import cache_folder, cached_jit, jit
+from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.grid import HALF, Grid
 
 if TYPE_CHECKING:
-    from engine.graph.regions import Regions
+    from tilescope.engine.graph.regions import Regions
 
 __all__ = ["launch_arguments", "launcher_of"]
 

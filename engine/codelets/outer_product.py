@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.work import Counts, Work
+from tilescope.engine.codelets.work import Counts, Work
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["outer_product_cycles"]
 

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar, start_cycles, worker_share
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import (
+    Batch,
+    Codelet,
+    Field,
+    Scalar,
+    start_cycles,
+    worker_share,
+)
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["AVERAGE_POOL", "MAX_POOL"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.slic_float8 import slic_float8_cycles
-from engine.codelets.work import Counts, Work, slowest_and_quickest
+from tilescope.engine.codelets.slic_float8 import slic_float8_cycles
+from tilescope.engine.codelets.work import Counts, Work, slowest_and_quickest
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["slic_cycles", "slic_workspace"]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, worker_share
-from engine.codelets.elementwise import worker_rows
-from engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, worker_share
+from tilescope.engine.codelets.elementwise import worker_rows
+from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_RATES"]
 

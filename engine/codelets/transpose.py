@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, worker_share
-from engine.codelets.copy import COPY_BLOCK, rows_cycles
+from tilescope.engine.codelets.codelet import Batch, Codelet, worker_share
+from tilescope.engine.codelets.copy import COPY_BLOCK, rows_cycles
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["TRANSPOSE", "grain_of"]
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
-from engine.codelets.elementwise_functions import BINARY_FUNCTIONS
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from tilescope.engine.codelets.elementwise_functions import BINARY_FUNCTIONS
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["VECTOR_INNER", "has_vector_inner"]
 

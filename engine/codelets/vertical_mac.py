@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.codelets.work import Counts, Work, row_shares
+from tilescope.engine.codelets.work import Counts, Work, row_shares
 
 if TYPE_CHECKING:
-    from engine.machine import Machine
+    from tilescope.engine.machine import Machine
 
 __all__ = ["vertical_mac_cycles", "vertical_mac_workspace"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import cached_jit
+from tilescope.engine.codelets._jit import cached_jit
 
 if TYPE_CHECKING:
-    from engine.codelets.codelet import Batch
+    from tilescope.engine.codelets.codelet import Batch
 
 __all__ = ["Counts", "Work", "row_shares", "slowest_and_quickest", "work_of", "zeroing_cycles"]
 
@@ -68,7 +68,7 @@ class Work:
 
 
 def work_of(batch: Batch) -> Work:
-    """Return the shapes of a batch of vertices: see `engine.codelets.convolution`."""
+    """Return the shapes of a batch of vertices: see `tilescope.engine.codelets.convolution`."""
     groups, images, out_groups, rows, columns, _ = batch.size["out"].T
     _, _, in_groups, kernel_rows, kernel_columns, inputs, inside_outputs = batch.size["w"].T
     groups_inside = batch.size["x"][:, 5] // inputs

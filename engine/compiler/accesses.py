@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.graph import ComputeSet, View
+from tilescope.engine.graph import ComputeSet, View
 
 __all__ = ["accesses", "overwritten", "written"]
 

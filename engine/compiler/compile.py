@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arguments import a_kind, a_list, a_switch
-from engine.compiler.cache import CachedCompilation
-from engine.compiler.cycles import take_slow_paths
-from engine.compiler.executable import CompileRecord, Executable, Step
-from engine.compiler.liveness import live_ranges
-from engine.compiler.lowering import Lowering
-from engine.compiler.memory import lay_out
-from engine.graph import Graph
-from engine.graph.check import check_compute_sets
-from engine.log_output import TRACE
-from engine.machine import Machine
-from engine.planner.plan import Plan
-from engine.program import Program
-from engine.program.check import check_programs
+from tilescope.engine.arguments import a_kind, a_list, a_switch
+from tilescope.engine.compiler.cache import CachedCompilation
+from tilescope.engine.compiler.cycles import take_slow_paths
+from tilescope.engine.compiler.executable import CompileRecord, Executable, Step
+from tilescope.engine.compiler.liveness import live_ranges
+from tilescope.engine.compiler.lowering import Lowering
+from tilescope.engine.compiler.memory import lay_out
+from tilescope.engine.graph import Graph
+from tilescope.engine.graph.check import check_compute_sets
+from tilescope.engine.log_output import TRACE
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.program import Program
+from tilescope.engine.program.check import check_programs
 
 __all__ = ["compile_programs"]
 

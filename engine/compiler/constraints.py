@@ -9,11 +9,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Step
-from engine.compiler.kernels.placement import Asked, element_of, nothing_asked
-from engine.errors import BadGraph
-from engine.graph import Regions, VertexBatch
-from engine.machine import Machine
+from tilescope.engine.compiler.executable import Step
+from tilescope.engine.compiler.kernels.placement import Asked, element_of, nothing_asked
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Regions, VertexBatch
+from tilescope.engine.machine import Machine
 
 __all__ = ["Constraints", "PartIndex", "constraints_of"]
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet
-from engine.compiler.executable import Step, StepCost, VertexUse
-from engine.compiler.kernels.schedule import list_schedule
-from engine.errors import BadGraph, EngineError
-from engine.graph import ComputeSet, VertexBatch
-from engine.machine import Machine
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.compiler.executable import Step, StepCost, VertexUse
+from tilescope.engine.compiler.kernels.schedule import list_schedule
+from tilescope.engine.errors import BadGraph, EngineError
+from tilescope.engine.graph import ComputeSet, VertexBatch
+from tilescope.engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
 

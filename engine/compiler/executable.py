@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.messages import Messages
-from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, View
-from engine.machine import Machine
-from engine.planner.plan import Plan
+from tilescope.engine.compiler.messages import Messages
+from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, View
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.plan import Plan
 
 __all__ = [
     "CompileRecord",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.compiler.executable import RemoteAccess, StepCost, StreamAccess
-from engine.compiler.held import elements_by_tile
-from engine.machine import Machine
+from tilescope.engine.compiler.executable import RemoteAccess, StepCost, StreamAccess
+from tilescope.engine.compiler.held import elements_by_tile
+from tilescope.engine.machine import Machine
 
 __all__ = ["host_copy_cost"]
 

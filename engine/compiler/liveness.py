@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Node, Step
-from engine.compiler.overlap import steps_of
-from engine.graph import Graph
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.overlap import steps_of
+from tilescope.engine.graph import Graph
 
 __all__ = ["live_ranges"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.accesses import accesses, overwritten, written
-from engine.compiler.cycles import compute_cost
-from engine.compiler.exchange import Addresses, Exchange
-from engine.compiler.executable import (
+from tilescope.engine.compiler.accesses import accesses, overwritten, written
+from tilescope.engine.compiler.cycles import compute_cost
+from tilescope.engine.compiler.exchange import Addresses, Exchange
+from tilescope.engine.compiler.executable import (
     Node,
     RemoteAccess,
     Step,
@@ -18,13 +18,13 @@ from engine.compiler.executable import (
     StreamAccess,
     VertexUse,
 )
-from engine.compiler.host_copy import host_copy_cost
-from engine.compiler.overlap import check_overlap
-from engine.compiler.transfer import Around, Transfer, around
-from engine.errors import BadGraph
-from engine.graph import ComputeSet, DebugContext, Graph, Tensor
-from engine.machine import Machine
-from engine.program import (
+from tilescope.engine.compiler.host_copy import host_copy_cost
+from tilescope.engine.compiler.overlap import check_overlap
+from tilescope.engine.compiler.transfer import Around, Transfer, around
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import ComputeSet, DebugContext, Graph, Tensor
+from tilescope.engine.machine import Machine
+from tilescope.engine.program import (
     Block,
     Call,
     Copy,
@@ -45,7 +45,7 @@ from engine.program import (
     Sync,
     WriteUndef,
 )
-from engine.program import Sequence as ProgramSequence
+from tilescope.engine.program import Sequence as ProgramSequence
 
 __all__ = ["Lowering"]
 
@@ -350,7 +350,7 @@ class Lowering:
     def _copy(self, program: Copy, parent: Node) -> None:
         """Lower a copy to vertices on the target's tiles, with the exchange they need."""
         # The library knows how to cut a copy; it is imported here because it builds on programs.
-        from engine.library.copy_program import copy_compute_sets
+        from tilescope.engine.library.copy_program import copy_compute_sets
 
         node = self._node(parent, "Sequence", program.name, program.debug)
         n_before = len(self.graph.variables)

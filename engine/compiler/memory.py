@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.constraints import PartIndex, constraints_of
-from engine.compiler.executable import LiveParts, Memory, Step
-from engine.compiler.kernels.live import live_bytes
-from engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
-from engine.graph import Graph, Variable
-from engine.machine import Machine
+from tilescope.engine.compiler.constraints import PartIndex, constraints_of
+from tilescope.engine.compiler.executable import LiveParts, Memory, Step
+from tilescope.engine.compiler.kernels.live import live_bytes
+from tilescope.engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
+from tilescope.engine.graph import Graph, Variable
+from tilescope.engine.machine import Machine
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from engine.compiler.exchange import Exchange
+    from tilescope.engine.compiler.exchange import Exchange
 
 __all__ = ["Messages", "messages_of"]
 

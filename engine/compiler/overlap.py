@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Node, Step
-from engine.errors import BadGraph
-from engine.graph import Graph
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Graph
 
 __all__ = ["check_overlap", "steps_of"]
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.exchange import Addresses, Exchange, exchange_of
-from engine.compiler.executable import StepCost
-from engine.compiler.messages import Messages, messages_of
-from engine.graph import ComputeSet
-from engine.machine import Machine
+from tilescope.engine.compiler.exchange import Addresses, Exchange, exchange_of
+from tilescope.engine.compiler.executable import StepCost
+from tilescope.engine.compiler.messages import Messages, messages_of
+from tilescope.engine.graph import ComputeSet
+from tilescope.engine.machine import Machine
 
 __all__ = ["Around", "Transfer", "around"]
 

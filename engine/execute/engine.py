@@ -13,22 +13,22 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.arguments import a_count, a_kind, a_text, numbers, shown
-from engine.compiler.cycles import CountedCycles
-from engine.compiler.executable import Executable, Node, RemoteAccess, Step
-from engine.errors import BadGraph, BadInput, EngineBusy, EngineClosed, OutOfTileMemory
-from engine.execute.launch import Launch, bind_all, thread_pool
-from engine.execute.memory import HostMemory
-from engine.execute.oom import describe_overflow
-from engine.execute.profile_summary import profile_summary
-from engine.execute.remote import RemoteMemory
-from engine.execute.streams import HostStreams, call_back
-from engine.execute.timeline import Clock, Timeline, timeline_of
-from engine.execute.walk import Walker
-from engine.graph import RemoteBuffer, View
-from engine.options import EngineOptions, resolve
-from engine.recorder import Recorder
-from reports import Report, open_report
+from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown
+from tilescope.engine.compiler.cycles import CountedCycles
+from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess, Step
+from tilescope.engine.errors import BadGraph, BadInput, EngineBusy, EngineClosed, OutOfTileMemory
+from tilescope.engine.execute.launch import Launch, bind_all, thread_pool
+from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.execute.oom import describe_overflow
+from tilescope.engine.execute.profile_summary import profile_summary
+from tilescope.engine.execute.remote import RemoteMemory
+from tilescope.engine.execute.streams import HostStreams, call_back
+from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
+from tilescope.engine.execute.walk import Walker
+from tilescope.engine.graph import RemoteBuffer, View
+from tilescope.engine.options import EngineOptions, resolve
+from tilescope.engine.recorder import Recorder
+from tilescope.reports import Report, open_report
 
 __all__ = ["Engine"]
 

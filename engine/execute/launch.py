@@ -13,11 +13,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.launcher import launch_arguments, launcher_of
-from engine.compiler.executable import Step
-from engine.errors import BadGraph, KernelFailed, said
-from engine.execute.memory import HostMemory
-from engine.graph import ComputeSet, VertexBatch
+from tilescope.engine.codelets.launcher import launch_arguments, launcher_of
+from tilescope.engine.compiler.executable import Step
+from tilescope.engine.errors import BadGraph, KernelFailed, said
+from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.graph import ComputeSet, VertexBatch
 
 __all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
 

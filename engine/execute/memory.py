@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.errors import BadInput
-from engine.graph import Graph, Joined, Tensor, Variable, View
-from engine.graph.variable import to_host
+from tilescope.engine.errors import BadInput
+from tilescope.engine.graph import Graph, Joined, Tensor, Variable, View
+from tilescope.engine.graph.variable import to_host
 
 __all__ = ["HostMemory"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable import Executable
 
 __all__ = ["describe_overflow"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Executable, Step
-from engine.execute.timeline import Timeline
+from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.execute.timeline import Timeline
 
 __all__ = ["profile_summary"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.arguments import a_count, a_kind, numbers
-from engine.compiler.executable import RemoteAccess
-from engine.errors import BadGraph, BadInput, RunFailed
-from engine.execute.memory import HostMemory
-from engine.graph import Graph, RemoteBuffer, View
-from engine.graph.variable import to_host
+from tilescope.engine.arguments import a_count, a_kind, numbers
+from tilescope.engine.compiler.executable import RemoteAccess
+from tilescope.engine.errors import BadGraph, BadInput, RunFailed
+from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.graph import Graph, RemoteBuffer, View
+from tilescope.engine.graph.variable import to_host
 
 __all__ = ["RemoteMemory"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.arguments import a_text, numbers
-from engine.compiler.executable import StreamAccess
-from engine.errors import BadInput, CallbackFailed, said
-from engine.execute.memory import HostMemory
+from tilescope.engine.arguments import a_text, numbers
+from tilescope.engine.compiler.executable import StreamAccess
+from tilescope.engine.errors import BadInput, CallbackFailed, said
+from tilescope.engine.execute.memory import HostMemory
 
 __all__ = ["HostStreams", "call_back"]
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Node, Step
-from engine.errors import BadGraph
-from engine.execute.entries import Entries
-from engine.machine import Machine
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.entries import Entries
+from tilescope.engine.machine import Machine
 
 __all__ = ["Clock", "Timeline", "timeline_of"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.cycles import CountedCycles
-from engine.compiler.executable import Node, Step
-from engine.errors import ProgramError
-from engine.execute.launch import Launch
-from engine.execute.memory import HostMemory
-from engine.execute.timeline import Clock
-from engine.graph import View
+from tilescope.engine.compiler.cycles import CountedCycles
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.errors import ProgramError
+from tilescope.engine.execute.launch import Launch
+from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.execute.timeline import Clock
+from tilescope.engine.graph import View
 
 __all__ = ["Walker"]
 

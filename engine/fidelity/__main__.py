@@ -1,4 +1,4 @@
-"""``python -m engine.fidelity``: build all targets, print the table, write it and its page.
+"""``python -m tilescope.engine.fidelity``: build all targets, write the table and its page.
 
 Writes build/fidelity.json, the packaged engine/fidelity/table.json and docs/explanation/fidelity.md
 of the checkout it is run in.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from engine.fidelity.builders import BUILDERS
-from engine.fidelity.page import (
+from tilescope.engine.fidelity.builders import BUILDERS
+from tilescope.engine.fidelity.page import (
     PAGE,
     as_error,
     as_number,
@@ -18,7 +18,7 @@ from engine.fidelity.page import (
     render,
     summary_sentence,
 )
-from engine.fidelity.score import Row, compare, rows_as_json
+from tilescope.engine.fidelity.score import Row, compare, rows_as_json
 
 
 def _line(row: Row) -> str:

@@ -9,15 +9,15 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import Executable, compile_programs
-from engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
-from engine.fidelity.stencils import Blocks, blur_step
-from engine.graph import Graph
-from engine.library.builder import Builder
-from engine.library.convolution import convolution
-from engine.library.window import Window
-from engine.machine import Machine, load_machine
-from engine.program import Copy, Sequence
+from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
+from tilescope.engine.fidelity.stencils import Blocks, blur_step
+from tilescope.engine.graph import Graph
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.window import Window
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Copy, Sequence
 
 __all__ = [
     "author_tiles",

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from engine.fidelity import blurs, further, halos, machines, products, solvers, stencils, vectors
+from tilescope.engine.fidelity import (
+    blurs,
+    further,
+    halos,
+    machines,
+    products,
+    solvers,
+    stencils,
+    vectors,
+)
 
 __all__ = ["BUILDERS"]
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
-from engine.codelets.define import codelet
-from engine.codelets.reduce import REDUCE
-from engine.compiler import compile_programs
-from engine.fidelity.products import planned_product
-from engine.fidelity.read_off import compute_cycles
-from engine.graph import Graph, Tensor, blocks
-from engine.library.builder import Builder
-from engine.library.convolution import convolution
-from engine.library.elementwise import binary
-from engine.library.scaled_add import scaled_add
-from engine.library.window import Window
-from engine.machine import Machine, load_machine
-from engine.program import Execute, Sequence
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from tilescope.engine.codelets.define import codelet
+from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.compiler import compile_programs
+from tilescope.engine.fidelity.products import planned_product
+from tilescope.engine.fidelity.read_off import compute_cycles
+from tilescope.engine.graph import Graph, Tensor, blocks
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.window import Window
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Execute, Sequence
 
 __all__ = [
     "first_layer_plan",

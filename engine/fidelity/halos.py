@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field, Scalar
-from engine.codelets.define import codelet
-from engine.compiler import compile_programs
-from engine.fidelity.read_off import compute_cycles, steps_of, total_cycles
-from engine.graph import Graph, Regions, Tensor, blocks
-from engine.library.builder import Builder
-from engine.library.fill import fill
-from engine.machine import Machine, load_machine
-from engine.program import Execute, Sequence
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Scalar
+from tilescope.engine.codelets.define import codelet
+from tilescope.engine.compiler import compile_programs
+from tilescope.engine.fidelity.read_off import compute_cycles, steps_of, total_cycles
+from tilescope.engine.graph import Graph, Regions, Tensor, blocks
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.fill import fill
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Execute, Sequence
 
 __all__ = ["implicit_halos", "zeroed_block"]
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from engine.compiler import compile_programs
-from engine.fidelity.read_off import kind_cycles
-from engine.graph import Graph
-from engine.library.builder import Builder
-from engine.library.elementwise import binary
-from engine.machine import load_machine, tile_rows
-from engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.compiler import compile_programs
+from tilescope.engine.fidelity.read_off import kind_cycles
+from tilescope.engine.graph import Graph
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import binary
+from tilescope.engine.machine import load_machine, tile_rows
+from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 
 __all__ = ["host_link", "one_addition", "one_word"]
 

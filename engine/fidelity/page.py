@@ -1,6 +1,6 @@
 """The page about fidelity, written from the table.
 
-``python -m engine.fidelity`` computes the table and writes it; `render` is what it writes.
+``python -m tilescope.engine.fidelity`` computes the table and writes what `render` returns.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.fidelity.analysis import MISSES, TRUST, UNKNOWN
-from engine.fidelity.score import Row, mean_ratio, score
-from engine.fidelity.target import FURTHER_TOLERANCE, all_targets
+from tilescope.engine.fidelity.analysis import MISSES, TRUST, UNKNOWN
+from tilescope.engine.fidelity.score import Row, mean_ratio, score
+from tilescope.engine.fidelity.target import FURTHER_TOLERANCE, all_targets
 
 __all__ = [
     "PAGE",

@@ -8,11 +8,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field
-from engine.codelets.convolution import CONV_PARTIAL_1X1
-from engine.codelets.define import codelet
-from engine.compiler import Executable, compile_programs
-from engine.fidelity.read_off import (
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field
+from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1
+from tilescope.engine.codelets.define import codelet
+from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.fidelity.read_off import (
     compute_cycles,
     kind_cycles,
     parallel_efficiency,
@@ -20,11 +20,11 @@ from engine.fidelity.read_off import (
     tile_balance,
     total_cycles,
 )
-from engine.graph import Graph, blocks
-from engine.library.builder import Builder
-from engine.library.convolution import matmul
-from engine.machine import Machine, load_machine
-from engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.graph import Graph, blocks
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
 
 __all__ = [
     "attention_scores",

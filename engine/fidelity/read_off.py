@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from engine.compiler import Executable
-from engine.compiler.executable import Step
-from engine.errors import BadGraph
-from engine.execute.timeline import timeline_of
+from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable import Step
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.timeline import timeline_of
 
 __all__ = [
     "compute_cycles",

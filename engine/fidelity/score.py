@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 
-from engine.fidelity.target import Figure, Target, all_targets
+from tilescope.engine.fidelity.target import Figure, Target, all_targets
 
 __all__ = ["Row", "Score", "compare", "mean_ratio", "packaged_rows", "rows_as_json", "score"]
 
-#: Where the packaged table lies; `python -m engine.fidelity` writes it.
+#: Where the packaged table lies; `python -m tilescope.engine.fidelity` writes it.
 TABLE = "table.json"
 
 
@@ -148,5 +148,5 @@ def rows_as_json(rows: Sequence[Row]) -> str:
 
 def packaged_rows() -> list[Row]:
     """Return the table that came with this version."""
-    path = resources.files("engine.fidelity") / TABLE
+    path = resources.files("tilescope.engine.fidelity") / TABLE
     return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]

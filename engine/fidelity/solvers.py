@@ -9,15 +9,22 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field
-from engine.codelets.copy import COPY_BLOCK
-from engine.codelets.define import codelet
-from engine.compiler import compile_programs
-from engine.fidelity.read_off import total_cycles
-from engine.fidelity.stencils import ROW_TURN, VERTEX, Blocks, arrange, heat_step, in_one_piece
-from engine.graph import Graph, Tensor, blocks
-from engine.machine import Machine, load_machine
-from engine.program import Execute, Sequence
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field
+from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.codelets.define import codelet
+from tilescope.engine.compiler import compile_programs
+from tilescope.engine.fidelity.read_off import total_cycles
+from tilescope.engine.fidelity.stencils import (
+    ROW_TURN,
+    VERTEX,
+    Blocks,
+    arrange,
+    heat_step,
+    in_one_piece,
+)
+from tilescope.engine.graph import Graph, Tensor, blocks
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Execute, Sequence
 
 __all__ = [
     "heart",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.fidelity.analysis import TRUST, UNKNOWN
-from engine.fidelity.page import (
+from tilescope.engine.fidelity.analysis import TRUST, UNKNOWN
+from tilescope.engine.fidelity.page import (
     as_error,
     as_number,
     as_tolerance,
@@ -14,7 +14,7 @@ from engine.fidelity.page import (
     further_sentence,
     summary_sentence,
 )
-from engine.fidelity.score import Row
+from tilescope.engine.fidelity.score import Row
 
 __all__ = ["COLUMNS", "Statement", "statement"]
 

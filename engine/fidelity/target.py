@@ -73,7 +73,7 @@ def all_targets() -> Mapping[str, Target]:
 
 
 def _targets(name: str, *, is_further: bool = False) -> dict[str, Target]:
-    path = resources.files("engine.fidelity") / name
+    path = resources.files("tilescope.engine.fidelity") / name
     found = {}
     for target_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
         counted = not is_further and entry.get("counted", True)

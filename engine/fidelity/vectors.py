@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet, Field
-from engine.codelets.define import codelet
-from engine.compiler import Executable, compile_programs
-from engine.fidelity.read_off import compute_cycles, kind_cycles
-from engine.graph import Graph, blocks, float8
-from engine.library.builder import Builder
-from engine.library.elementwise import binary, cast, unary
-from engine.library.reduce import reduce
-from engine.library.scaled_add import scaled_add
-from engine.machine import Machine, load_machine
-from engine.program import Copy, Execute, Sequence
+from tilescope.engine.codelets.codelet import Batch, Codelet, Field
+from tilescope.engine.codelets.define import codelet
+from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.fidelity.read_off import compute_cycles, kind_cycles
+from tilescope.engine.graph import Graph, blocks, float8
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import binary, cast, unary
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.program import Copy, Execute, Sequence
 
 __all__ = ["addition", "float8_cast", "scores_copy", "scores_exchange", "softmax", "triad"]
 

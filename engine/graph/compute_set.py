@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Codelet
-from engine.graph.debug import DebugContext
-from engine.graph.regions import Regions
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph.regions import Regions
 
 __all__ = ["ComputeSet", "VertexBatch"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.arguments import a_count
-from engine.codelets.grid import HALF, Grid
-from engine.errors import BadGraph
+from tilescope.engine.arguments import a_count
+from tilescope.engine.codelets.grid import HALF, Grid
+from tilescope.engine.errors import BadGraph
 
 __all__ = [
     "BOOL",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.errors import BadGraph
-from engine.graph.joined import View
-from engine.graph.mapping import runs_of
-from engine.graph.tensor import Tensor
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.joined import View
+from tilescope.engine.graph.mapping import runs_of
+from tilescope.engine.graph.tensor import Tensor
 
 __all__ = ["check_each_once", "share_elements"]
 

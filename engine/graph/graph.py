@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
-from engine.codelets.codelet import Codelet
-from engine.errors import BadGraph, OutOfTileMemory
-from engine.graph.compute_set import ComputeSet, VertexBatch
-from engine.graph.debug import ROOT, DebugContext
-from engine.graph.dtype import DType, dtype_of
-from engine.graph.joined import Joined, View
-from engine.graph.mapping import TileMapping, tile_mapping_of
-from engine.graph.regions import Regions
-from engine.graph.remote import RemoteBuffer
-from engine.graph.tensor import Tensor, row_major
-from engine.graph.variable import Variable, to_host
-from engine.machine import Machine
+from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.errors import BadGraph, OutOfTileMemory
+from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
+from tilescope.engine.graph.debug import ROOT, DebugContext
+from tilescope.engine.graph.dtype import DType, dtype_of
+from tilescope.engine.graph.joined import Joined, View
+from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
+from tilescope.engine.graph.regions import Regions
+from tilescope.engine.graph.remote import RemoteBuffer
+from tilescope.engine.graph.tensor import Tensor, row_major
+from tilescope.engine.graph.variable import Variable, to_host
+from tilescope.engine.machine import Machine
 
 __all__ = ["Graph"]
 
@@ -40,7 +40,7 @@ class Graph:
         The target.
     n_io_tiles
         Tiles of every IPU, its last ones, that are kept for input and output beside compute; see
-        `engine.program.Overlap`. Unless it is told to, nothing is placed on them.
+        `tilescope.engine.program.Overlap`. Unless it is told to, nothing is placed on them.
 
     Raises
     ------

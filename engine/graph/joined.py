@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.arguments import a_count, a_list
-from engine.errors import BadGraph
-from engine.graph.tensor import Tensor, slice_range, whole_shape, wide_shape
+from tilescope.engine.arguments import a_count, a_list
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.tensor import Tensor, slice_range, whole_shape, wide_shape
 
 if TYPE_CHECKING:
-    from engine.graph.dtype import DType
-    from engine.graph.variable import Variable
+    from tilescope.engine.graph.dtype import DType
+    from tilescope.engine.graph.variable import Variable
 
 __all__ = ["Joined", "View", "aligned", "concat"]
 

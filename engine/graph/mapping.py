@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.graph.joined import View
-from engine.graph.tensor import Tensor
+from tilescope.engine.graph.joined import View
+from tilescope.engine.graph.tensor import Tensor
 
 __all__ = ["TileMapping", "runs_of", "tile_mapping_of"]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arguments import a_count, a_list, shown, whole_numbers
-from engine.errors import BadGraph
-from engine.graph.joined import Joined
-from engine.graph.tensor import Tensor
+from tilescope.engine.arguments import a_count, a_list, shown, whole_numbers
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.joined import Joined
+from tilescope.engine.graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from engine.graph.variable import Variable
+    from tilescope.engine.graph.variable import Variable
 
 __all__ = ["Regions", "blocks"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import BadGraph
-from engine.graph.dtype import DType
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.dtype import DType
 
 __all__ = ["RemoteBuffer"]
 

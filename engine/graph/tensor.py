@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from engine.arguments import a_count, a_list
-from engine.errors import BadGraph
+from tilescope.engine.arguments import a_count, a_list
+from tilescope.engine.errors import BadGraph
 
 if TYPE_CHECKING:
-    from engine.graph.dtype import DType
-    from engine.graph.joined import View
-    from engine.graph.variable import Variable
+    from tilescope.engine.graph.dtype import DType
+    from tilescope.engine.graph.joined import View
+    from tilescope.engine.graph.variable import Variable
 
 __all__ = ["Atom", "Tensor", "row_major", "slice_range", "whole_shape", "wide_shape"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph.debug import DebugContext
-from engine.graph.dtype import DType
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph.dtype import DType
 
 __all__ = ["Variable", "to_host"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from engine.ir.graph import Model, Operation, Value
-from engine.ir.operators import OPERATORS
+from tilescope.engine.ir.graph import Model, Operation, Value
+from tilescope.engine.ir.operators import OPERATORS
 
 __all__ = ["IrBuilder"]
 
@@ -54,7 +54,7 @@ class IrBuilder:
         Parameters
         ----------
         kind
-            Of `engine.ir.OPERATORS`.
+            Of `tilescope.engine.ir.OPERATORS`.
         inputs
             Its operands.
         name, source

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.errors import BadModel
-from engine.ir.graph import Model, Operation, Value
-from engine.ir.operators import OPERATORS
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir.graph import Model, Operation, Value
+from tilescope.engine.ir.operators import OPERATORS
 
 __all__ = ["check_model"]
 

@@ -31,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One operation of `engine.ir.OPERATORS`.
+    """One operation of `tilescope.engine.ir.OPERATORS`.
 
     Parameters
     ----------

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadModel
-from engine.graph.dtype import dtype_of
-from engine.ir.graph import Value
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph.dtype import dtype_of
+from tilescope.engine.ir.graph import Value
 
 __all__ = ["BINARY_FUNCTIONS", "OPERATORS", "UNARY_FUNCTIONS", "OperatorSpec"]
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from engine.arguments import a_kind
-from engine.codelets.codelet import Codelet
-from engine.errors import BadGraph
-from engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
-from engine.options.available_memory import AvailableMemory
-from engine.options.partials import PartialsTypes
-from engine.planner.plan import Plan
-from engine.program import Execute, Sequence
+from tilescope.engine.arguments import a_kind
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
+from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.program import Execute, Sequence
 
 __all__ = ["Builder", "refuse_float8"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph import Tensor
-from engine.library.builder import Builder
-from engine.library.elementwise import copy_together, row_major_copy
-from engine.planner.families import Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Tensor
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import copy_together, row_major_copy
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = [
     "ChannelLayout",

@@ -10,11 +10,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from engine.arguments import a_count, a_kind, a_list, a_switch, a_text, shown
-from engine.errors import BadGraph
-from engine.graph import Tensor, View
-from engine.library.builder import Builder
-from engine.library.window import Window
+from tilescope.engine.arguments import a_count, a_kind, a_list, a_switch, a_text, shown
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Tensor, View
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.window import Window
 
 __all__ = ["check_rank", "checked"]
 

@@ -13,16 +13,16 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph import Tensor, View
-from engine.library.builder import Builder
-from engine.library.channels import channel_runs
-from engine.library.checked import check_rank, checked
-from engine.library.elementwise import in_one
-from engine.library.planned import built
-from engine.library.product_types import ProductTypes, product_types
-from engine.library.window import Window, output_size
-from engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Tensor, View
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.channels import channel_runs
+from tilescope.engine.library.checked import check_rank, checked
+from tilescope.engine.library.elementwise import in_one
+from tilescope.engine.library.planned import built
+from tilescope.engine.library.product_types import ProductTypes, product_types
+from tilescope.engine.library.window import Window, output_size
+from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
 
 __all__ = ["convolution", "matmul"]
 

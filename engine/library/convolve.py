@@ -8,18 +8,18 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.cast_partials import CAST_PARTIALS
-from engine.codelets.reduce import REDUCE_PARTIALS, reduce_partials_cycles
-from engine.compiler.kernels.intervals import union_runs
-from engine.graph import DType, Regions, Tensor, blocks, dtype_of
-from engine.library.builder import Builder
-from engine.library.channels import ChannelLayout
-from engine.library.parts import Parts
-from engine.library.share import Pieces, share_out
-from engine.planner import ConvolutionShape, Plan
-from engine.planner.families import FAMILIES, Grouping
-from engine.planner.reduction import left_after_stages
-from engine.planner.split import PARTS, clipped_range, kernel_window, part_edges
+from tilescope.engine.codelets.cast_partials import CAST_PARTIALS
+from tilescope.engine.codelets.reduce import REDUCE_PARTIALS, reduce_partials_cycles
+from tilescope.engine.compiler.kernels.intervals import union_runs
+from tilescope.engine.graph import DType, Regions, Tensor, blocks, dtype_of
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.channels import ChannelLayout
+from tilescope.engine.library.parts import Parts
+from tilescope.engine.library.share import Pieces, share_out
+from tilescope.engine.planner import ConvolutionShape, Plan
+from tilescope.engine.planner.families import FAMILIES, Grouping
+from tilescope.engine.planner.reduction import left_after_stages
+from tilescope.engine.planner.split import PARTS, clipped_range, kernel_window, part_edges
 
 __all__ = ["convolve"]
 

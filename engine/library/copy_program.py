@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from engine.graph import ComputeSet, Graph
-from engine.library.builder import Builder
-from engine.library.elementwise import copy_to
-from engine.program import Copy, Sequence
+from tilescope.engine.graph import ComputeSet, Graph
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import copy_to
+from tilescope.engine.program import Copy, Sequence
 
 __all__ = ["copy_compute_sets"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.codelets.codelet import Codelet
-from engine.codelets.copy import (
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.copy import (
     CAST,
     CAST_BLOCK,
     CAST_TO_BOOL,
@@ -16,17 +16,17 @@ from engine.codelets.copy import (
     COPY,
     COPY_BLOCK,
 )
-from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
-from engine.codelets.elementwise_functions import TO_BOOL
-from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
-from engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
-from engine.errors import BadGraph
-from engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
-from engine.graph.elements import share_elements
-from engine.library.builder import Builder
-from engine.library.checked import checked
-from engine.library.spread import Walk, joint_walks
-from engine.library.vertex_choice import choose_vertices
+from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
+from tilescope.engine.codelets.elementwise_functions import TO_BOOL
+from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
+from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
+from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.checked import checked
+from tilescope.engine.library.spread import Walk, joint_walks
+from tilescope.engine.library.vertex_choice import choose_vertices
 
 __all__ = [
     "binary",
@@ -241,7 +241,7 @@ def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
 
 @checked
 def unary(builder: Builder, function: str, x: View) -> Tensor:
-    """Apply a function of one operand: see `engine.codelets.elementwise_functions`.
+    """Apply a function of one operand: see `tilescope.engine.codelets.elementwise_functions`.
 
     Raises
     ------
@@ -259,7 +259,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
 def binary(
     builder: Builder, function: str, a: View, b: View, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Apply a function of two operands: see `engine.codelets.elementwise_functions`.
+    """Apply a function of two operands: see `tilescope.engine.codelets.elementwise_functions`.
 
     Parameters
     ----------

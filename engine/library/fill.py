@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.codelets.fill import FILL, FILL_BLOCK
-from engine.errors import BadGraph
-from engine.graph import DType, View
-from engine.library.builder import Builder
-from engine.library.checked import checked
-from engine.library.spread import joint_walks
+from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import DType, View
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.checked import checked
+from tilescope.engine.library.spread import joint_walks
 
 __all__ = ["fill"]
 

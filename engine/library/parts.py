@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.graph import Tensor
-from engine.library.builder import Builder
-from engine.planner import Plan
-from engine.planner.families import Grouping
-from engine.planner.shape import ConvolutionShape
-from engine.planner.split import PARTS, SUMMED, part_edges
+from tilescope.engine.graph import Tensor
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.planner import Plan
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.split import PARTS, SUMMED, part_edges
 
 __all__ = ["Parts", "map_weights"]
 

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph import DType, Tensor, dtype_of
-from engine.library.builder import Builder
-from engine.library.channels import (
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import DType, Tensor, dtype_of
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.channels import (
     ChannelLayout,
     arranged_images,
     arranged_weights,
     image_values,
     weight_values,
 )
-from engine.library.convolve import convolve
-from engine.library.elementwise import copy_together, row_major_copy
-from engine.library.parts import Parts, map_weights
-from engine.library.serial import inputs_in_series, outputs_in_series
-from engine.planner import ConvolutionShape, Plan
-from engine.planner.families import Grouping
+from tilescope.engine.library.convolve import convolve
+from tilescope.engine.library.elementwise import copy_together, row_major_copy
+from tilescope.engine.library.parts import Parts, map_weights
+from tilescope.engine.library.serial import inputs_in_series, outputs_in_series
+from tilescope.engine.planner import ConvolutionShape, Plan
+from tilescope.engine.planner.families import Grouping
 
 __all__ = ["built"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.codelets.pool import AVERAGE_POOL, MAX_POOL
-from engine.graph import Tensor, View, blocks
-from engine.library.builder import Builder, refuse_float8
-from engine.library.checked import check_rank, checked
-from engine.library.elementwise import in_one, row_major_copy
-from engine.library.spread import cut_rows
-from engine.library.window import Window, clipped, group_size, output_size
+from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
+from tilescope.engine.graph import Tensor, View, blocks
+from tilescope.engine.library.builder import Builder, refuse_float8
+from tilescope.engine.library.checked import check_rank, checked
+from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.library.spread import cut_rows
+from tilescope.engine.library.window import Window, clipped, group_size, output_size
 
 __all__ = ["pool"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph import FLOAT16, FLOAT32, DType, View, dtype_of
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import FLOAT16, FLOAT32, DType, View, dtype_of
 
 __all__ = ["ProductTypes", "product_types"]
 

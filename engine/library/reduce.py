@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 
-from engine.codelets.reduce import REDUCE
-from engine.errors import BadGraph
-from engine.graph import BOOL, Tensor, View, blocks
-from engine.library.builder import Builder, refuse_float8
-from engine.library.checked import checked
-from engine.library.elementwise import in_one, row_major_copy
-from engine.library.spread import cut_rows, joint_walk
+from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import BOOL, Tensor, View, blocks
+from tilescope.engine.library.builder import Builder, refuse_float8
+from tilescope.engine.library.checked import checked
+from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.library.spread import cut_rows, joint_walk
 
 __all__ = ["reduce"]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.codelets.scaled_add import (
+from tilescope.engine.codelets.scaled_add import (
     SCALED_ADD,
     SCALED_ADD_BLOCK,
     SCALED_ADD_BLOCK_FAST,
     SCALED_ADD_FAST,
 )
-from engine.errors import BadGraph
-from engine.graph import Tensor, View, blocks
-from engine.graph.elements import share_elements
-from engine.library.builder import Builder
-from engine.library.checked import checked
-from engine.library.elementwise import row_major_copy
-from engine.library.spread import joint_walks
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Tensor, View, blocks
+from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.checked import checked
+from tilescope.engine.library.elementwise import row_major_copy
+from tilescope.engine.library.spread import joint_walks
 
 __all__ = ["scaled_add"]
 

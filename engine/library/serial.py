@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
-from engine.codelets.codelet import Codelet
-from engine.codelets.copy import CAST, CAST_BLOCK
-from engine.graph import DType, Tensor
-from engine.library.builder import Builder
-from engine.library.channels import ChannelLayout
-from engine.library.elementwise import copy_together
-from engine.library.spread import joint_walk
-from engine.planner import ConvolutionShape
-from engine.planner.families import Grouping
-from engine.planner.serial import serial_name
+from tilescope.engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.copy import CAST, CAST_BLOCK
+from tilescope.engine.graph import DType, Tensor
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.channels import ChannelLayout
+from tilescope.engine.library.elementwise import copy_together
+from tilescope.engine.library.spread import joint_walk
+from tilescope.engine.planner import ConvolutionShape
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.serial import serial_name
 
 __all__ = ["inputs_in_series", "outputs_in_series"]
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadGraph
-from engine.graph import Joined, Tensor, View
-from engine.library.builder import Builder
-from engine.library.channels import zeros_into
-from engine.library.checked import check_rank, checked
-from engine.library.convolution import convolution
-from engine.library.elementwise import copy_together, in_one, rearranged, row_major_copy
-from engine.library.window import Window, output_size
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Joined, Tensor, View
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.channels import zeros_into
+from tilescope.engine.library.checked import check_rank, checked
+from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.elementwise import copy_together, in_one, rearranged, row_major_copy
+from tilescope.engine.library.window import Window, output_size
 
 __all__ = ["transposed_convolution", "weight_gradient"]
 
@@ -144,7 +144,7 @@ def transposed_convolution(
     name
         Debug name.
     **options
-        Further arguments of `engine.library.convolution.convolution`.
+        Further arguments of `tilescope.engine.library.convolution.convolution`.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def weight_gradient(
     name
         Debug name.
     **options
-        Further arguments of `engine.library.convolution.convolution`.
+        Further arguments of `tilescope.engine.library.convolution.convolution`.
 
     Returns
     -------

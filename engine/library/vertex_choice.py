@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch, Codelet
-from engine.codelets.copy import COPY_BLOCK
-from engine.codelets.elementwise import BINARY_BLOCK
-from engine.codelets.transpose import TRANSPOSE, grain_of
-from engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
-from engine.graph import Regions
-from engine.machine import Machine
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.codelets.elementwise import BINARY_BLOCK
+from tilescope.engine.codelets.transpose import TRANSPOSE, grain_of
+from tilescope.engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
+from tilescope.engine.graph import Regions
+from tilescope.engine.machine import Machine
 
 __all__ = ["choose_vertices"]
 

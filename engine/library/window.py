@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.arguments import a_count, a_list, shown
-from engine.errors import BadGraph
-from engine.planner.split import clipped_range
+from tilescope.engine.arguments import a_count, a_list, shown
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.planner.split import clipped_range
 
 __all__ = ["Window", "clipped", "group_size", "output_size"]
 
@@ -71,7 +71,7 @@ def clipped(
     """Return the input range that outputs along dimension `d` read, and the shift.
 
     Three ndarrays of int64, shape (n,), as the ranges of outputs: see
-    `engine.planner.split.clipped_range`.
+    `tilescope.engine.planner.split.clipped_range`.
     """
     geometry = window.kernel[d], window.stride[d], window.dilation[d], window.padding_before[d]
     return clipped_range(first, count, size, geometry)

@@ -12,25 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler import Executable, compile_programs
-from engine.compiler.cache import plans_kept_in
-from engine.compiler.executable import CompileRecord
-from engine.errors import BadInput, BadModel
-from engine.execute import Engine
-from engine.graph import ROOT, Graph, Tensor, dtype_of
-from engine.ir import Model, Operation, Value, check_model
-from engine.library.builder import Builder
-from engine.library.convolution import convolution, matmul
-from engine.library.elementwise import binary, cast, rearranged, unary
-from engine.library.pool import pool
-from engine.library.reduce import reduce
-from engine.library.window import Window
-from engine.machine import Machine
-from engine.options import resolve
-from engine.options.available_memory import AvailableMemory
-from engine.options.partials import PartialsTypes
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
-from engine.transform import prune
+from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler.cache import plans_kept_in
+from tilescope.engine.compiler.executable import CompileRecord
+from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.execute import Engine
+from tilescope.engine.graph import ROOT, Graph, Tensor, dtype_of
+from tilescope.engine.ir import Model, Operation, Value, check_model
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.elementwise import binary, cast, rearranged, unary
+from tilescope.engine.library.pool import pool
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.window import Window
+from tilescope.engine.machine import Machine
+from tilescope.engine.options import resolve
+from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.transform import prune
 
 __all__ = ["CompiledModel", "compile_model", "lower"]
 

@@ -11,10 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from engine.arguments import shown
-from engine.errors import BadMachine
-from engine.machine.figures import FIGURES, PARAMETER_SETS
-from engine.machine.links import TOPOLOGIES
+from tilescope.engine.arguments import shown
+from tilescope.engine.errors import BadMachine
+from tilescope.engine.machine.figures import FIGURES, PARAMETER_SETS
+from tilescope.engine.machine.links import TOPOLOGIES
 
 __all__ = ["Description", "Figure", "describe_machine", "machine_names"]
 
@@ -57,7 +57,7 @@ class Description:
 
 def machine_names() -> list[str]:
     """Return the names of the presets, sorted."""
-    folder = resources.files("engine.machine") / "presets"
+    folder = resources.files("tilescope.engine.machine") / "presets"
     return sorted(p.name[:-5] for p in folder.iterdir() if p.name.endswith(".toml"))
 
 
@@ -93,7 +93,7 @@ def _preset(name: str, complaint: str) -> Description:
             f"{complaint} {_shown(name)}: choose one of {', '.join(known)}, or give the path of a"
             f" .toml file{hint}"
         )
-    path = resources.files("engine.machine") / "presets" / f"{name}.toml"
+    path = resources.files("tilescope.engine.machine") / "presets" / f"{name}.toml"
     return _description(tomllib.loads(path.read_text(encoding="utf-8")), name, f"Target {name}")
 
 

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields
 
-from engine.arguments import shown
-from engine.errors import BadMachine
-from engine.machine.description import describe_machine
-from engine.machine.figures import FIGURES, PARAMETER_SETS
-from engine.machine.links import TOPOLOGIES
-from engine.machine.machine import Machine
-from engine.machine.target_options import ENVIRONMENT_VARIABLE, read_target_options
+from tilescope.engine.arguments import shown
+from tilescope.engine.errors import BadMachine
+from tilescope.engine.machine.description import describe_machine
+from tilescope.engine.machine.figures import FIGURES, PARAMETER_SETS
+from tilescope.engine.machine.links import TOPOLOGIES
+from tilescope.engine.machine.machine import Machine
+from tilescope.engine.machine.target_options import ENVIRONMENT_VARIABLE, read_target_options
 
 __all__ = ["load_machine"]
 

@@ -13,7 +13,7 @@ class Machine:
     """The figures of a machine that the compiler and the cycle laws use.
 
     Cycles are tile clock cycles; bytes are of one tile unless the name says otherwise. What each
-    figure means stands in `engine.machine.FIGURES`.
+    figure means stands in `tilescope.engine.machine.FIGURES`.
     """
 
     name: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.machine.description import Description, Figure
-from engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
+from tilescope.engine.machine.description import Description, Figure
+from tilescope.engine.machine.figures import FIGURES, PARAMETER_SETS, FigureSpec
 
 __all__ = ["FigureRow", "figure_rows"]
 

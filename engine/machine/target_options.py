@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.errors import BadOption
-from engine.options.values import parse_object
+from tilescope.engine.errors import BadOption
+from tilescope.engine.options.values import parse_object
 
 __all__ = ["ENVIRONMENT_VARIABLE", "TARGET_OPTIONS", "TargetOption", "read_target_options"]
 

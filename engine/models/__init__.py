@@ -1,7 +1,7 @@
 """Trained models to run: a catalogue pinned by hash, and the way to have one on this machine."""
 
-from engine.models.catalogue import Companion, Model, ModelInput, all_models, find
-from engine.models.store import cached, companion_paths, fetch
+from tilescope.engine.models.catalogue import Companion, Model, ModelInput, all_models, find
+from tilescope.engine.models.store import cached, companion_paths, fetch
 
 __all__ = [
     "Companion",

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from engine.errors import ModelNotAvailable
+from tilescope.engine.errors import ModelNotAvailable
 
 __all__ = ["Companion", "Model", "ModelInput", "WheelTags", "all_models", "find"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import platformdirs
 
-from engine.errors import ModelNotAvailable
-from engine.models.catalogue import Companion, Model, find
-from engine.models.wheel import download_wheel
+from tilescope.engine.errors import ModelNotAvailable
+from tilescope.engine.models.catalogue import Companion, Model, find
+from tilescope.engine.models.wheel import download_wheel
 
 __all__ = ["cached", "companion_paths", "fetch"]
 

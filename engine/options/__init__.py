@@ -1,8 +1,8 @@
 """What a run is asked to do: POPLAR_ENGINE_OPTIONS, the command line and code, by precedence."""
 
-from engine.options.catalogue import OPTIONS, Kind, OptionSpec
-from engine.options.directory import engine_directory
-from engine.options.precedence import (
+from tilescope.engine.options.catalogue import OPTIONS, Kind, OptionSpec
+from tilescope.engine.options.directory import engine_directory
+from tilescope.engine.options.precedence import (
     CACHE_VARIABLES,
     ENVIRONMENT_VARIABLE,
     EngineOptions,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import BadOption
-from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION, CONVOLUTION_MEMORY, MATMUL_MEMORY
-from engine.options.precedence import EngineOptions
+from tilescope.engine.errors import BadOption
+from tilescope.engine.options.catalogue import (
+    AVAILABLE_MEMORY_PROPORTION,
+    CONVOLUTION_MEMORY,
+    MATMUL_MEMORY,
+)
+from tilescope.engine.options.precedence import EngineOptions
 
 __all__ = ["AvailableMemory", "is_proportion"]
 

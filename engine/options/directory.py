@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from engine.options.precedence import EngineOptions
+from tilescope.engine.options.precedence import EngineOptions
 
 __all__ = ["engine_directory"]
 

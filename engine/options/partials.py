@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.errors import BadOption
-from engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS, PARTIALS_TYPES
-from engine.options.precedence import EngineOptions
+from tilescope.engine.errors import BadOption
+from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS, PARTIALS_TYPES
+from tilescope.engine.options.precedence import EngineOptions
 
 __all__ = ["PartialsTypes"]
 

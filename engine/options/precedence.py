@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.options.catalogue import OPTIONS, Value
-from engine.options.values import checked, parse_object
+from tilescope.engine.options.catalogue import OPTIONS, Value
+from tilescope.engine.options.values import checked, parse_object
 
 __all__ = ["CACHE_VARIABLES", "ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
 

@@ -6,8 +6,8 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 
-from engine.errors import BadOption
-from engine.options.catalogue import OPTIONS, Kind, OptionSpec, Value
+from tilescope.engine.errors import BadOption
+from tilescope.engine.options.catalogue import OPTIONS, Kind, OptionSpec, Value
 
 __all__ = ["checked", "parse_object"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch
-from engine.codelets.copy import COPY_BLOCK
-from engine.machine import Machine
-from engine.planner.exchange import exchange_cycles
-from engine.planner.families import Grouping
-from engine.planner.shape import ConvolutionShape
-from engine.planner.split import Splits
+from tilescope.engine.codelets.codelet import Batch
+from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.exchange import exchange_cycles
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.split import Splits
 
 __all__ = ["arranged_bytes", "arrangement_cycles", "is_arranged"]
 

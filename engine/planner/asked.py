@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.errors import BadGraph
-from engine.machine import Machine
-from engine.planner.families import FAMILIES, Family
-from engine.planner.serial import SERIAL, Serial
-from engine.planner.shape import ConvolutionShape
-from engine.planner.split import KERNEL, PARTS
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families import FAMILIES, Family
+from tilescope.engine.planner.serial import SERIAL, Serial
+from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.split import KERNEL, PARTS
 
 __all__ = ["Asked"]
 

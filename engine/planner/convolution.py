@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.codelets.work import work_of
-from engine.errors import BadGraph
-from engine.machine import Machine
-from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from engine.planner.asked import Asked
-from engine.planner.cost import Available, Costs, cost_of, exact_compute_cycles
-from engine.planner.families import Family
-from engine.planner.memo import planned_once
-from engine.planner.plan import Plan
-from engine.planner.serial import AT_ONCE, Serial
-from engine.planner.shape import ConvolutionShape
-from engine.planner.split import PARTS, Splits
+from tilescope.engine.codelets.work import work_of
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.machine import Machine
+from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from tilescope.engine.planner.asked import Asked
+from tilescope.engine.planner.cost import Available, Costs, cost_of, exact_compute_cycles
+from tilescope.engine.planner.families import Family
+from tilescope.engine.planner.memo import planned_once
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.planner.serial import AT_ONCE, Serial
+from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.split import PARTS, Splits
 
 __all__ = ["plan_convolution"]
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.add_in_place import add_in_place_cycles
-from engine.codelets.codelet import Batch, Codelet
-from engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
-from engine.codelets.work import work_of
-from engine.machine import Machine
-from engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
-from engine.planner.exchange import exchange_cycles
-from engine.planner.families import Family
-from engine.planner.reduction import reduction_cycles, result_shares
-from engine.planner.split import PARTS, Splits
+from tilescope.engine.codelets.add_in_place import add_in_place_cycles
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
+from tilescope.engine.codelets.work import work_of
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
+from tilescope.engine.planner.exchange import exchange_cycles
+from tilescope.engine.planner.families import Family
+from tilescope.engine.planner.reduction import reduction_cycles, result_shares
+from tilescope.engine.planner.split import PARTS, Splits
 
 __all__ = ["Available", "Costs", "cost_of", "exact_compute_cycles"]
 

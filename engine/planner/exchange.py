@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.machine import Machine
+from tilescope.engine.machine import Machine
 
 __all__ = ["exchange_cycles"]
 

@@ -12,7 +12,7 @@ from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, Protocol
 
-from engine.planner.plan import Plan
+from tilescope.engine.planner.plan import Plan
 
 __all__ = ["STORE", "PlanMemo", "PlanStore", "planned_once"]
 

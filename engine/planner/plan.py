@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from engine.planner.serial import SERIAL, Serial, serial_name
-from engine.planner.split import SUMMED
+from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from tilescope.engine.planner.serial import SERIAL, Serial, serial_name
+from tilescope.engine.planner.split import SUMMED
 
 __all__ = ["Plan"]
 
@@ -20,15 +20,15 @@ class Plan:
     Parameters
     ----------
     family
-        The vertices that compute: a name of `engine.planner.families`.
+        The vertices that compute: a name of `tilescope.engine.planner.families`.
     grouping
         Convolution groups, inputs and outputs that are worked on as one; ``combined`` are the
         convolution groups of the operation that were made one of these, if several were.
     split
-        Number of parts by dimension: see `engine.planner.split.PARTS`. Parts of what is summed,
-        the inputs and the kernel, are added up; ``serial outputs`` or ``serial inputs`` are parts
-        that are made one after the other, if there are several, each of them split over tiles as
-        the rest says.
+        Number of parts by dimension: see `tilescope.engine.planner.split.PARTS`. Parts of the
+        dimensions that are summed, inputs and kernel, are added up; ``serial outputs`` or
+        ``serial inputs`` are parts that run one after the other, if there are several, each of them split over
+        tiles as the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted

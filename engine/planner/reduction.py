@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.reduce import reduce_partials_cycles
-from engine.machine import Machine
-from engine.planner.exchange import exchange_cycles
-from engine.planner.plan import Plan
-from engine.planner.shape import ConvolutionShape
-from engine.planner.split import Splits
+from tilescope.engine.codelets.reduce import reduce_partials_cycles
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.exchange import exchange_cycles
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.split import Splits
 
 __all__ = ["Shares", "left_after_stages", "library_stages", "reduction_cycles", "result_shares"]
 

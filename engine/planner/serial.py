@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.planner.families import Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["AT_ONCE", "SERIAL", "Serial", "serial_name"]
 

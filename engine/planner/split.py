@@ -10,11 +10,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Batch
-from engine.graph.dtype import dtype_of
-from engine.planner.families import Grouping
-from engine.planner.serial import AT_ONCE, Serial
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.codelet import Batch
+from tilescope.engine.graph.dtype import dtype_of
+from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner.serial import AT_ONCE, Serial
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["KERNEL", "PARTS", "SUMMED", "Splits", "clipped_range", "kernel_window", "part_edges"]
 

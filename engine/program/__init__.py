@@ -1,6 +1,6 @@
 """Programs: what the machine does, in which order."""
 
-from engine.program.program import (
+from tilescope.engine.program.program import (
     Block,
     Call,
     Copy,

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.arguments import a_kind, a_list, a_switch, a_text, shown
-from engine.errors import BadGraph
-from engine.graph import ComputeSet, Graph, Joined, Tensor, View
-from engine.graph.elements import check_each_once
-from engine.program.program import Function, Program
+from tilescope.engine.arguments import a_kind, a_list, a_switch, a_text, shown
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import ComputeSet, Graph, Joined, Tensor, View
+from tilescope.engine.graph.elements import check_each_once
+from tilescope.engine.program.program import Function, Program
 
 __all__ = ["check_programs"]
 

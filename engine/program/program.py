@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.arguments import a_count, a_kind, shown
-from engine.errors import BadGraph
-from engine.graph.compute_set import ComputeSet
-from engine.graph.debug import ROOT, DebugContext
-from engine.graph.joined import View
-from engine.graph.remote import RemoteBuffer
-from engine.graph.tensor import Tensor
+from tilescope.engine.arguments import a_count, a_kind, shown
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.compute_set import ComputeSet
+from tilescope.engine.graph.debug import ROOT, DebugContext
+from tilescope.engine.graph.joined import View
+from tilescope.engine.graph.remote import RemoteBuffer
+from tilescope.engine.graph.tensor import Tensor
 
 __all__ = [
     "Block",

@@ -1,5 +1,5 @@
 """What is observed during compile and run, handed to the report."""
 
-from engine.recorder.recorder import Recorder
+from tilescope.engine.recorder.recorder import Recorder
 
 __all__ = ["Recorder"]

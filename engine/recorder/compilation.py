@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.executable import Executable, Node, Step
-from engine.execute.oom import describe_overflow
-from engine.graph import DebugContext
-from engine.options import EngineOptions
-from engine.planner.plan import Plan
-from engine.recorder.contexts import ContextTable
-from reports import ReportWriter
-from reports.schema import (
+from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.execute.oom import describe_overflow
+from tilescope.engine.graph import DebugContext
+from tilescope.engine.options import EngineOptions
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.recorder.contexts import ContextTable
+from tilescope.reports import ReportWriter
+from tilescope.reports.schema import (
     compute_set,
     compute_set_vertex,
     liveness_step,

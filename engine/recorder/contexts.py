@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from engine.graph import DebugContext
-from reports import ReportWriter
-from reports.schema import debug_context
+from tilescope.engine.graph import DebugContext
+from tilescope.reports import ReportWriter
+from tilescope.reports.schema import debug_context
 
 __all__ = ["ContextTable"]
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import EngineError, said
-from engine.options import EngineOptions, engine_directory
-from engine.recorder.compilation import write_compilation
-from reports import ReportNotWritable, ReportWriter
-from reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
+from tilescope.engine.errors import EngineError, said
+from tilescope.engine.options import EngineOptions, engine_directory
+from tilescope.engine.recorder.compilation import write_compilation
+from tilescope.reports import ReportNotWritable, ReportWriter
+from tilescope.reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
 
 if TYPE_CHECKING:
-    from engine.compiler.executable import Executable
-    from engine.execute.timeline import Timeline
+    from tilescope.engine.compiler.executable import Executable
+    from tilescope.engine.execute.timeline import Timeline
 
 __all__ = ["Recorder"]
 

@@ -1,5 +1,5 @@
 """From model to model: what changes the operations but not their results."""
 
-from engine.transform.prune import prune
+from tilescope.engine.transform.prune import prune
 
 __all__ = ["prune"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.ir import Model
+from tilescope.engine.ir import Model
 
 __all__ = ["prune"]
 

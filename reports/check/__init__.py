@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.check.content import content_problems
-from reports.check.problem import Problem
-from reports.check.structure import structure_problems
-from reports.errors import ReportError
-from reports.open import open_report
+from tilescope.reports.check.content import content_problems
+from tilescope.reports.check.problem import Problem
+from tilescope.reports.check.structure import structure_problems
+from tilescope.reports.errors import ReportError
+from tilescope.reports.open import open_report
 
 __all__ = ["Problem", "check_report"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from sqlalchemy import select
 
-from reports.check.problem import Problem
-from reports.report import Report
-from reports.schema import (
+from tilescope.reports.check.problem import Problem
+from tilescope.reports.report import Report
+from tilescope.reports.schema import (
     ARRAYS,
     liveness_step,
     memory_category,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy import func, select
 
-from reports.check.problem import Problem
-from reports.errors import ReportError
-from reports.report import Report
-from reports.schema import ARRAYS, array_chunk, chunk, metadata
-from reports.schema.references import ARRAY_REFERENCES, references
-from reports.statements import primary_key
+from tilescope.reports.check.problem import Problem
+from tilescope.reports.errors import ReportError
+from tilescope.reports.report import Report
+from tilescope.reports.schema import ARRAYS, array_chunk, chunk, metadata
+from tilescope.reports.schema.references import ARRAY_REFERENCES, references
+from tilescope.reports.statements import primary_key
 
 __all__ = ["structure_problems"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from reports.generate.execution import write_execution
-from reports.generate.memory import write_memory
-from reports.generate.program import plan_program, write_program
-from reports.schema import engine_option, provenance, target
-from reports.writer import ReportWriter
+from tilescope.reports.generate.execution import write_execution
+from tilescope.reports.generate.memory import write_memory
+from tilescope.reports.generate.program import plan_program, write_program
+from tilescope.reports.schema import engine_option, provenance, target
+from tilescope.reports.writer import ReportWriter
 
 __all__ = ["generate_report"]
 

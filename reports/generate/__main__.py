@@ -1,4 +1,4 @@
-"""``python -m reports.generate DIRECTORY --steps N``: write a generated report."""
+"""``python -m tilescope.reports.generate DIRECTORY --steps N``: write a generated report."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from reports.errors import ReportError
-from reports.generate import generate_report
+from tilescope.reports.errors import ReportError
+from tilescope.reports.generate import generate_report
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write a report as the arguments say and print its path."""
-    parser = argparse.ArgumentParser(prog="python -m reports.generate", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tilescope.reports.generate", description=__doc__
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("--tiles", type=int, default=1472, help="tiles of one IPU")
     parser.add_argument("--ipus", type=int, default=1)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.generate.program import ProgramPlan
-from reports.schema import compute_set_vertex, run, run_trace, step_cost, wall_clock
-from reports.writer import ReportWriter
+from tilescope.reports.generate.program import ProgramPlan
+from tilescope.reports.schema import compute_set_vertex, run, run_trace, step_cost, wall_clock
+from tilescope.reports.writer import ReportWriter
 
 __all__ = ["write_execution"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.generate.program import ProgramPlan
-from reports.schema import liveness_step, memory_category, variable
-from reports.writer import ReportWriter
+from tilescope.reports.generate.program import ProgramPlan
+from tilescope.reports.schema import liveness_step, memory_category, variable
+from tilescope.reports.writer import ReportWriter
 
 __all__ = ["write_memory"]
 

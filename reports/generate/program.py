@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from reports.schema import compute_set, debug_context, program, step, vertex_type
-from reports.schema import plan as plan_table
-from reports.writer import ReportWriter
+from tilescope.reports.schema import compute_set, debug_context, program, step, vertex_type
+from tilescope.reports.schema import plan as plan_table
+from tilescope.reports.writer import ReportWriter
 
 __all__ = ["VERTEX_TYPES", "ProgramPlan", "plan_program", "write_program"]
 

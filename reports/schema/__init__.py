@@ -1,8 +1,8 @@
 """The tables and packed arrays of a report: the contract between what writes and what reads."""
 
-from reports.schema.arrays import ARRAYS, ArraySpec
-from reports.schema.base import APPLICATION_ID, SCHEMA_VERSION, metadata
-from reports.schema.graph import (
+from tilescope.reports.schema.arrays import ARRAYS, ArraySpec
+from tilescope.reports.schema.base import APPLICATION_ID, SCHEMA_VERSION, metadata
+from tilescope.reports.schema.graph import (
     compute_set,
     compute_set_vertex,
     debug_context,
@@ -11,10 +11,10 @@ from reports.schema.graph import (
     variable,
     vertex_type,
 )
-from reports.schema.header import engine_option, notice, provenance, target
-from reports.schema.memory import liveness_step, memory_category
-from reports.schema.run import run, run_trace, step, step_cost, wall_clock
-from reports.schema.storage import array, array_chunk, chunk, milestone, row_block
+from tilescope.reports.schema.header import engine_option, notice, provenance, target
+from tilescope.reports.schema.memory import liveness_step, memory_category
+from tilescope.reports.schema.run import run, run_trace, step, step_cost, wall_clock
+from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
 
 __all__ = [
     "APPLICATION_ID",

@@ -7,7 +7,7 @@ from functools import cache
 
 from sqlalchemy import Column, Table
 
-from reports.schema.base import metadata
+from tilescope.reports.schema.base import metadata
 
 __all__ = ["ARRAY_REFERENCES", "references"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-import analyser
-from reports import Report
 from tests.analyser.small_report import Shape, write_small_report
+
+from tilescope import analyser
+from tilescope.reports import Report
 
 
 @pytest.fixture(scope="session")

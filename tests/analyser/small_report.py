@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reports import ReportWriter, schema
+from tilescope.reports import ReportWriter, schema
 
 N_TILES = 8
 CATEGORIES = (

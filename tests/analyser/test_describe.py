@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analyser.describe import PAGE, render
-from analyser.metrics import METRICS
+from tilescope.analyser.describe import PAGE, render
+from tilescope.analyser.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 

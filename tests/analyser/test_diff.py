@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from analyser.diff import compare, explain
-from analyser.diff.align import align
-from analyser.metrics import METRICS
-from reports import DamagedReport, Report, open_report
-from reports.generate import generate_report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser.diff import compare, explain
+from tilescope.analyser.diff.align import align
+from tilescope.analyser.metrics import METRICS
+from tilescope.reports import DamagedReport, Report, open_report
+from tilescope.reports.generate import generate_report
 
 Variation = Callable[[Shape], Report]
 

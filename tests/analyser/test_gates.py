@@ -6,12 +6,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
-
-from analyser.diff import Difference, compare
-from analyser.errors import BadQuestion
-from analyser.gates import evaluate, parse_gate
-from reports import Report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser.diff import Difference, compare
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.gates import evaluate, parse_gate
+from tilescope.reports import Report
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import analyser
-from analyser import liveness, memory, programs, runs
-from analyser.diff import compare
-from analyser.execution import PHASES, execution, steps
-from analyser.machine import Source, target
-from analyser.metrics import METRICS, values
-from reports import Report
-from reports.generate import generate_report
+from tilescope import analyser
+from tilescope.analyser import liveness, memory, programs, runs
+from tilescope.analyser.diff import compare
+from tilescope.analyser.execution import PHASES, execution, steps
+from tilescope.analyser.machine import Source, target
+from tilescope.analyser.metrics import METRICS, values
+from tilescope.reports import Report
+from tilescope.reports.generate import generate_report
 
 SIZES = [
     {"n_tiles": 40, "n_steps": 300, "n_variables": 80, "n_runs": 2},

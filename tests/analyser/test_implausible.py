@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from analyser import liveness, memory, metrics, programs, runs
-from analyser.errors import BadQuestion
-from analyser.execution import costs, execution
-from reports import DamagedReport, Report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser import liveness, memory, metrics, programs, runs
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import costs, execution
+from tilescope.reports import DamagedReport, Report
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-from analyser.errors import BadQuestion
-from analyser.insights import Fit, fit_sentence, insights, tips
-from analyser.memory import tile_memory
-from reports import Report, open_report
 from tests.analyser.small_report import Shape
 from tests.golden.recipe import GOLDEN
+
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.insights import Fit, fit_sentence, insights, tips
+from tilescope.analyser.memory import tile_memory
+from tilescope.reports import Report, open_report
 
 Variation = Callable[[Shape], Report]
 

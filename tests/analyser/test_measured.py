@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import engine
-from analyser.measured import Measured, measured
-from analyser.metrics import values
-from analyser.operations import operations
-from analyser.trace import range_summary
-from engine.graph import ROOT, DebugContext, blocks
-from engine.program import Execute, Repeat, Sequence, StreamCopyIn
-from reports import Report, check_report, open_report
+from tilescope import engine
+from tilescope.analyser.measured import Measured, measured
+from tilescope.analyser.metrics import values
+from tilescope.analyser.operations import operations
+from tilescope.analyser.trace import range_summary
+from tilescope.engine.graph import ROOT, DebugContext, blocks
+from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyIn
+from tilescope.reports import Report, check_report, open_report
 
 N_TILES, N_ROUNDS = 4, 3
 

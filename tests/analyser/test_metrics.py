@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from analyser.errors import BadQuestion
-from analyser.metrics import CATEGORIES, METRICS, metric, values
-from reports import Report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.metrics import CATEGORIES, METRICS, metric, values
+from tilescope.reports import Report
 
 # Per run on IPU 0: compute 200 + 3·30, exchange 20 + 3·5, sync 10, copies 100 + 50; two runs.
 # Busy tile cycles per run: 500 + 300 + 3·(120 + 120); offered: 4·(200 + 150 + 3·(30 + 30)).

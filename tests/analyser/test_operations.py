@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from analyser.errors import BadQuestion
-from analyser.operations import inside, operation_steps, operations, steps_of
-from analyser.plan_words import part_rows, plan_facts, split_words
-from analyser.plans import PartCost, explain_plan, explanation, plans, plans_of
-from reports import DamagedReport, Report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.operations import inside, operation_steps, operations, steps_of
+from tilescope.analyser.plan_words import part_rows, plan_facts, split_words
+from tilescope.analyser.plans import PartCost, explain_plan, explanation, plans, plans_of
+from tilescope.reports import DamagedReport, Report
 
 Variation = Callable[[Shape], Report]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-import engine
-from analyser.errors import BadQuestion
-from analyser.plans import explain_plan, plans
-from engine.library.convolution import matmul
-from engine.program import Sequence
-from reports import open_report
-from reports.schema import debug_context
+from tilescope import engine
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.plans import explain_plan, plans
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.program import Sequence
+from tilescope.reports import open_report
+from tilescope.reports.schema import debug_context
 
 
 @pytest.mark.parametrize("names", [("matmul", "matmul"), ("first", "second")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyser.quantities import (
+from tilescope.analyser.quantities import (
     BytesStyle,
     format_bytes,
     format_change,

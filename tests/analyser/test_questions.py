@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from analyser import liveness, memory, programs, runs
-from analyser.errors import BadQuestion
-from analyser.machine import Source, format_source, parse_source, target
-from analyser.metrics import METRICS
-from analyser.plans import plans
-from analyser.summary import summarise
-from reports import Report
 from tests.analyser.small_report import Shape
+
+from tilescope.analyser import liveness, memory, programs, runs
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine import Source, format_source, parse_source, target
+from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.plans import plans
+from tilescope.analyser.summary import summarise
+from tilescope.reports import Report
 
 # Each case: a question as a function of the report, and its answer.
 CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {

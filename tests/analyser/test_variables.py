@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analyser.errors import BadQuestion
-from analyser.memory import variable_memory
-from analyser.variables import named_variables
-from reports import Report
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.memory import variable_memory
+from tilescope.analyser.variables import named_variables
+from tilescope.reports import Report
 
 
 def test_a_name_means_the_variables_of_that_name(small: Report) -> None:

@@ -13,7 +13,8 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("tilescope", "webapp", "analyser", "engine", "reports", "pva")
+ROOTS = ("tilescope", "pva")
+FOLDERS = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
 
 
 def module_names() -> list[str]:
@@ -43,8 +44,7 @@ def defined_here(module: ModuleType) -> set[str]:
 @cache
 def names_imported_somewhere() -> frozenset[str]:
     """Return every name that some module of the product takes from another."""
-    paths = [path for root in ROOTS[:-1] for path in (ROOT / root).rglob("*.py")]
-    paths += (ROOT / "compat").rglob("*.py")
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     return frozenset(
         alias.name
         for path in paths

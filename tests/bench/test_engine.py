@@ -17,10 +17,10 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from engine.compiler.exchange import Addresses, exchange_of
-from engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
-from engine.graph import ROOT, Graph, blocks
-from engine.machine import load_machine
+from tilescope.engine.compiler.exchange import Addresses, exchange_of
+from tilescope.engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
+from tilescope.engine.graph import ROOT, Graph, blocks
+from tilescope.engine.machine import load_machine
 
 _ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ _OURS = """
 import json, sys
 from statistics import median
 from time import perf_counter
-from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 
 model = load_onnx(sys.argv[1])
 compile_model(model, load_machine("gc200"))
@@ -119,7 +119,7 @@ def seconds(call: Callable[[], object]) -> float:
 @pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
 def test_exchange_inference(n: int) -> None:
     """Vertices that each read two short pieces from anywhere."""
-    from engine.codelets.copy import COPY
+    from tilescope.engine.codelets.copy import COPY
 
     graph = Graph(load_machine("gc200"))
     x = graph.add_variable("float32", (n * 4,), "x")

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import engine
-from engine.graph import blocks
-from engine.program import Execute, Repeat
+from tilescope import engine
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Repeat
 
 _ROOT = Path(__file__).parents[2]
 
@@ -29,10 +29,10 @@ _BUILD = """
 import json, resource, sys
 from time import perf_counter, process_time
 import numpy as np
-from engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.codelets.copy import COPY
-from engine.graph import blocks
-from engine.program import Execute, Repeat, Sequence
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Repeat, Sequence
 
 OPTIONS = resolve_options(environ={})
 ELEMENTS = 8  # of a vertex
@@ -101,8 +101,8 @@ print(json.dumps({
 _STEPS = (
     _BUILD
     + """
-from engine.graph import INT32
-from engine.program import If
+from tilescope.engine.graph import INT32
+from tilescope.engine.program import If
 
 N = 20_000
 
@@ -133,10 +133,10 @@ print(json.dumps({"static_s": static_s, "decided_s": decided_s}))
 _INFERENCE = (
     _BUILD
     + """
-from engine.compiler.exchange import Addresses, exchange_of
-from engine.compiler.liveness import live_ranges
-from engine.compiler.lowering import Lowering
-from engine.compiler.memory import lay_out
+from tilescope.engine.compiler.exchange import Addresses, exchange_of
+from tilescope.engine.compiler.liveness import live_ranges
+from tilescope.engine.compiler.lowering import Lowering
+from tilescope.engine.compiler.memory import lay_out
 
 
 def once(n, n_ipus):

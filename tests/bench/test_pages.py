@@ -15,7 +15,7 @@ from time import perf_counter
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from reports.generate import generate_report
+from tilescope.reports.generate import generate_report
 
 _ROOT = Path(__file__).parents[2]
 CONTENT = {

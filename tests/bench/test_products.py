@@ -10,13 +10,13 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-
-from engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.library.builder import Builder
-from engine.library.convolution import convolution, matmul
-from engine.library.window import Window
-from engine.program import Sequence
 from tests.bench.test_engine import measure, seconds
+
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.window import Window
+from tilescope.engine.program import Sequence
 
 _BLAS = """
 import json, sys

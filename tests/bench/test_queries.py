@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import analyser
-from analyser import liveness, memory, programs
-from analyser.diff import compare
-from analyser.execution import execution
-from analyser.metrics import values
-from analyser.summary import summarise
-from reports import Report
-from reports.generate import generate_report
+from tilescope import analyser
+from tilescope.analyser import liveness, memory, programs
+from tilescope.analyser.diff import compare
+from tilescope.analyser.execution import execution
+from tilescope.analyser.metrics import values
+from tilescope.analyser.summary import summarise
+from tilescope.reports import Report
+from tilescope.reports.generate import generate_report
 
 QUESTIONS: dict[str, Callable[[Report], Any]] = {
     "execution": execution,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import analyser
-from analyser import trace
-from reports.generate import generate_report
+from tilescope import analyser
+from tilescope.analyser import trace
+from tilescope.reports.generate import generate_report
 
 WIDTH = 1600
 

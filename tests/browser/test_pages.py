@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from engine.fidelity import packaged_rows
-from engine.fidelity.page import as_error
+from tilescope.engine.fidelity import packaged_rows
+from tilescope.engine.fidelity.page import as_error
 
 Visit = Callable[..., Page]
 

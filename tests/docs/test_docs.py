@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.schema import metadata
 from tilescope.main import COMMANDS, main
+from tilescope.reports.schema import metadata
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -89,7 +89,7 @@ def test_every_table_is_on_the_reference_page() -> None:
 
 
 def test_every_metric_is_on_the_reference_page() -> None:
-    from analyser.metrics import METRICS
+    from tilescope.analyser.metrics import METRICS
 
     page = text_of(DOCS / "reference/metrics.md")
     assert [name for name in METRICS if f"`{name}`" not in page] == []
@@ -131,6 +131,8 @@ def test_every_make_target_explains_itself() -> None:
     assert set(phony[1].split()) == set(TARGETS)
 
 
-@pytest.mark.parametrize("module", ["engine.options", "reports", "analyser"])
+@pytest.mark.parametrize(
+    "module", ["tilescope.engine.options", "tilescope.reports", "tilescope.analyser"]
+)
 def test_the_order_of_flow_is_told(module: str) -> None:
-    assert f"`{module.split('.', maxsplit=1)[0]}/`" in text_of(DOCS / "explanation/architecture.md")
+    assert f"`{module.split('.')[1]}/`" in text_of(DOCS / "explanation/architecture.md")

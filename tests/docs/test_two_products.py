@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.fidelity.products import chained_memory, chained_program
-from engine.fidelity.read_off import steps_of
+from tilescope.engine.fidelity.products import chained_memory, chained_program
+from tilescope.engine.fidelity.read_off import steps_of
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/two-products.md"
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-import analyser
-from analyser.plans import explain_plan
-from analyser.trace import KINDS, extent, names, window
-from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
-from reports import Report, schema
+from tilescope import analyser
+from tilescope.analyser.plans import explain_plan
+from tilescope.analyser.trace import KINDS, extent, names, window
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.reports import Report, schema
 
 ROOT = Path(__file__).parents[2]
 

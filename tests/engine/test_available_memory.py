@@ -12,13 +12,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine import Builder, Graph, compile_model, load_machine, load_onnx
-from engine.errors import BadModel, BadOption
-from engine.library.convolution import matmul
-from engine.options import ENVIRONMENT_VARIABLE, resolve
-from engine.options.available_memory import AvailableMemory
-from engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
-from engine.program import Sequence
+from tilescope.engine import Builder, Graph, compile_model, load_machine, load_onnx
+from tilescope.engine.errors import BadModel, BadOption
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
+from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
+from tilescope.engine.program import Sequence
 
 MACHINE = load_machine("gc200", tiles_per_ipu=32)
 

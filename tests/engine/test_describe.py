@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import engine.program
-from engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES
-from engine.codelets.ternary import TERNARY_RATES
-from engine.describe import PAGE, render
-from engine.library import (
+from tilescope.engine import program
+from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES
+from tilescope.engine.codelets.ternary import TERNARY_RATES
+from tilescope.engine.describe import PAGE, render
+from tilescope.engine.library import (
     convolution,
     elementwise,
     fill,
@@ -24,14 +24,14 @@ INTERNAL = {"copy_together", "in_one", "similar"}
 
 def test_the_page_is_up_to_date() -> None:
     page = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
-    assert page == render(), "run: python -m engine.describe --write"
+    assert page == render(), "run: python -m tilescope.engine.describe --write"
 
 
 def test_everything_public_is_on_the_page() -> None:
     page = render()
     modules = (convolution, elementwise, fill, pool, reduce, scaled_add, transposed)
     functions = [f"{m.__name__}.{n}(" for m in modules for n in m.__all__ if n not in INTERNAL]
-    programs = [f"### {name}" for name in engine.program.__all__ if name != "Program"]
+    programs = [f"### {name}" for name in program.__all__ if name != "Program"]
     rows = [f"| `{name}` |" for name in (*UNARY_RATES, *BINARY_RATES, *TERNARY_RATES)]
     assert [name for name in (*functions, *programs, *rows) if name not in page] == []
     assert "| `greater` | 2 | bool | 14 / 4 | 9 / 4 | 22 / 4 | 31 / 4 |" in page

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reports import check_report, open_report
+from tilescope.reports import check_report, open_report
 
 ROOT = Path(__file__).parents[2]
 

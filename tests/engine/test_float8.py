@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import engine
-from engine.codelets._rounding import round_float8_block
-from engine.codelets.grid import Grid
-from engine.errors import BadGraph
-from engine.graph import DType, dtype_of, float8
-from engine.library.elementwise import binary, cast, unary
-from engine.library.pool import pool
-from engine.library.reduce import reduce
-from engine.library.window import Window
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.codelets._rounding import round_float8_block
+from tilescope.engine.codelets.grid import Grid
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import DType, dtype_of, float8
+from tilescope.engine.library.elementwise import binary, cast, unary
+from tilescope.engine.library.pool import pool
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.window import Window
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = engine.resolve_options(environ={})
 FORMATS: dict[str, Any] = {"143": ml_dtypes.float8_e4m3fnuz, "152": ml_dtypes.float8_e5m2fnuz}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import Builder, Executable, Graph, compile_programs, load_machine
-from engine.library.convolution import convolution, matmul
-from engine.library.window import Window
-from engine.program import Sequence
+from tilescope.engine import Builder, Executable, Graph, compile_programs, load_machine
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.window import Window
+from tilescope.engine.program import Sequence
 
 
 def new() -> tuple[Graph, Builder]:

@@ -10,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-import engine
-from engine.codelets._rounding import round_half_block
-from engine.graph import FLOAT16, FLOAT32
-from engine.library.elementwise import binary, cast
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine.codelets._rounding import round_half_block
+from tilescope.engine.graph import FLOAT16, FLOAT32
+from tilescope.engine.library.elementwise import binary, cast
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = engine.resolve_options(environ={})
 

@@ -17,8 +17,8 @@ LINE = re.compile(
 )
 PROGRAM = """
 import numpy as np
-from engine import Engine, Graph, compile_programs, load_machine
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine import Engine, Graph, compile_programs, load_machine
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 graph = Graph(load_machine("gc200", tiles_per_ipu=4))
 x = graph.add_variable("float32", (8,), "x\\x1b[31m")
 graph.map_linearly(x)

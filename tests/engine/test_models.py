@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from engine import (
+from tilescope.engine import (
     CompiledModel,
     Engine,
     Machine,
@@ -20,7 +20,7 @@ from engine import (
     load_onnx,
     resolve_options,
 )
-from engine.models import companion_paths
+from tilescope.engine.models import companion_paths
 
 GetModel = Callable[[str], Path]
 

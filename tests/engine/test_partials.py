@@ -12,14 +12,22 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-import engine
-from engine import Builder, CompiledModel, Engine, Graph, compile_model, load_machine, load_onnx
-from engine.errors import BadGraph, BadModel, BadOption
-from engine.library.convolution import matmul
-from engine.options import resolve
-from engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
-from engine.options.partials import PartialsTypes
-from engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope import engine
+from tilescope.engine import (
+    Builder,
+    CompiledModel,
+    Engine,
+    Graph,
+    compile_model,
+    load_machine,
+    load_onnx,
+)
+from tilescope.engine.errors import BadGraph, BadModel, BadOption
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.options import resolve
+from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
+from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = resolve(environ={})
 HALF = PartialsTypes("half", "half")

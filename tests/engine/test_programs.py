@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import engine
-from engine.errors import BadGraph, ProgramError
-from engine.graph import Tensor, blocks
-from engine.program import (
+from tilescope import engine
+from tilescope.engine.errors import BadGraph, ProgramError
+from tilescope.engine.graph import Tensor, blocks
+from tilescope.engine.program import (
     Block,
     Call,
     Copy,
@@ -30,8 +30,8 @@ from engine.program import (
     Switch,
     Sync,
 )
-from reports import check_report, open_report
-from reports.schema import run
+from tilescope.reports import check_report, open_report
+from tilescope.reports.schema import run
 
 
 def _ten(batch: Any, _machine: Any) -> NDArray[np.int64]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from engine import Engine, compile_model, load_machine, resolve_options
-from engine.ir import IrBuilder, Model
-from reports.schema import SCHEMA_VERSION
+from tilescope.engine import Engine, compile_model, load_machine, resolve_options
+from tilescope.engine.ir import IrBuilder, Model
+from tilescope.reports.schema import SCHEMA_VERSION
 
 __all__ = ["GOLDEN", "make"]
 

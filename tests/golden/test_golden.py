@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from analyser import diff
-from analyser.metrics import values
-from reports import check_report, open_report
 from tests.golden.recipe import GOLDEN, make
+
+from tilescope.analyser import diff
+from tilescope.analyser.metrics import values
+from tilescope.reports import check_report, open_report
 
 
 def test_the_same_workload_gives_the_stored_report(

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.oracle.memory_rules import check_memory, check_places
+from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
 
-from engine import (
+from tilescope.engine import (
     Builder,
     Engine,
     Executable,
@@ -17,10 +19,8 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.graph import View
-from engine.program import Program
-from tests.oracle.memory_rules import check_memory, check_places
-from tests.oracle.naive_machine import NaiveMachine, check_traffic, naive_live_bytes
+from tilescope.engine.graph import View
+from tilescope.engine.program import Program
 
 
 def values_for(tensor: View, seed: int, *, low: float = -2, high: float = 2) -> np.ndarray:

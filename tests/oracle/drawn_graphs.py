@@ -8,10 +8,10 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from engine import Builder, Graph, Tensor, concat, load_machine
-from engine.graph import ROOT, View
-from engine.machine import Machine
-from engine.program import Sequence as ProgramSequence
+from tilescope.engine import Builder, Graph, Tensor, concat, load_machine
+from tilescope.engine.graph import ROOT, View
+from tilescope.engine.machine import Machine
+from tilescope.engine.program import Sequence as ProgramSequence
 
 
 @st.composite

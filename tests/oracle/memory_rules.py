@@ -7,10 +7,10 @@ from itertools import combinations, product
 
 import numpy as np
 
-from engine import Executable
-from engine.compiler.executable import Step
-from engine.graph import Regions, VertexBatch
-from engine.machine import Machine
+from tilescope.engine import Executable
+from tilescope.engine.compiler.executable import Step
+from tilescope.engine.graph import Regions, VertexBatch
+from tilescope.engine.machine import Machine
 
 __all__ = ["check_memory", "check_places"]
 

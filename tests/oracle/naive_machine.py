@@ -17,12 +17,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
-
-from engine.compiler.executable import Executable, Node, Step
-from engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
-from engine.program import Copy, Execute, Overlap, Program, Repeat
-from engine.program import Sequence as ProgramSequence
 from tests.oracle.naive_codelets import NAIVE
+
+from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
+from tilescope.engine.program import Copy, Execute, Overlap, Program, Repeat
+from tilescope.engine.program import Sequence as ProgramSequence
 
 Element = tuple[int, int]
 """A variable and an element of it."""

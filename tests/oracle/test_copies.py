@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
+from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors, views
 
-from engine import (
+from tilescope.engine import (
     Tensor,
     concat,
 )
-from engine.errors import BadGraph
-from engine.graph.tensor import row_major
-from engine.library.elementwise import copy_to, rearranged, row_major_copy
-from engine.library.fill import fill
-from engine.program import Copy
-from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
-from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, tensors, views
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.tensor import row_major
+from tilescope.engine.library.elementwise import copy_to, rearranged, row_major_copy
+from tilescope.engine.library.fill import fill
+from tilescope.engine.program import Copy
 
 
 @given(st.data(), machines(), shapes(), st.sampled_from(["float32", "int32"]), seeds)

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-import engine
-from engine.errors import BadGraph
-from engine.graph import Tensor, dtype_of
-from engine.graph.elements import share_elements
-from engine.library.elementwise import binary, cast, unary
-from engine.library.fill import fill
-from engine.library.reduce import reduce
-from engine.library.scaled_add import scaled_add
 from tests.oracle.compared import seeds, small_machine
+
+from tilescope import engine
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Tensor, dtype_of
+from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.library.elementwise import binary, cast, unary
+from tilescope.engine.library.fill import fill
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.scaled_add import scaled_add
 
 LEAST, MOST = -(2**31), 2**31 - 1
 WHOLE = np.array([0, 1, -1, 7, -7, 31, 46_341, 2**24 + 1, MOST, LEAST], np.int32)

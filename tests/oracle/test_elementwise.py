@@ -8,15 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine import (
-    Tensor,
-    load_machine,
-)
-from engine.errors import BadGraph
-from engine.graph import dtype_of
-from engine.library.elementwise import binary, cast, clamp, select, unary
-from engine.library.scaled_add import scaled_add
 from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
 from tests.oracle.naive_codelets import (
@@ -26,6 +17,15 @@ from tests.oracle.naive_codelets import (
     UNARY,
     UNARY_OF_WHOLE,
 )
+
+from tilescope.engine import (
+    Tensor,
+    load_machine,
+)
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import dtype_of
+from tilescope.engine.library.elementwise import binary, cast, clamp, select, unary
+from tilescope.engine.library.scaled_add import scaled_add
 
 
 @given(st.data(), machines(), shapes(), st.booleans(), st.booleans(), seeds)

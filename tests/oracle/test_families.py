@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-from engine import load_machine
-from engine.errors import BadGraph
-from engine.library.convolution import convolution
-from engine.library.window import Window
-from engine.planner.families import FAMILIES
 from tests.oracle.compared import check, held, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine import load_machine
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.window import Window
+from tilescope.engine.planner.families import FAMILIES
 
 NAMES = [family.name for family in FAMILIES]
 

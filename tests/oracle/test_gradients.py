@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from engine import load_machine
-from engine.errors import BadGraph
-from engine.library.transposed import transposed_convolution, weight_gradient
-from engine.library.window import Window, output_size
 from tests.oracle.compared import check, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine import load_machine
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.window import Window, output_size
 
 
 def places(window: Window, y: int, x: int, ky: int, kx: int) -> tuple[int, int]:

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
-from engine.errors import BadGraph
-from engine.graph import View
-from engine.library.convolution import convolution
-from engine.library.transposed import transposed_convolution, weight_gradient
-from engine.library.window import Window, output_size
-from engine.machine import load_machine
 from tests.oracle.compared import check, held, seeds, values_for
 from tests.oracle.drawn_graphs import new_builder, views
 from tests.oracle.test_gradients import naive_input_gradient, naive_weight_gradient
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import View
+from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.window import Window, output_size
+from tilescope.engine.machine import load_machine
 
 MANY_PLANS = settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine import load_machine
-from engine.graph import dtype_of
-from engine.library.convolution import convolution, matmul
-from engine.library.elementwise import cast
 from tests.oracle.compared import check, held, seeds
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine import load_machine
+from tilescope.engine.graph import dtype_of
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.elementwise import cast
 
 HALF_STEP = 2.0**-10
 float8_types = st.builds("float8_{}@{}".format, st.sampled_from(["143", "152"]), st.integers(-4, 4))

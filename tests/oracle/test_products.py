@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine.graph import View
-from engine.library.convolution import convolution, matmul
-from engine.library.elementwise import binary, unary
-from engine.library.pool import pool
-from engine.library.window import Window
 from tests.oracle.compared import check, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine.graph import View
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.elementwise import binary, unary
+from tilescope.engine.library.pool import pool
+from tilescope.engine.library.window import Window
 
 
 @given(st.data(), machines(), seeds)

@@ -9,27 +9,29 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-import engine.codelets
-from engine import (
-    Builder,
-)
-from engine.codelets.codelet import Codelet
-from engine.codelets.fill import FILL
-from engine.graph import blocks
-from engine.library.elementwise import binary
-from engine.program import Copy, Repeat
-from engine.program import Sequence as ProgramSequence
 from tests.oracle.compared import check, run_both, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, mappings, new_builder, shapes, views
 from tests.oracle.naive_codelets import NAIVE
 from tests.oracle.naive_machine import NaiveMachine, naive_live_bytes
 
+from tilescope.engine import (
+    Builder,
+    codelets,
+)
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.graph import blocks
+from tilescope.engine.library.elementwise import binary
+from tilescope.engine.program import Copy, Repeat
+from tilescope.engine.program import Sequence as ProgramSequence
+
 
 def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
     found = set()
-    for info in pkgutil.iter_modules(engine.codelets.__path__):
-        for value in vars(importlib.import_module(f"engine.codelets.{info.name}")).values():
+    for info in pkgutil.iter_modules(codelets.__path__):
+        for value in vars(
+            importlib.import_module(f"tilescope.engine.codelets.{info.name}")
+        ).values():
             members = value.values() if isinstance(value, dict) else [value]
             found |= {each.name for each in members if isinstance(each, Codelet)}
     assert found == set(NAIVE)

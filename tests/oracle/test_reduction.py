@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine import (
-    load_machine,
-)
-from engine.library.convolution import convolution, matmul
-from engine.library.reduce import reduce
-from engine.library.window import Window
-from engine.planner.reduction import left_after_stages
 from tests.oracle.compared import check, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tests.oracle.naive_codelets import REDUCTIONS
+
+from tilescope.engine import (
+    load_machine,
+)
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.window import Window
+from tilescope.engine.planner.reduction import left_after_stages
 
 NUMPY_REDUCTIONS: dict[str, Any] = {
     "sum": np.sum,

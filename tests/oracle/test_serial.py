@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
-from engine.graph import View
-from engine.library.convolution import convolution, matmul
-from engine.library.window import Window
 from tests.oracle.compared import check, held, near, seeds, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution
+
+from tilescope.engine.graph import View
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.window import Window
 
 #: A share that no plan keeps to: the one that needs the least memory is taken.
 LEAST = 1e-6

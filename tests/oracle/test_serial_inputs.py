@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-
-from engine.errors import BadGraph
-from engine.graph import View
-from engine.library.convolution import convolution, matmul
-from engine.library.transposed import transposed_convolution, weight_gradient
-from engine.library.window import Window, output_size
 from tests.oracle.compared import check, held, near, seeds, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.test_gradients import naive_input_gradient, naive_weight_gradient
 from tests.oracle.windows import naive_convolution, windows
+
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import View
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.window import Window, output_size
 
 MANY_PLANS = settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.library.window import Window, output_size
+from tilescope.engine.library.window import Window, output_size
 
 
 @st.composite

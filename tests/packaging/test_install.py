@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
 QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
 COMMANDS = (*QUERIES, "run", "serve")
+TOP_LEVEL = {"tilescope", "pva"}
+FOLDERS = {"engine", "analyser", "webapp", "reports", "compat", "tests", "docs"}
+PIP = (sys.executable, "-m", "pip")
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -39,6 +42,18 @@ def must(folder: Path, *command: str | Path) -> str:
     return done.stdout
 
 
+def installed_path(path: str) -> str:
+    """Return where the wheel has a file of the checkout."""
+    if path.startswith(("compat/", "tilescope/")):
+        return path.removeprefix("compat/")
+    return f"tilescope/{path}"
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("packaging")
@@ -46,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(place: Path) -> Path:
-    must(place, sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, ROOT)
+    must(place, *PIP, "wheel", "-q", "--no-deps", "-w", place, ROOT)
     (built,) = place.glob("tilescope-*.whl")
     return built
 
@@ -69,12 +84,40 @@ def image(place: Path) -> Path:
 
 def test_the_wheel_holds_every_file_of_the_packages_and_no_tests(wheel: Path) -> None:
     tracked = must(ROOT, "git", "ls-files", *PACKAGES).splitlines()
-    wanted = {path.removeprefix("compat/") for path in tracked}
+    links = {f"tilescope/{name}" for name in PACKAGES}
+    wanted = {installed_path(path) for path in tracked if path not in links}
     names = set(zipfile.ZipFile(wheel).namelist())
     assert wanted - names == set()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
-        path.removeprefix("compat/") for path in PACKAGES
-    }
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == TOP_LEVEL
+
+
+def test_the_source_archive_builds_the_same_wheel(place: Path, wheel: Path) -> None:
+    must(ROOT, sys.executable, "-m", "build", "--sdist", "--outdir", place, ROOT)
+    (archive,) = place.glob("tilescope-*.tar.gz")
+    must(place, *PIP, "wheel", "-q", "--no-deps", "-w", place / "again", archive)
+    (built,) = (place / "again").glob("tilescope-*.whl")
+    assert contents(built) == contents(wheel)
+
+
+def test_an_editable_installation_has_the_same_names(place: Path) -> None:
+    must(place, sys.executable, "-m", "venv", place / "editable")
+    python = place / "editable/bin/python"
+    must(place, python, "-m", "pip", "install", "-q", "--no-deps", "--editable", ROOT)
+    script = "import sys, importlib.util as u; print(*filter(u.find_spec, sys.argv[1:]))"
+    found = must(place, python, "-c", script, *TOP_LEVEL, *FOLDERS)
+    assert set(found.split()) == TOP_LEVEL
+
+
+@pytest.mark.parametrize("name", ["engine", "reports", "analyser", "webapp"])
+def test_a_users_module_of_the_same_name_is_in_nobodys_way(
+    image: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("raise RuntimeError('the module of a user')\n")
+    (tmp_path / "main.py").write_text(
+        "import pva\nfrom tilescope import analyser, engine, reports, webapp\n"
+        "import tilescope.webapp.app\nengine.Graph(engine.load_machine('gc200'))\n"
+    )
+    must(tmp_path, image / "python", "main.py")
 
 
 @pytest.mark.parametrize("command", QUERIES)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from engine.ir import IrBuilder, Model, Value
+from tilescope.engine.ir import IrBuilder, Model, Value
 
 
 @st.composite

@@ -11,12 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-
-from engine import Builder, Graph, Tensor
-from engine.graph import INT32, ROOT
-from engine.library.elementwise import binary, unary
-from engine.program import Call, Copy, Function, If, Program, Repeat, RepeatWhile, Sequence
 from tests.oracle.drawn_graphs import machines, mappings
+
+from tilescope.engine import Builder, Graph, Tensor
+from tilescope.engine.graph import INT32, ROOT
+from tilescope.engine.library.elementwise import binary, unary
+from tilescope.engine.program import (
+    Call,
+    Copy,
+    Function,
+    If,
+    Program,
+    Repeat,
+    RepeatWhile,
+    Sequence,
+)
 
 State = dict[str, np.ndarray]
 Effect = Callable[[State], None]

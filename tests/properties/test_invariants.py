@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracle.drawn_graphs import machines
+from tests.oracle.memory_rules import check_memory, check_places
+from tests.properties.drawn_models import models
 
-from analyser import diff
-from analyser.execution import execution
-from analyser.liveness import curve
-from analyser.memory import tile_memory, tile_variables
-from analyser.metrics import values
-from engine import (
+from tilescope.analyser import diff
+from tilescope.analyser.execution import execution
+from tilescope.analyser.liveness import curve
+from tilescope.analyser.memory import tile_memory, tile_variables
+from tilescope.analyser.metrics import values
+from tilescope.engine import (
     CompiledModel,
     Engine,
     EngineOptions,
@@ -28,12 +31,9 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.ir import OPERATORS, Model
-from engine.lower import lower
-from reports import check_report, open_report
-from tests.oracle.drawn_graphs import machines
-from tests.oracle.memory_rules import check_memory, check_places
-from tests.properties.drawn_models import models
+from tilescope.engine.ir import OPERATORS, Model
+from tilescope.engine.lower import lower
+from tilescope.reports import check_report, open_report
 
 __all__ = ["check_memory"]
 

@@ -8,15 +8,15 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine
-from engine.compiler.executable import Node, Step
-from engine.graph import ROOT
-from engine.library.elementwise import binary, copy_to
-from engine.options import resolve
-from engine.program import Copy, Overlap, Program, Repeat, Sequence, StreamCopyIn
 from tests.oracle.naive_machine import NaiveMachine
 from tests.properties.test_invariants import check_memory
+
+from tilescope.engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.graph import ROOT
+from tilescope.engine.library.elementwise import binary, copy_to
+from tilescope.engine.options import resolve
+from tilescope.engine.program import Copy, Overlap, Program, Repeat, Sequence, StreamCopyIn
 
 N = 6
 

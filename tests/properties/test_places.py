@@ -8,12 +8,20 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine import Executable, Field, Graph, Machine, codelet, compile_programs, load_machine
-from engine.codelets.codelet import Batch, Codelet
-from engine.graph import blocks
-from engine.program import Execute, Sequence
 from tests.oracle.memory_rules import check_memory, check_places
+
+from tilescope.engine import (
+    Executable,
+    Field,
+    Graph,
+    Machine,
+    codelet,
+    compile_programs,
+    load_machine,
+)
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute, Sequence
 
 
 def _law(batch: Batch, _: Machine) -> np.ndarray:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-from engine import Engine, Executable, compile_programs, resolve_options
-from engine.errors import BadGraph
-from engine.execute.timeline import Timeline
-from engine.graph import VertexBatch
 from tests.oracle.memory_rules import check_memory, check_places
 from tests.properties.drawn_programs import Drawn, programs
+
+from tilescope.engine import Engine, Executable, compile_programs, resolve_options
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.timeline import Timeline
+from tilescope.engine.graph import VertexBatch
 
 
 def compiled(drawn: Drawn) -> Executable:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.analyser.small_report import Shape, write_small_report
 
 import pva
-from tests.analyser.small_report import Shape, write_small_report
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_a_report_that_is_let_go_of_is_closed(path: Path) -> None:
 
 
 def test_no_report(tmp_path: Path) -> None:
-    from reports import ReportNotFound
+    from tilescope.reports import ReportNotFound
 
     with pytest.raises(ReportNotFound):
         pva.openReport(tmp_path / "nothing.pop")

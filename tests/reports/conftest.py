@@ -7,10 +7,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from reports.digests import chain, digest_rows
-from reports.generate import generate_report
-from reports.schema import metadata
-from reports.statements import digested_columns, primary_key
+from tilescope.reports.digests import chain, digest_rows
+from tilescope.reports.generate import generate_report
+from tilescope.reports.schema import metadata
+from tilescope.reports.statements import digested_columns, primary_key
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,18 @@ import apsw
 import numpy as np
 import pytest
 
-from reports import ReportWriter, check_report
-from reports.generate import generate_report
-from reports.schema import engine_option, liveness_step, metadata, program, run_trace, step, target
-from reports.schema.references import references
+from tilescope.reports import ReportWriter, check_report
+from tilescope.reports.generate import generate_report
+from tilescope.reports.schema import (
+    engine_option,
+    liveness_step,
+    metadata,
+    program,
+    run_trace,
+    step,
+    target,
+)
+from tilescope.reports.schema.references import references
 
 
 @pytest.mark.parametrize(("n_ipus", "n_runs", "n_tiles"), [(1, 1, 1472), (3, 2, 40), (1, 0, 1)])
@@ -37,7 +45,7 @@ def test_what_cannot_be_opened_is_a_problem(tmp_path):
 
 
 def test_parts_never_share_an_address_at_the_same_time(tmp_path):
-    from reports import open_report
+    from tilescope.reports import open_report
 
     generate_report(tmp_path, n_tiles=8, n_steps=200, n_variables=150)
     with open_report(tmp_path) as report:

@@ -9,8 +9,8 @@ import pytest
 import zstandard
 from sqlalchemy import select
 
-from reports import DamagedReport, ReportError, check_report, chunks, open_report
-from reports.schema import ARRAYS, array_chunk, metadata, step, variable, vertex_type
+from tilescope.reports import DamagedReport, ReportError, check_report, chunks, open_report
+from tilescope.reports.schema import ARRAYS, array_chunk, metadata, step, variable, vertex_type
 
 ROOT = Path(__file__).parents[2]
 _BY_KEY = [
@@ -140,7 +140,7 @@ def test_a_zstd_bomb_is_refused(small_report, tamper, bomb):
 
 _UNPACK_IN_LITTLE_MEMORY = """
 import resource, sys
-from reports import DamagedReport, open_report
+from tilescope.reports import DamagedReport, open_report
 with open_report(sys.argv[1]) as report:
     array = report.array("liveness.pattern")
     pages = int(open("/proc/self/statm").read().split()[0])

@@ -1,14 +1,14 @@
 from pathlib import Path
 
-from reports.describe import PAGE, describe
-from reports.schema import ARRAYS, metadata
+from tilescope.reports.describe import PAGE, describe
+from tilescope.reports.schema import ARRAYS, metadata
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_up_to_date():
     assert (ROOT / PAGE).read_text(encoding="utf-8") == describe(), (
-        "run python -m reports.describe --write"
+        "run python -m tilescope.reports.describe --write"
     )
 
 

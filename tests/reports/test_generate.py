@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from reports import open_report
-from reports.generate import generate_report
-from reports.schema import ARRAYS, liveness_step, metadata, run_trace, step_cost
+from tilescope.reports import open_report
+from tilescope.reports.generate import generate_report
+from tilescope.reports.schema import ARRAYS, liveness_step, metadata, run_trace, step_cost
 
 
 @pytest.mark.parametrize(("n_ipus", "n_runs"), [(1, 1), (4, 3), (2, 0)])

@@ -1,8 +1,8 @@
 import apsw
 import pytest
 
-from reports import DamagedReport, open_report
-from reports.schema import step
+from tilescope.reports import DamagedReport, open_report
+from tilescope.reports.schema import step
 
 _ADDED = [
     "CREATE VIEW extra AS SELECT 1",

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column as SqlColumn
 from sqlalchemy import Integer, MetaData, Table, column, func, select, text
 
-from reports import (
+from tilescope.reports import (
     DamagedReport,
     NotAReport,
     QueryTooLong,
@@ -21,7 +21,7 @@ from reports import (
     guard,
     open_report,
 )
-from reports.schema import APPLICATION_ID, ARRAYS, metadata, provenance, step, step_cost
+from tilescope.reports.schema import APPLICATION_ID, ARRAYS, metadata, provenance, step, step_cost
 
 
 def _state(directory):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from sqlalchemy import func, select
 
-from reports import ReportWriter, open_report
-from reports.schema import ARRAYS, array_chunk, chunk, plan, provenance, step
+from tilescope.reports import ReportWriter, open_report
+from tilescope.reports.schema import ARRAYS, array_chunk, chunk, plan, provenance, step
 
 
 def test_rows_come_back_as_they_were_given(tmp_path):

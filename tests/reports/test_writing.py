@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports import (
+from tilescope.reports import (
     NotAReport,
     ReportInUse,
     ReportNotFound,
@@ -21,15 +21,15 @@ from reports import (
     find_reports,
     open_report,
 )
-from reports.schema import provenance
+from tilescope.reports.schema import provenance
 
 ROOT = Path(__file__).parents[2]
 
 _ENDLESS = """
 import sys
 import numpy as np
-from reports import ReportWriter
-from reports.schema import provenance
+from tilescope.reports import ReportWriter
+from tilescope.reports.schema import provenance
 print("up", flush=True)
 while True:
     writer = ReportWriter.create(sys.argv[1])
@@ -236,8 +236,8 @@ def test_a_directory_that_takes_no_files_is_one_sentence():
 _FULL_DISK = """
 import resource, sys
 import numpy as np
-from reports import ReportNotWritable, ReportWriter
-from reports.schema import provenance
+from tilescope.reports import ReportNotWritable, ReportWriter
+from tilescope.reports.schema import provenance
 limit = int(sys.argv[2])
 n_errors, n_done = 0, 0
 writer = None

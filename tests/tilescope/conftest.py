@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.analyser.small_report import Shape, write_small_report
+
 from tilescope.main import main
 
 

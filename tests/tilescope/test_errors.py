@@ -119,7 +119,7 @@ def test_an_internal_error_leaves_a_log_and_no_traceback(
         raise ZeroDivisionError("a fault of ours")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
     done = tilescope("summary", reports_directory / "base")
     assert done.code == 70
     assert len(done.err.splitlines()) == 1
@@ -134,7 +134,7 @@ def test_an_interruption_exits_130(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("analyser.summary.summarise", interrupt)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise", interrupt)
     done = tilescope("summary", reports_directory / "base")
     assert (done.code, done.err) == (130, "")
 
@@ -150,7 +150,7 @@ def test_a_missing_extra_is_named(
     def miss(*_: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}'", name=f"{package}.part")
 
-    monkeypatch.setattr("analyser.summary.summarise", miss)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise", miss)
     done = tilescope("summary", reports_directory / "base")
     assert done.code == 2
     assert f"pip install 'tilescope[{extra}]'" in done.err
@@ -241,7 +241,7 @@ def test_too_little_memory_is_a_failed_run_and_no_internal_error(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
     outcome = tilescope("summary", reports_directory / "base")
     assert outcome.code == 4
     assert "more memory than this computer has" in outcome.err

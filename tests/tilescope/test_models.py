@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.models import all_models
+from tilescope.engine.models import all_models
 from tilescope.main import main
 
 Captured = pytest.CaptureFixture[str]

@@ -20,15 +20,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from sqlalchemy import select
-
-import analyser
-from analyser.errors import AnalyserError
-from analyser.execution import execution
-from analyser.metrics import values
-from analyser.runs import runs
-from reports import ReportError, check_report, find_reports, open_report
-from reports.schema import engine_option, plan, variable
 from tests.tilescope.conftest import Outcome
+
+from tilescope import analyser
+from tilescope.analyser.errors import AnalyserError
+from tilescope.analyser.execution import execution
+from tilescope.analyser.metrics import values
+from tilescope.analyser.runs import runs
+from tilescope.reports import ReportError, check_report, find_reports, open_report
+from tilescope.reports.schema import engine_option, plan, variable
 
 Run = Callable[..., Outcome]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine import load_machine
-from engine.machine import PARAMETER_SETS, machine_names
+from tilescope.engine import load_machine
+from tilescope.engine.machine import PARAMETER_SETS, machine_names
 
 
 def test_the_table_has_a_column_for_every_machine(tilescope: Callable[..., Any]) -> None:

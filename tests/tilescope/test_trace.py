@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import analyser
-from analyser import metrics, trace
+from tilescope import analyser
+from tilescope.analyser import metrics, trace
 
 Run = Callable[..., Any]
 

@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from reports import ReportWriter
-from reports.generate import generate_report
-from webapp.app import create_app
-from webapp.library import Library
+from tilescope.reports import ReportWriter
+from tilescope.reports.generate import generate_report
+from tilescope.webapp.app import create_app
+from tilescope.webapp.library import Library
 
 TOKEN = "token-of-these-tests-0123456789abcdef"
 

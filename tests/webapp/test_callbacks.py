@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from analyser.liveness import step_program
-from analyser.memory import categories, tile_variables
-from analyser.programs import all_programs, node
-from analyser.trace import step_details
-from analyser.variables import named_variables
-from webapp.library import Library
-from webapp.pages import insights, liveness, memory, operations, programs, summary, trace
+from tilescope.analyser.liveness import step_program
+from tilescope.analyser.memory import categories, tile_variables
+from tilescope.analyser.programs import all_programs, node
+from tilescope.analyser.trace import step_details
+from tilescope.analyser.variables import named_variables
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages import insights, liveness, memory, operations, programs, summary, trace
 
 _MODULES = {
     "summary": summary,

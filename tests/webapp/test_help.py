@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.fidelity import packaged_rows
-from engine.fidelity.statement import COLUMNS, statement
-from webapp.help import Fidelity, help_panel
+from tilescope.engine.fidelity import packaged_rows
+from tilescope.engine.fidelity.statement import COLUMNS, statement
+from tilescope.webapp.help import Fidelity, help_panel
 
 
 def _text(panel: Any) -> str:

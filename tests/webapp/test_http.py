@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from webapp.security import MAX_BODY_BYTES, host_name
+from tilescope.webapp.security import MAX_BODY_BYTES, host_name
 
 PAGES = ["/", "/summary", "/memory", "/liveness", "/programs", "/no-such-page"]
 DASH = ["/_dash-layout", "/_dash-dependencies", "/assets/app.css", "/assets/theme.js"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reports.generate import generate_report
-from webapp.errors import UnknownReport
-from webapp.library import Library
+from tilescope.reports.generate import generate_report
+from tilescope.webapp.errors import UnknownReport
+from tilescope.webapp.library import Library
 
 
 @pytest.fixture

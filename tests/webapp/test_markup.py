@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dash import dcc, html
 
-from webapp.browser import marked
-from webapp.components.markup import Markup, frozen
+from tilescope.webapp.browser import marked
+from tilescope.webapp.components.markup import Markup, frozen
 
 
 def test_elements_become_a_tree_with_their_attributes() -> None:

@@ -9,18 +9,24 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-
-from analyser.operations import Operation, Operations
-from analyser.operations import operations as listed_operations
-from analyser.plan_words import plan_facts
-from analyser.plans import explain_plan, plans
-from reports import Report, open_report
 from tests.golden.recipe import GOLDEN
 from tests.webapp.test_callbacks import Browser
-from webapp.components.markup import Markup, frozen
-from webapp.library import Library
-from webapp.pages.operation_panels import details_panel, operation_details
-from webapp.pages.operation_rows import by_key, compared_rows, kinds_table, matching, operation_rows
+
+from tilescope.analyser.operations import Operation, Operations
+from tilescope.analyser.operations import operations as listed_operations
+from tilescope.analyser.plan_words import plan_facts
+from tilescope.analyser.plans import explain_plan, plans
+from tilescope.reports import Report, open_report
+from tilescope.webapp.components.markup import Markup, frozen
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.operation_panels import details_panel, operation_details
+from tilescope.webapp.pages.operation_rows import (
+    by_key,
+    compared_rows,
+    kinds_table,
+    matching,
+    operation_rows,
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from webapp.components.grids import grid_style
-from webapp.components.markup import Markup, frozen
-from webapp.components.panels import notice_bar
+from tilescope.webapp.components.grids import grid_style
+from tilescope.webapp.components.markup import Markup, frozen
+from tilescope.webapp.components.panels import notice_bar
 
 _MESSAGE = """Out of memory: 2 of 64 tiles do not fit. The fullest:
   tile 1: 815,360 bytes

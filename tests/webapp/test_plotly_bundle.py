@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-import webapp
+from tilescope import webapp
 
 _ASSETS = Path(webapp.__file__).parent / "assets"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from webapp.errors import BadAddress, PortInUse
-from webapp.serve import default_paths, open_listener
+from tilescope.webapp.errors import BadAddress, PortInUse
+from tilescope.webapp.serve import default_paths, open_listener
 
 _ROOT = Path(__file__).parents[2]
 

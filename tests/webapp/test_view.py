@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.view import BadView, parse_number, parse_numbers, parse_range
+from tilescope.webapp.view import BadView, parse_number, parse_numbers, parse_range
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analyser.diff import Difference, StepChange, VariableChange
-    from analyser.gates import GateResult
+    from tilescope.analyser.diff import Difference, StepChange, VariableChange
+    from tilescope.analyser.gates import GateResult
 
 __all__ = ["register"]
 
@@ -43,9 +43,9 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Compare two reports: the base first, the new one second."""
-        import analyser
-        from analyser.diff import compare, explain
-        from analyser.gates import evaluate, parse_gate
+        from tilescope import analyser
+        from tilescope.analyser.diff import compare, explain
+        from tilescope.analyser.gates import evaluate, parse_gate
 
         gates = [parse_gate(text) for text in fail_on or ()]
         with analyser.open(base) as one, analyser.open(new) as other:
@@ -141,7 +141,7 @@ def _print(
 
 def _print_metrics(difference: Difference, units: Units) -> None:
     """Print the metrics that changed."""
-    from analyser.quantities import format_change, format_percent, format_value
+    from tilescope.analyser.quantities import format_change, format_percent, format_value
 
     style = units.style
     rows = [
@@ -198,7 +198,7 @@ def _print_steps(difference: Difference, top: int) -> None:
 
 def _print_variables(difference: Difference, units: Units, top: int) -> None:
     """Print the variables that changed most."""
-    from analyser.quantities import format_bytes, format_change
+    from tilescope.analyser.quantities import format_bytes, format_change
 
     variables = difference.variables
     every: list[tuple[str, VariableChange]] = [
@@ -232,6 +232,6 @@ def _print_rest(n_left_out: int) -> None:
 
 def _cycles(cycles: int | None) -> str:
     """Return cycles without their word, which stands in the heading."""
-    from analyser.quantities import MISSING
+    from tilescope.analyser.quantities import MISSING
 
     return MISSING if cycles is None else f"{cycles:,}"

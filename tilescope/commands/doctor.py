@@ -89,13 +89,13 @@ def _kernel_cache() -> str | None:
     """Return where numba keeps what it compiled for these sources; None without numba."""
     if find_spec("numba") is None:
         return None
-    from engine.codelets._jit import cache_folder
+    from tilescope.engine.codelets._jit import cache_folder
 
     return str(cache_folder())
 
 
 def _machines() -> list[dict[str, str | int | float]]:
-    from engine.machine import load_machine, machine_names
+    from tilescope.engine.machine import load_machine, machine_names
 
     machines = [load_machine(name) for name in machine_names()]
     return [
@@ -119,8 +119,8 @@ def _machine_row(machine: dict[str, str | int | float]) -> list[str]:
 
 
 def _fidelity(as_json: bool) -> None:
-    from engine.fidelity import packaged_rows, score
-    from engine.fidelity.statement import COLUMNS, statement
+    from tilescope.engine.fidelity import packaged_rows, score
+    from tilescope.engine.fidelity.statement import COLUMNS, statement
 
     rows = packaged_rows()
     said = statement(rows)

@@ -13,8 +13,8 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from analyser.insights import Consumer, Insights
-    from analyser.liveness import LiveVariables
+    from tilescope.analyser.insights import Consumer, Insights
+    from tilescope.analyser.liveness import LiveVariables
 
 __all__ = ["register"]
 
@@ -30,8 +30,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 5,
     ) -> None:
         """Say whether it fits, what takes the memory of the fullest tiles, and what would help."""
-        import analyser
-        from analyser.insights import insights as ask
+        from tilescope import analyser
+        from tilescope.analyser.insights import insights as ask
 
         with analyser.open(path) as report:
             found = ask(report)
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 def _as_json(found: Insights) -> dict[str, object]:
     """Return everything, variables in columns."""
-    from analyser.insights import tips
+    from tilescope.analyser.insights import tips
 
     peak = found.peak
     return {
@@ -84,8 +84,8 @@ def _variables_json(found: LiveVariables) -> dict[str, object]:
 
 def _print(found: Insights, units: Units, top: int) -> None:
     """Print whether it fits, the fullest tiles, what takes their memory, and tips."""
-    from analyser.insights import fit_sentence, tips
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.insights import fit_sentence, tips
+    from tilescope.analyser.quantities import format_bytes
 
     print_line(fit_sentence(found.fit, units.style))
     print_line()
@@ -129,7 +129,7 @@ def _print(found: Insights, units: Units, top: int) -> None:
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
     """Print the largest variables on the fullest tile."""
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.quantities import format_bytes
 
     print_line()
     print_table(
@@ -149,7 +149,7 @@ def _print_consumers(
     title: str, users: str, found: Sequence[Consumer], units: Units, top: int
 ) -> None:
     """Print what takes most, and how many use it."""
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.quantities import format_bytes
 
     if not found:
         return

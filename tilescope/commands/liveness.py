@@ -10,9 +10,9 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from analyser.liveness import LiveVariables
-    from analyser.machine import Source
-    from reports import Report
+    from tilescope.analyser.liveness import LiveVariables
+    from tilescope.analyser.machine import Source
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -33,8 +33,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show live memory over the program, its peak, and the variables that hold it."""
-        import analyser
-        from analyser.machine import parse_source
+        from tilescope import analyser
+        from tilescope.analyser.machine import parse_source
 
         tiles = parse_source(source)
         with analyser.open(path) as report:
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 def _as_json(report: Report, source: Source, step: int | None) -> dict[str, object]:
     """Return the curve in columns, the variables of a step, and what is always live."""
-    from analyser.liveness import always_live_variables, curve, peak_step, step_variables
-    from analyser.machine import format_source
+    from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
+    from tilescope.analyser.machine import format_source
 
     live, peak = curve(report, source), peak_step(report, source)
     shown = step if step is not None else peak or 0
@@ -82,9 +82,9 @@ def _columns(found: LiveVariables) -> dict[str, object]:
 
 def _print(report: Report, source: Source, step: int | None, units: Units, top: int) -> None:
     """Print the peak, the variables of a step, and what is always live."""
-    from analyser.liveness import always_live_variables, curve, peak_step, step_variables
-    from analyser.machine import format_source
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
+    from tilescope.analyser.machine import format_source
+    from tilescope.analyser.quantities import format_bytes
 
     live, peak = curve(report, source), peak_step(report, source)
     style = units.style
@@ -107,7 +107,7 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
     """Print the largest variables, and what the rest adds up to."""
-    from analyser.quantities import format_bytes, format_steps
+    from tilescope.analyser.quantities import format_bytes, format_steps
 
     style, n_shown = units.style, min(top, len(found))
     rows = [

@@ -11,8 +11,8 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from analyser.memory import TileVariables
-    from reports import Report
+    from tilescope.analyser.memory import TileVariables
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show memory by region, category and liveness, and the fullest tiles."""
-        import analyser
+        from tilescope import analyser
 
         if variables and not tile:
             raise typer.BadParameter("--variables needs at least one --tile N.")
@@ -70,7 +70,7 @@ def _as_json(
     top: int,
 ) -> dict[str, object]:
     """Return the table, the fullest tiles and the series of every tile."""
-    from analyser.memory import largest_tiles, memory_table, tile_memory, tile_variables
+    from tilescope.analyser.memory import largest_tiles, memory_table, tile_memory, tile_variables
 
     table = memory_table(report, tiles)
     ranking = largest_tiles(report, top)
@@ -121,8 +121,8 @@ def _print(
     report: Report, tiles: list[int] | None, variables: bool, units: Units, top: int
 ) -> None:
     """Print the table, then the fullest tiles or the tiles' variables."""
-    from analyser.memory import largest_tiles, memory_table
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.memory import largest_tiles, memory_table
+    from tilescope.analyser.quantities import format_bytes
 
     table = memory_table(report, tiles)
     print_line(
@@ -171,8 +171,8 @@ def _print(
 
 def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     """Print the largest parts on a tile."""
-    from analyser.memory import tile_variables
-    from analyser.quantities import format_bytes, format_steps
+    from tilescope.analyser.memory import tile_variables
+    from tilescope.analyser.quantities import format_bytes, format_steps
 
     found = tile_variables(report, tile)
     largest = (-found.bytes).argsort(kind="stable")[:top].tolist()

@@ -10,7 +10,7 @@ import typer
 from tilescope.console import Column, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from engine.models import Model
+    from tilescope.engine.models import Model
 
 __all__ = ["register"]
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def _list(as_json: _AsJson = False) -> None:
     """List the catalogue: size, opset, licence, inputs, which run and which are here."""
-    from engine.models import all_models, cached
+    from tilescope.engine.models import all_models, cached
 
     rows = [(model, cached(model.name) is not None) for model in all_models().values()]
     if as_json:
@@ -53,7 +53,7 @@ def _fetch(
     as_json: _AsJson = False,
 ) -> None:
     """Bring a model into the user's cache, check it against its hash, and print its path."""
-    from engine.models import companion_paths, fetch
+    from tilescope.engine.models import companion_paths, fetch
 
     path = fetch(name, tell=_tell)
     if as_json:

@@ -12,9 +12,9 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from analyser.operations import Operation, Operations
-    from analyser.plans import PlanExplanation
-    from reports import Report
+    from tilescope.analyser.operations import Operation, Operations
+    from tilescope.analyser.plans import PlanExplanation
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -51,9 +51,9 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 20,
     ) -> None:
         """List operations with what they cost, or explain how one was planned."""
-        import analyser
-        from analyser.operations import operations
-        from analyser.plans import explain_plan
+        from tilescope import analyser
+        from tilescope.analyser.operations import operations
+        from tilescope.analyser.plans import explain_plan
 
         with analyser.open(path) as report:
             if plan is not None:
@@ -166,7 +166,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
 
 def _row(each: Operation, total: int, units: Units) -> tuple[str, ...]:
     """Return an operation as a row of the table."""
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.quantities import format_bytes
 
     sizes = (each.always_live_bytes, each.temporary_bytes, each.code_bytes)
     return (
@@ -182,7 +182,7 @@ def _row(each: Operation, total: int, units: Units) -> tuple[str, ...]:
 
 def _print_plan(found: PlanExplanation, units: Units) -> None:
     """Print what was chosen and why, then each part as predicted and as compiled."""
-    from analyser.plan_words import part_rows, plan_facts
+    from tilescope.analyser.plan_words import part_rows, plan_facts
 
     print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
     rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]

@@ -11,8 +11,8 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath
 
 if TYPE_CHECKING:
-    from analyser.programs import ProgramDetails, ProgramNode
-    from reports import Report
+    from tilescope.analyser.programs import ProgramDetails, ProgramNode
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
         ] = 20,
     ) -> None:
         """Show the program tree, search in it, or show what one program costs."""
-        import analyser
+        from tilescope import analyser
 
         if search is not None and node is not None:
             raise typer.BadParameter("--search and --node cannot be used together.")
@@ -67,7 +67,7 @@ _SMALL_TREE = 150
 
 def _depth(report: Report) -> int:
     """Return how deep a tree is shown if nothing is said."""
-    from analyser.programs import n_programs
+    from tilescope.analyser.programs import n_programs
 
     return 200 if n_programs(report) <= _SMALL_TREE else 3
 
@@ -79,7 +79,7 @@ def _node_json(node: ProgramNode) -> dict[str, object]:
 
 def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
     """Return the tree as nested objects, each with at most ``limit`` children."""
-    from analyser.programs import children, roots
+    from tilescope.analyser.programs import children, roots
 
     def nested(node: ProgramNode, left: int) -> dict[str, object]:
         answer = _node_json(node)
@@ -93,7 +93,7 @@ def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
 
 def _print_tree(report: Report, depth: int, limit: int) -> None:
     """Print the tree, indented; what is left out is counted."""
-    from analyser.programs import children, roots
+    from tilescope.analyser.programs import children, roots
 
     def show(node: ProgramNode, level: int) -> None:
         times = f" {node.repeat_count:,}×" if node.kind == "Repeat" else ""
@@ -118,7 +118,7 @@ def _print_tree(report: Report, depth: int, limit: int) -> None:
 
 def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
     """Print programs that were found, with where they stand."""
-    from analyser.programs import search
+    from tilescope.analyser.programs import search
 
     found = search(report, text, limit)
     if as_json:
@@ -145,7 +145,7 @@ def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
 
 def _show_node(report: Report, program_id: int, as_json: bool) -> None:
     """Print one program."""
-    from analyser.programs import node
+    from tilescope.analyser.programs import node
 
     details = node(report, program_id)
     if as_json:
@@ -166,7 +166,7 @@ def _show_node(report: Report, program_id: int, as_json: bool) -> None:
 
 def _print_details(details: ProgramDetails) -> None:
     """Print where a program stands, what it costs, and what it runs."""
-    from analyser.quantities import format_bytes
+    from tilescope.analyser.quantities import format_bytes
 
     found = details.node
     for level, each in enumerate((*details.path, found)):

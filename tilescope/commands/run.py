@@ -11,7 +11,7 @@ import typer
 from tilescope.console import print_line
 
 if TYPE_CHECKING:
-    from engine.model_run import ModelRun
+    from tilescope.engine.model_run import ModelRun
 
 __all__ = ["register"]
 
@@ -89,10 +89,10 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Run an ONNX model on the simulated machine and profile it."""
-        from engine.host_memory import within_available
-        from engine.machine import load_machine
-        from engine.model_run import read_inputs, run_model, write_outputs
-        from engine.options import resolve
+        from tilescope.engine.host_memory import within_available
+        from tilescope.engine.machine import load_machine
+        from tilescope.engine.model_run import read_inputs, run_model, write_outputs
+        from tilescope.engine.options import resolve
 
         if no_report and report is not None:
             raise typer.BadParameter("--report and --no-report exclude each other")
@@ -135,8 +135,8 @@ def _directory(text: str) -> Path:
 
 def _memory(share: float) -> dict[str, object]:
     """Return the options of convolutions and products that a share of memory stands for."""
-    from engine.options.available_memory import is_proportion
-    from engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
+    from tilescope.engine.options.available_memory import is_proportion
+    from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
 
     if not is_proportion(share):
         raise typer.BadParameter(

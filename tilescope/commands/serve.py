@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from webapp.help import Fidelity
+    from tilescope.webapp.help import Fidelity
 
 __all__ = ["register"]
 
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Show reports in the browser, on this machine, behind a link with a token."""
         # The web app is heavy and may not be installed: load it only here.
-        from webapp.serve import serve_reports
+        from tilescope.webapp.serve import serve_reports
 
         serve_reports(
             paths or [], host=host, port=port, allow_hosts=allow_host or [], fidelity=_fidelity()
@@ -50,8 +50,8 @@ def register(app: typer.Typer) -> None:
 
 def _fidelity() -> Fidelity:
     """Return how far to trust the numbers: the pages may not ask the simulator themselves."""
-    from engine.fidelity import packaged_rows
-    from engine.fidelity.statement import COLUMNS, statement
-    from webapp.help import Fidelity
+    from tilescope.engine.fidelity import packaged_rows
+    from tilescope.engine.fidelity.statement import COLUMNS, statement
+    from tilescope.webapp.help import Fidelity
 
     return Fidelity(columns=COLUMNS, **vars(statement(packaged_rows())))

@@ -12,7 +12,7 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from analyser.summary import Row, Summary
+    from tilescope.analyser.summary import Row, Summary
 
 __all__ = ["register"]
 
@@ -34,9 +34,9 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show target, graph, memory, execution, provenance and options of a report."""
-        import analyser
-        from analyser.metrics import values
-        from analyser.summary import summarise
+        from tilescope import analyser
+        from tilescope.analyser.metrics import values
+        from tilescope.analyser.summary import summarise
 
         with analyser.open(path) as report:
             found = summarise(report, units.style)

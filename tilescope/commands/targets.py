@@ -10,7 +10,7 @@ from tilescope.console import Column, print_json, print_line, print_table
 from tilescope.parameters import AsJson
 
 if TYPE_CHECKING:
-    from engine.machine import FigureRow
+    from tilescope.engine.machine import FigureRow
 
 __all__ = ["register"]
 
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
     ) -> None:
         """Show the machines side by side: every figure of both parameter sets."""
-        from engine.machine import describe_machine, figure_rows, machine_names
+        from tilescope.engine.machine import describe_machine, figure_rows, machine_names
 
         described = [describe_machine(name) for name in names or machine_names()]
         rows = figure_rows(described)

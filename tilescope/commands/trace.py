@@ -10,8 +10,8 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from analyser.trace import Extent, RangeSummary
-    from reports import Report
+    from tilescope.analyser.trace import Extent, RangeSummary
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -38,8 +38,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show the runs, cycle proportions and top contributors of a range of the trace."""
-        import analyser
-        from analyser.trace import extent, range_summary
+        from tilescope import analyser
+        from tilescope.analyser.trace import extent, range_summary
 
         start, end = _range(cycles)
         with analyser.open(path) as report:
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 def _range(text: str | None) -> tuple[int | None, int | None]:
     """Return the range ``a:b``; an end that is left out is None."""
-    from analyser.errors import BadQuestion
+    from tilescope.analyser.errors import BadQuestion
 
     if text is None:
         return None, None
@@ -70,7 +70,7 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
 
 def _ipus(text: str | None) -> list[int] | None:
     """Return the IPUs of a list such as ``0,1``."""
-    from analyser.errors import BadQuestion
+    from tilescope.analyser.errors import BadQuestion
 
     if text is None:
         return None
@@ -133,7 +133,7 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
 
 def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
     """Print the same for people."""
-    from analyser.quantities import format_cycles
+    from tilescope.analyser.quantities import format_cycles
 
     print_line(f"Execution trace of {report.path}")
     if not found.runs:
@@ -167,8 +167,8 @@ def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -
 
 def _print_ipus(summary: RangeSummary, units: Units) -> None:
     """Print proportions, balance and bytes of each IPU."""
-    from analyser.quantities import format_bytes
-    from analyser.trace import KINDS
+    from tilescope.analyser.quantities import format_bytes
+    from tilescope.analyser.trace import KINDS
 
     labels = {kind.name: kind.label for kind in KINDS} | {"idle": "Idle"}
     used = [name for name in labels if any(ipu.cycles_by_kind.get(name) for ipu in summary.ipus)]
@@ -202,7 +202,7 @@ def _print_ipus(summary: RangeSummary, units: Units) -> None:
 
 def _print_contributors(summary: RangeSummary) -> None:
     """Print the names that cost most, and how many are left out."""
-    from analyser.trace import KINDS
+    from tilescope.analyser.trace import KINDS
 
     labels = {kind.name: kind.label for kind in KINDS}
     rows = [
@@ -232,7 +232,7 @@ def _print_contributors(summary: RangeSummary) -> None:
 
 def _percent(ratio: float | None) -> str:
     """Return a ratio as a percentage, or a dash."""
-    from analyser.quantities import MISSING, format_percent
+    from tilescope.analyser.quantities import MISSING, format_percent
 
     if ratio is None:
         return MISSING

@@ -13,5 +13,5 @@ _NAMES = ("reports", "programs", "trace")
 
 def modules() -> list[ModuleType]:
     """Return the modules of the API."""
-    names = [f"webapp.api.{name}" for name in _NAMES]
+    names = [f"tilescope.webapp.api.{name}" for name in _NAMES]
     return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]

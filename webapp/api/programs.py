@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from analyser.programs import ProgramNode, children, node, roots, search
-from webapp.library import Library
+from tilescope.analyser.programs import ProgramNode, children, node, roots, search
+from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
 

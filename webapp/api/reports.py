@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from reports.catalogue import FoundReport
-from webapp.library import Library
+from tilescope.reports.catalogue import FoundReport
+from tilescope.webapp.library import Library
 
 __all__ = ["listing", "routes"]
 

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Query, Response
 
-from analyser import trace
-from analyser.errors import BadQuestion
-from analyser.machine import target
-from webapp.library import Library
+from tilescope.analyser import trace
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine import target
+from tilescope.webapp.library import Library
 
 __all__ = ["pack_window", "routes"]
 

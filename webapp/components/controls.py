@@ -8,7 +8,7 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import dcc, html
 
-from webapp.browser import marked
+from tilescope.webapp.browser import marked
 
 __all__ = ["chart_graph", "choice", "dropdown", "field", "switch", "tabs", "text_box"]
 

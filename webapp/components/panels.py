@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
-from webapp.errors import Failure
-from webapp.figures.theme import HOVER_ONLY
+from tilescope.webapp.errors import Failure
+from tilescope.webapp.figures.theme import HOVER_ONLY
 
 __all__ = [
     "empty_state",

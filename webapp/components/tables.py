@@ -7,10 +7,10 @@ from typing import Any
 
 from dash import html
 
-from analyser.memory import MemoryTable
-from analyser.quantities import MISSING, format_bytes, format_change_of, format_exact
-from analyser.summary import Row
-from webapp.browser import marked
+from tilescope.analyser.memory import MemoryTable
+from tilescope.analyser.quantities import MISSING, format_bytes, format_change_of, format_exact
+from tilescope.analyser.summary import Row
+from tilescope.webapp.browser import marked
 
 __all__ = ["compare_memory", "compare_rows", "fact_table", "nested_memory", "plain_table"]
 

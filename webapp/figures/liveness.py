@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from analyser.liveness import Curve
-from analyser.quantities import format_bytes
-from webapp.figures.decimate import Kept, visible_points
-from webapp.figures.theme import (
+from tilescope.analyser.liveness import Curve
+from tilescope.analyser.quantities import format_bytes
+from tilescope.webapp.figures.decimate import Kept, visible_points
+from tilescope.webapp.figures.theme import (
     SOURCE_COLOUR,
     TARGET_COLOUR,
     chart,

@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from analyser.memory import TileMemory
-from analyser.quantities import format_bytes
-from webapp.figures.decimate import Kept, visible_points
-from webapp.figures.theme import (
+from tilescope.analyser.memory import TileMemory
+from tilescope.analyser.quantities import format_bytes
+from tilescope.webapp.figures.decimate import Kept, visible_points
+from tilescope.webapp.figures.theme import (
     HOVER_ONLY,
     SOURCE_COLOUR,
     TARGET_COLOUR,

@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from analyser.quantities import format_bytes
+from tilescope.analyser.quantities import format_bytes
 
 __all__ = [
     "HOVER_ONLY",

@@ -2,9 +2,9 @@
 
 A page module exposes ``PATH`` (such as ``/memory``), ``TITLE``, ``ICON`` (the name of a file in
 ``assets/icons``, without ``.svg``), ``VIEW`` (its parameters in the URL, see
-:mod:`webapp.view`), ``layout()`` and ``register(app, library)``. All layouts stand in the page
-from the start and are shown and hidden; callbacks update properties only. The state of a page
-arrives as the data of its store ``view-<name>``, which changes only while the page is shown:
+:mod:`tilescope.webapp.view`), ``layout()`` and ``register(app, library)``. All layouts stand in
+the page from the start and are shown and hidden; callbacks update properties only. The state of a
+page arrives as the data of its store ``view-<name>``, which changes only while the page is shown:
 a dictionary of strings with ``report``, ``with`` (empty without a second report) and the
 parameters.
 """
@@ -22,5 +22,5 @@ _NAMES = ("summary", "insights", "memory", "liveness", "programs", "operations",
 
 def modules() -> list[ModuleType]:
     """Return the pages in the order of the menu."""
-    names = [f"webapp.pages.{name}" for name in _NAMES]
+    names = [f"tilescope.webapp.pages.{name}" for name in _NAMES]
     return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]

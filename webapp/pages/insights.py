@@ -7,16 +7,24 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from analyser.insights import Consumer, Fit, Insights, WorstTile, fit_sentence, insights, tips
-from analyser.liveness import LiveVariables
-from analyser.quantities import format_bytes, format_percent
-from webapp.answer import answer
-from webapp.browser import marked
-from webapp.components.panels import guarded, notice_bar
-from webapp.components.tables import plain_table
-from webapp.figures.theme import series_colour
-from webapp.library import Library
-from webapp.view import Parameter, view_store
+from tilescope.analyser.insights import (
+    Consumer,
+    Fit,
+    Insights,
+    WorstTile,
+    fit_sentence,
+    insights,
+    tips,
+)
+from tilescope.analyser.liveness import LiveVariables
+from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import marked
+from tilescope.webapp.components.panels import guarded, notice_bar
+from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.figures.theme import series_colour
+from tilescope.webapp.library import Library
+from tilescope.webapp.view import Parameter, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

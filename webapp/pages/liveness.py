@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from analyser.liveness import (
+from tilescope.analyser.liveness import (
     Curve,
     always_live_variables,
     curve,
@@ -14,15 +14,15 @@ from analyser.liveness import (
     step_program,
     step_variables,
 )
-from analyser.machine import Source, parse_source, target
-from analyser.memory import categories
-from analyser.programs import node
-from analyser.quantities import format_bytes, format_percent
-from reports import Report
-from webapp.answer import answer
-from webapp.browser import connect
-from webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
-from webapp.components.grids import (
+from tilescope.analyser.machine import Source, parse_source, target
+from tilescope.analyser.memory import categories
+from tilescope.analyser.programs import node
+from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.reports import Report
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import connect
+from tilescope.webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
+from tilescope.webapp.components.grids import (
     bytes_column,
     change_column,
     grid,
@@ -32,12 +32,12 @@ from webapp.components.grids import (
     number_column,
     text_column,
 )
-from webapp.components.panels import empty_state, guarded, headline, legend
-from webapp.figures.liveness import StepChart, compare_steps, draw_steps
-from webapp.library import Library
-from webapp.pages.liveness_rows import compare_variables, tightest_rows, variable_rows
-from webapp.pages.program_panels import program_panel
-from webapp.view import Parameter, parse_number, parse_range, view_store
+from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
+from tilescope.webapp.figures.liveness import StepChart, compare_steps, draw_steps
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.liveness_rows import compare_variables, tightest_rows, variable_rows
+from tilescope.webapp.pages.program_panels import program_panel
+from tilescope.webapp.view import Parameter, parse_number, parse_range, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

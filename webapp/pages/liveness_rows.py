@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from analyser.liveness import Curve, LiveVariables
-from analyser.quantities import format_change_of
-from webapp.figures.liveness import matching_steps
+from tilescope.analyser.liveness import Curve, LiveVariables
+from tilescope.analyser.quantities import format_change_of
+from tilescope.webapp.figures.liveness import matching_steps
 
 __all__ = ["compare_variables", "tightest_rows", "variable_rows"]
 

@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from dash import Dash, Input, Output, html
 
-from analyser.errors import BadQuestion
-from analyser.machine import target
-from analyser.memory import (
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine import target
+from tilescope.analyser.memory import (
     BREAKDOWNS,
     TileMemory,
     memory_table,
     tile_memory,
 )
-from analyser.quantities import format_bytes, format_percent
-from analyser.variables import named_variables
-from reports import Report
-from webapp.answer import answer
-from webapp.browser import connect
-from webapp.components.controls import chart_graph, choice, switch, tabs, text_box
-from webapp.components.grids import (
+from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.variables import named_variables
+from tilescope.reports import Report
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import connect
+from tilescope.webapp.components.controls import chart_graph, choice, switch, tabs, text_box
+from tilescope.webapp.components.grids import (
     address_column,
     bytes_column,
     change_column,
@@ -33,12 +33,12 @@ from webapp.components.grids import (
     share_column,
     text_column,
 )
-from webapp.components.panels import empty_state, guarded, headline, legend
-from webapp.components.tables import compare_memory, nested_memory
-from webapp.figures.memory import TileChart, compare_tiles, draw_tiles
-from webapp.library import Library
-from webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
-from webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
+from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
+from tilescope.webapp.components.tables import compare_memory, nested_memory
+from tilescope.webapp.figures.memory import TileChart, compare_tiles, draw_tiles
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
+from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from analyser.diff import tile_changes
-from analyser.memory import categories, largest_tiles, tile_variables
-from analyser.quantities import format_bytes, format_change_of
-from reports import Report
+from tilescope.analyser.diff import tile_changes
+from tilescope.analyser.memory import categories, largest_tiles, tile_variables
+from tilescope.analyser.quantities import format_bytes, format_change_of
+from tilescope.reports import Report
 
 __all__ = ["change_rows", "ranking_rows", "variable_rows"]
 

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 from dash import dcc, html
 
-from analyser.contexts import DebugContext, enclosing
-from analyser.operations import Operation, Operations, OperationStep, operation_steps
-from analyser.plan_words import PartRow, part_rows, plan_facts
-from analyser.plans import PlanExplanation, explanation, plans_of
-from analyser.quantities import MISSING, format_bytes, format_percent
-from reports import Report
-from webapp.components.tables import plain_table
-from webapp.figures.parts import PartBars, part_bars
+from tilescope.analyser.contexts import DebugContext, enclosing
+from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
+from tilescope.analyser.plan_words import PartRow, part_rows, plan_facts
+from tilescope.analyser.plans import PlanExplanation, explanation, plans_of
+from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
+from tilescope.reports import Report
+from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.figures.parts import PartBars, part_bars
 
 __all__ = ["OperationDetails", "details_panel", "operation_details", "operation_links"]
 

@@ -7,19 +7,19 @@ from typing import Any
 
 from dash import html
 
-from analyser.operations import Operation, Operations
-from analyser.plan_words import split_words
-from analyser.plans import Plan
-from analyser.quantities import MISSING, format_change_of, format_count, format_percent
-from webapp.components.grids import (
+from tilescope.analyser.operations import Operation, Operations
+from tilescope.analyser.plan_words import split_words
+from tilescope.analyser.plans import Plan
+from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
+from tilescope.webapp.components.grids import (
     bytes_column,
     change_column,
     name_column,
     number_column,
     text_column,
 )
-from webapp.components.panels import empty_state
-from webapp.components.tables import plain_table
+from tilescope.webapp.components.panels import empty_state
+from tilescope.webapp.components.tables import plain_table
 
 __all__ = [
     "METRICS",

@@ -7,14 +7,14 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from analyser.operations import Layer, Operations, operations
-from analyser.plans import plans
-from analyser.quantities import format_percent
-from reports import Report
-from webapp.answer import answer
-from webapp.browser import connect
-from webapp.components.controls import choice, dropdown, tabs, text_box
-from webapp.components.grids import (
+from tilescope.analyser.operations import Layer, Operations, operations
+from tilescope.analyser.plans import plans
+from tilescope.analyser.quantities import format_percent
+from tilescope.reports import Report
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import connect
+from tilescope.webapp.components.controls import choice, dropdown, tabs, text_box
+from tilescope.webapp.components.grids import (
     bytes_column,
     grid,
     grid_style,
@@ -23,15 +23,15 @@ from webapp.components.grids import (
     share_column,
     text_column,
 )
-from webapp.components.panels import empty_state, guarded, headline
-from webapp.library import Library
-from webapp.pages.operation_panels import (
+from tilescope.webapp.components.panels import empty_state, guarded, headline
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.operation_panels import (
     OperationDetails,
     details_panel,
     operation_details,
     operation_links,
 )
-from webapp.pages.operation_rows import (
+from tilescope.webapp.pages.operation_rows import (
     METRICS,
     by_key,
     compared_rows,
@@ -40,7 +40,7 @@ from webapp.pages.operation_rows import (
     operation_rows,
     plan_rows,
 )
-from webapp.view import BadView, Parameter, view_store
+from tilescope.webapp.view import BadView, Parameter, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

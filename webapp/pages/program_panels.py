@@ -7,9 +7,9 @@ from typing import Any
 
 from dash import html
 
-from analyser.programs import NodeCost, ProgramDetails
-from analyser.quantities import MISSING, format_bytes, format_count, format_percent
-from webapp.components.tables import plain_table
+from tilescope.analyser.programs import NodeCost, ProgramDetails
+from tilescope.analyser.quantities import MISSING, format_bytes, format_count, format_percent
+from tilescope.webapp.components.tables import plain_table
 
 __all__ = ["program_panel"]
 

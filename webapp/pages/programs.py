@@ -6,14 +6,14 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from analyser.programs import node
-from webapp.answer import answer
-from webapp.browser import connect, marked
-from webapp.components.controls import text_box
-from webapp.components.panels import empty_state, guarded
-from webapp.library import Library
-from webapp.pages.program_panels import program_panel
-from webapp.view import Parameter, parse_number, view_store
+from tilescope.analyser.programs import node
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import connect, marked
+from tilescope.webapp.components.controls import text_box
+from tilescope.webapp.components.panels import empty_state, guarded
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.program_panels import program_panel
+from tilescope.webapp.view import Parameter, parse_number, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

@@ -7,18 +7,18 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from analyser.diff import Difference, compare, explain
-from analyser.machine import target
-from analyser.metrics import METRICS
-from analyser.quantities import format_bytes, format_cycles, format_percent
-from analyser.summary import OptionRow, Summary, summarise
-from reports import Report
-from webapp.answer import answer
-from webapp.components.controls import text_box
-from webapp.components.panels import guarded, headline, notice_bar, panel
-from webapp.components.tables import compare_rows, fact_table, plain_table
-from webapp.library import Library
-from webapp.view import Parameter, view_store
+from tilescope.analyser.diff import Difference, compare, explain
+from tilescope.analyser.machine import target
+from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
+from tilescope.analyser.summary import OptionRow, Summary, summarise
+from tilescope.reports import Report
+from tilescope.webapp.answer import answer
+from tilescope.webapp.components.controls import text_box
+from tilescope.webapp.components.panels import guarded, headline, notice_bar, panel
+from tilescope.webapp.components.tables import compare_rows, fact_table, plain_table
+from tilescope.webapp.library import Library
+from tilescope.webapp.view import Parameter, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from analyser import trace
-from webapp.answer import answer
-from webapp.browser import connect, marked
-from webapp.components.controls import choice, tabs, text_box
-from webapp.components.panels import empty_state, guarded
-from webapp.library import Library
-from webapp.pages.trace_panels import contributor_table, slice_panel, summary_panel
-from webapp.view import BadView, Parameter, parse_numbers, view_store
+from tilescope.analyser import trace
+from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import connect, marked
+from tilescope.webapp.components.controls import choice, tabs, text_box
+from tilescope.webapp.components.panels import empty_state, guarded
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.trace_panels import contributor_table, slice_panel, summary_panel
+from tilescope.webapp.view import BadView, Parameter, parse_numbers, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 

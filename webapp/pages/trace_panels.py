@@ -7,11 +7,11 @@ from typing import Any
 
 from dash import html
 
-from analyser import trace
-from analyser.quantities import format_bytes, format_percent
-from webapp.browser import marked
-from webapp.components.panels import empty_state, headline
-from webapp.components.tables import plain_table
+from tilescope.analyser import trace
+from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.webapp.browser import marked
+from tilescope.webapp.components.panels import empty_state, headline
+from tilescope.webapp.components.tables import plain_table
 
 __all__ = ["contributor_table", "slice_panel", "summary_panel"]
 

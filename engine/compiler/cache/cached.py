@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.compiler.cache.description import describe_compilation
-from engine.compiler.cache.entry import Compiled
-from engine.compiler.cache.store import CacheFolder
-from engine.compiler.executable import Memory, StepCost
-from engine.compiler.transfer import Around
-from engine.graph import ComputeSet, Graph
-from engine.options import resolve
-from engine.program import Program
+from tilescope.engine.compiler.cache.description import describe_compilation
+from tilescope.engine.compiler.cache.entry import Compiled
+from tilescope.engine.compiler.cache.store import CacheFolder
+from tilescope.engine.compiler.executable import Memory, StepCost
+from tilescope.engine.compiler.transfer import Around
+from tilescope.engine.graph import ComputeSet, Graph
+from tilescope.engine.options import resolve
+from tilescope.engine.program import Program
 
 __all__ = ["CachedCompilation"]
 

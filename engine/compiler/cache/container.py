@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.chunks import PackedChunk, pack, unpack
-from reports.digests import DIGEST_BYTES
-from reports.errors import DamagedReport
+from tilescope.reports.chunks import PackedChunk, pack, unpack
+from tilescope.reports.digests import DIGEST_BYTES
+from tilescope.reports.errors import DamagedReport
 
 __all__ = ["NotAnEntry", "decode", "encode"]
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Codelet
-from engine.compiler.executable import StepCost
-from engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
-from engine.program import Function, Program
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.compiler.executable import StepCost
+from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
+from tilescope.engine.program import Function, Program
 
 __all__ = ["describe", "describe_compilation"]
 

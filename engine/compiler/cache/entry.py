@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.cache.container import NotAnEntry
-from engine.compiler.executable import LiveParts, Memory, StepCost
-from engine.compiler.messages import Messages
-from engine.compiler.transfer import Around, Transfer
-from engine.graph import Graph
-from engine.machine import Machine
+from tilescope.engine.compiler.cache.container import NotAnEntry
+from tilescope.engine.compiler.executable import LiveParts, Memory, StepCost
+from tilescope.engine.compiler.messages import Messages
+from tilescope.engine.compiler.transfer import Around, Transfer
+from tilescope.engine.graph import Graph
+from tilescope.engine.machine import Machine
 
 __all__ = ["Compiled"]
 

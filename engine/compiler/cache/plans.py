@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.cache.container import NotAnEntry
-from engine.compiler.cache.description import describe
-from engine.compiler.cache.store import CacheFolder
-from engine.planner.memo import STORE
-from engine.planner.plan import Plan
+from tilescope.engine.compiler.cache.container import NotAnEntry
+from tilescope.engine.compiler.cache.description import describe
+from tilescope.engine.compiler.cache.store import CacheFolder
+from tilescope.engine.planner.memo import STORE
+from tilescope.engine.planner.plan import Plan
 
 __all__ = ["plans_kept_in"]
 

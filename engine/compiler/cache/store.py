@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.compiler.cache.container import NotAnEntry, decode, encode
-from reports.digests import DIGEST_BYTES
+from tilescope.engine.compiler.cache.container import NotAnEntry, decode, encode
+from tilescope.reports.digests import DIGEST_BYTES
 
 __all__ = ["CacheFolder"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import cached_jit
-from engine.errors import RunFailed
-from engine.host_memory import available_bytes
+from tilescope.engine.codelets._jit import cached_jit
+from tilescope.engine.errors import RunFailed
+from tilescope.engine.host_memory import available_bytes
 
 __all__ = ["check_room", "group_pieces", "join_runs", "split_by_owner", "union_runs"]
 

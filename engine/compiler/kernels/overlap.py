@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets._jit import cached_jit
+from tilescope.engine.codelets._jit import cached_jit
 
 __all__ = ["first_read_of_write", "first_shared_write"]
 

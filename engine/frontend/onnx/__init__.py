@@ -1,5 +1,5 @@
 """ONNX models: one file per operator family."""
 
-from engine.frontend.onnx.load import load_onnx
+from tilescope.engine.frontend.onnx.load import load_onnx
 
 __all__ = ["load_onnx"]

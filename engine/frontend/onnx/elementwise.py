@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from engine.errors import BadModel
-from engine.frontend.onnx.node import Node, converter, emit_each
-from engine.ir import Value
+from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.node import Node, converter, emit_each
+from tilescope.engine.ir import Value
 
 _UNARY = {
     "Relu": "relu",

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from engine.errors import BadModel
-from engine.frontend.onnx.node import Node, converter
-from engine.ir import Value
+from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.node import Node, converter
+from tilescope.engine.ir import Value
 
 
 @converter("Reshape")

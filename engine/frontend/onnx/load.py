@@ -12,12 +12,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from engine.errors import BadInput, BadModel, UnsupportedOperators
+from tilescope.engine.errors import BadInput, BadModel, UnsupportedOperators
 
 # Importing a family registers its converters.
-from engine.frontend.onnx import elementwise, layout, product, reduction, window
-from engine.frontend.onnx.node import CONVERTERS, Node
-from engine.ir import IrBuilder, Model, Value
+from tilescope.engine.frontend.onnx import elementwise, layout, product, reduction, window
+from tilescope.engine.frontend.onnx.node import CONVERTERS, Node
+from tilescope.engine.ir import IrBuilder, Model, Value
 
 __all__ = ["load_onnx", "model_digest"]
 

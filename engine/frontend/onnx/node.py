@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import BadModel
-from engine.ir import IrBuilder, Value
-from engine.options.available_memory import is_proportion
-from engine.options.catalogue import PARTIALS_TYPES
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import IrBuilder, Value
+from tilescope.engine.options.available_memory import is_proportion
+from tilescope.engine.options.catalogue import PARTIALS_TYPES
 
 __all__ = ["CONVERTERS", "Node", "converter", "emit_each"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.frontend.onnx.node import Node, converter
-from engine.ir import Value
+from tilescope.engine.frontend.onnx.node import Node, converter
+from tilescope.engine.ir import Value
 
 
 @converter("MatMul")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from engine.frontend.onnx.node import Node, converter
-from engine.ir import Value
+from tilescope.engine.frontend.onnx.node import Node, converter
+from tilescope.engine.ir import Value
 
 _REDUCTIONS = {
     "ReduceSum": "sum",

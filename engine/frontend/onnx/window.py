@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.errors import BadModel
-from engine.frontend.onnx.node import Node, converter
-from engine.ir import Value
+from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.node import Node, converter
+from tilescope.engine.ir import Value
 
 
 def _same_padding(size: int, kernel: int, stride: int, dilation: int, *, is_lower: bool) -> Any:

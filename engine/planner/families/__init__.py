@@ -1,11 +1,11 @@
 """The families of vertices that can convolve, one value for each."""
 
-from engine.planner.families.amp import AMP
-from engine.planner.families.family import Family, Grouping
-from engine.planner.families.horizontal_mac import HORIZONTAL_MAC
-from engine.planner.families.outer_product import OUTER_PRODUCT
-from engine.planner.families.slic import SLIC
-from engine.planner.families.vertical_mac import VERTICAL_MAC
+from tilescope.engine.planner.families.amp import AMP
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.families.horizontal_mac import HORIZONTAL_MAC
+from tilescope.engine.planner.families.outer_product import OUTER_PRODUCT
+from tilescope.engine.planner.families.slic import SLIC
+from tilescope.engine.planner.families.vertical_mac import VERTICAL_MAC
 
 __all__ = ["FAMILIES", "Family", "Grouping"]
 

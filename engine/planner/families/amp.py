@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.codelets.codelet import Codelet
-from engine.codelets.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
-from engine.machine import Machine
-from engine.planner.families.family import Family, Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["AMP"]
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.codelets.codelet import Codelet
-from engine.codelets.work import Counts, Work
-from engine.machine import Machine
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.codelets.work import Counts, Work
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["Family", "Grouping"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
-from engine.codelets.horizontal_mac import horizontal_mac_products
-from engine.machine import Machine
-from engine.planner.families.family import Family, Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
+from tilescope.engine.codelets.horizontal_mac import horizontal_mac_products
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["HORIZONTAL_MAC"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.codelets.convolution import OUTER_PRODUCT as VERTEX
-from engine.machine import Machine
-from engine.planner.families.family import Family, Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.convolution import OUTER_PRODUCT as VERTEX
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["OUTER_PRODUCT"]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.codelets.convolution import SLIC as VERTEX
-from engine.codelets.slic import slic_workspace
-from engine.machine import Machine
-from engine.planner.families.family import Family, Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.convolution import SLIC as VERTEX
+from tilescope.engine.codelets.slic import slic_workspace
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["SLIC"]
 

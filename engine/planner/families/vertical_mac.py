@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.codelets.convolution import VERTICAL_MAC as VERTEX
-from engine.codelets.convolution import VERTICAL_MAC_WIDE
-from engine.codelets.vertical_mac import vertical_mac_workspace
-from engine.machine import Machine
-from engine.planner.families.family import Family, Grouping
-from engine.planner.shape import ConvolutionShape
+from tilescope.engine.codelets.convolution import VERTICAL_MAC as VERTEX
+from tilescope.engine.codelets.convolution import VERTICAL_MAC_WIDE
+from tilescope.engine.codelets.vertical_mac import vertical_mac_workspace
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.shape import ConvolutionShape
 
 __all__ = ["VERTICAL_MAC"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reports import Report, ReportWriter, open_report, schema
+from tilescope.reports import Report, ReportWriter, open_report, schema
 
 STEPS = (
     ("OnTileExecute", "net/conv1/convolve", 40),

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import engine
-from analyser import metrics, trace
-from analyser.errors import BadQuestion
-from engine.program import Copy, Sequence, StreamCopyOut
-from reports import Report
+from tilescope import engine
+from tilescope.analyser import metrics, trace
+from tilescope.analyser.errors import BadQuestion
+from tilescope.engine.program import Copy, Sequence, StreamCopyOut
+from tilescope.reports import Report
 
 from .conftest import loop, sequence
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analyser import trace
-from analyser.errors import BadQuestion
-from analyser.trace.group import TrackGroup
-from analyser.trace.kinds import GROUP, classify
-from analyser.trace.paths import build_paths
-from analyser.trace.timeline import build_timeline
-from reports import Report
+from tilescope.analyser import trace
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.group import TrackGroup
+from tilescope.analyser.trace.kinds import GROUP, classify
+from tilescope.analyser.trace.paths import build_paths
+from tilescope.analyser.trace.timeline import build_timeline
+from tilescope.reports import Report
 
 from .conftest import STEPS, end_of, executions, loop, sequence
 

@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-import engine.codelets
-from engine import Engine, Field, Graph, codelet, compile_programs, load_machine, resolve_options
-from engine.codelets._identity import kernel_digest
-from engine.codelets._jit import jit
-from engine.codelets.codelet import Batch, Codelet
-from engine.graph import blocks
-from engine.program import Execute
+from tilescope.engine import (
+    Engine,
+    Field,
+    Graph,
+    codelet,
+    codelets,
+    compile_programs,
+    load_machine,
+    resolve_options,
+)
+from tilescope.engine.codelets._identity import kernel_digest
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute
 
 
 def law(batch: Batch, _: Any) -> Any:
@@ -92,8 +100,10 @@ def test_the_same_kernel_has_one_digest() -> None:
 
 def test_every_codelet_of_the_library_is_kept() -> None:
     """Or the first run of every process would compile it anew."""
-    for info in pkgutil.iter_modules(engine.codelets.__path__):
-        for value in vars(importlib.import_module(f"engine.codelets.{info.name}")).values():
+    for info in pkgutil.iter_modules(codelets.__path__):
+        for value in vars(
+            importlib.import_module(f"tilescope.engine.codelets.{info.name}")
+        ).values():
             for each in value.values() if isinstance(value, dict) else [value]:
                 if isinstance(each, Codelet):
                     assert kernel_digest(each.kernel) is not None, each.name

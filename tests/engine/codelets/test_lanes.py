@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.codelets._jit import jit
-from engine.codelets._lanes import LANES, PIXELS, block_kernels
+from tilescope.engine.codelets._jit import jit
+from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
 
 BLOCKS = block_kernels()
 

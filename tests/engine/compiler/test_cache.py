@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import engine
-from analyser.diff.identity import unequal_data
-from engine.compiler.cache import store
-from engine.compiler.cache.container import decode, encode
-from engine.compiler.executable import Executable
-from engine.errors import BadGraph
-from engine.graph import ROOT, Graph, Tensor, blocks
-from engine.ir import IrBuilder, Model
-from engine.library.builder import Builder
-from engine.library.elementwise import binary
-from engine.library.reduce import reduce
-from engine.lower import CompiledModel
-from engine.planner.memo import MEMO
-from engine.program import (
+from tilescope import engine
+from tilescope.analyser.diff.identity import unequal_data
+from tilescope.engine.compiler.cache import store
+from tilescope.engine.compiler.cache.container import decode, encode
+from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import ROOT, Graph, Tensor, blocks
+from tilescope.engine.ir import IrBuilder, Model
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.lower import CompiledModel
+from tilescope.engine.planner.memo import MEMO
+from tilescope.engine.program import (
     Call,
     Copy,
     Execute,
@@ -43,8 +43,8 @@ from engine.program import (
     StreamCopyIn,
     StreamCopyOut,
 )
-from reports import open_report
-from reports.schema import provenance, wall_clock
+from tilescope.reports import open_report
+from tilescope.reports.schema import provenance, wall_clock
 
 N_TILES = 4
 
@@ -250,7 +250,7 @@ def test_a_law_that_answers_otherwise_is_seen(tmp_path: Path) -> None:
 def test_another_version_of_the_engine_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.compiler.cache import description
+    from tilescope.engine.compiler.cache import description
 
     assert Case().compile(tmp_path).record.cache == "miss"
     newer = {**description._versions(), "sources": "0" * 64}

@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Builder, Graph, compile_programs, load_machine
-from engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from engine.codelets.codelet import Codelet, Field, start_cycles
-from engine.codelets.copy import CAST, CAST_BLOCK, COPY
-from engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
-from engine.codelets.fill import FILL, FILL_BLOCK
-from engine.codelets.pool import MAX_POOL
-from engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
-from engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
-from engine.codelets.slic import slic_cycles
-from engine.codelets.ternary import TERNARY, TERNARY_BLOCK
-from engine.codelets.transpose import TRANSPOSE
-from engine.codelets.vector_inner import VECTOR_INNER
-from engine.codelets.vertical_mac import vertical_mac_cycles
-from engine.codelets.work import Work
-from engine.compiler.cycles import CountedCycles
-from engine.compiler.kernels.schedule import list_schedule
-from engine.errors import BadGraph
-from engine.graph import blocks
-from engine.library.scaled_add import scaled_add
-from engine.program import Execute, Sequence
+from tilescope.engine import Builder, Graph, compile_programs, load_machine
+from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
+from tilescope.engine.codelets.codelet import Codelet, Field, start_cycles
+from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY
+from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
+from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
+from tilescope.engine.codelets.pool import MAX_POOL
+from tilescope.engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
+from tilescope.engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
+from tilescope.engine.codelets.slic import slic_cycles
+from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK
+from tilescope.engine.codelets.transpose import TRANSPOSE
+from tilescope.engine.codelets.vector_inner import VECTOR_INNER
+from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
+from tilescope.engine.codelets.work import Work
+from tilescope.engine.compiler.cycles import CountedCycles
+from tilescope.engine.compiler.kernels.schedule import list_schedule
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import blocks
+from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.program import Execute, Sequence
 
 
 def work(*, item_bytes: int = 4, partial_bytes: int = 0, **sizes: int) -> Work:

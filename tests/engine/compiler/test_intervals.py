@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.compiler.kernels import intervals
-from engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
-from engine.errors import RunFailed
+from tilescope.engine.compiler.kernels import intervals
+from tilescope.engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
+from tilescope.engine.errors import RunFailed
 
 Region = tuple[int, int, list[tuple[int, int]]]
 

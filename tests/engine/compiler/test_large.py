@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
-from engine.compiler.held import elements_by_tile
-from engine.compiler.kernels import intervals
-from engine.errors import RunFailed
-from engine.graph import ROOT
-from engine.host_memory import available_bytes, within_available
-from engine.library.convolution import matmul
-from engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
+from tilescope.engine.compiler.held import elements_by_tile
+from tilescope.engine.compiler.kernels import intervals
+from tilescope.engine.errors import RunFailed
+from tilescope.engine.graph import ROOT
+from tilescope.engine.host_memory import available_bytes, within_available
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 
 
 def new(n_tiles: int) -> Graph:

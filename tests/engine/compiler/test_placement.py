@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Executable, Field, Graph, Machine, Tensor, codelet, compile_programs
-from engine import load_machine as load
-from engine.codelets.codelet import Batch, Codelet
-from engine.compiler.kernels.placement import element_of
-from engine.errors import BadGraph
-from engine.execute.oom import describe_overflow
-from engine.graph import blocks
-from engine.program import Execute
+from tilescope.engine import Executable, Field, Graph, Machine, Tensor, codelet, compile_programs
+from tilescope.engine import load_machine as load
+from tilescope.engine.codelets.codelet import Batch, Codelet
+from tilescope.engine.compiler.kernels.placement import element_of
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.oom import describe_overflow
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute
 
 KIB = 1 << 10
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine import (
+from tilescope.engine import (
     Builder,
     Engine,
     Graph,
@@ -17,13 +17,21 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.codelets.copy import COPY
-from engine.compiler.executable import Executable, Step
-from engine.errors import BadGraph, BadInput
-from engine.execute.timeline import timeline_of
-from engine.graph import ROOT, blocks
-from engine.library.elementwise import binary, copy_to, unary
-from engine.program import Copy, Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut, WriteUndef
+from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.errors import BadGraph, BadInput
+from tilescope.engine.execute.timeline import timeline_of
+from tilescope.engine.graph import ROOT, blocks
+from tilescope.engine.library.elementwise import binary, copy_to, unary
+from tilescope.engine.program import (
+    Copy,
+    Program,
+    Repeat,
+    Sequence,
+    StreamCopyIn,
+    StreamCopyOut,
+    WriteUndef,
+)
 
 
 def new(n_tiles: int = 2, n_ipus: int = 1) -> tuple[Graph, Builder]:

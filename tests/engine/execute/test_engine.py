@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.errors import OutOfTileMemory
-from engine.execute.launch import Threads, bind
-from engine.execute.memory import HostMemory
-from engine.graph import ROOT
-from engine.library.convolution import matmul
-from engine.library.elementwise import unary
-from engine.program import Copy, Repeat, Sequence
-from reports import check_report
-from reports.schema import notice
+from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.errors import OutOfTileMemory
+from tilescope.engine.execute.launch import Threads, bind
+from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.graph import ROOT
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.elementwise import unary
+from tilescope.engine.program import Copy, Repeat, Sequence
+from tilescope.reports import check_report
+from tilescope.reports.schema import notice
 
 
 def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
@@ -138,8 +138,8 @@ def test_a_report_says_that_loops_are_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the trace may hold no entry more than there are, and no count above 10."""
-    monkeypatch.setattr("engine.execute.entries._MOST_WRITTEN_OUT", 1)
-    monkeypatch.setattr("engine.recorder.recorder._MOST_COUNT", 10)
+    monkeypatch.setattr("tilescope.engine.execute.entries._MOST_WRITTEN_OUT", 1)
+    monkeypatch.setattr("tilescope.engine.recorder.recorder._MOST_COUNT", 10)
     graph, _ = new()
     x, y = (graph.add_variable("float32", (6,), name) for name in "xy")
     for tensor in (x, y):

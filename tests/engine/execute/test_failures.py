@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from sqlalchemy import select
 
-from engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
-from engine.errors import (
+from tilescope.engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
+from tilescope.engine.errors import (
     BadGraph,
     BadInput,
     CallbackFailed,
@@ -25,9 +25,9 @@ from engine.errors import (
     KernelFailed,
     ProgramError,
 )
-from engine.graph import blocks
-from engine.options import resolve
-from engine.program import (
+from tilescope.engine.graph import blocks
+from tilescope.engine.options import resolve
+from tilescope.engine.program import (
     Copy,
     ErrorProgram,
     Execute,
@@ -37,8 +37,8 @@ from engine.program import (
     StreamCopyIn,
     StreamCopyOut,
 )
-from reports import check_report, open_report
-from reports.schema import notice, run
+from tilescope.reports import check_report, open_report
+from tilescope.reports.schema import notice, run
 
 
 class OfTheUserError(Exception):

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import engine
-from analyser.execution import execution
-from analyser.metrics import values
-from analyser.programs import node
-from analyser.trace import extent, range_summary
-from engine import Builder, Executable, Graph, Tensor, load_machine, resolve_options
-from engine.errors import BadGraph
-from engine.execute.timeline import Timeline
-from engine.graph import ROOT, blocks
-from engine.library.convolution import matmul
-from engine.library.elementwise import unary
-from engine.library.reduce import reduce
-from engine.program import (
+from tilescope import engine
+from tilescope.analyser.execution import execution
+from tilescope.analyser.metrics import values
+from tilescope.analyser.programs import node
+from tilescope.analyser.trace import extent, range_summary
+from tilescope.engine import Builder, Executable, Graph, Tensor, load_machine, resolve_options
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.timeline import Timeline
+from tilescope.engine.graph import ROOT, blocks
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.program import (
     Call,
     Copy,
     Execute,
@@ -37,7 +37,7 @@ from engine.program import (
     StreamCopyIn,
     StreamCopyOut,
 )
-from reports import check_report, open_report
+from tilescope.reports import check_report, open_report
 
 N_TILES, N_IO = 6, 2
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import (
+from tilescope.engine import (
     Builder,
     Engine,
     Executable,
@@ -19,12 +19,12 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.errors import BadInput
-from engine.graph import ROOT
-from engine.library.convolution import matmul
-from engine.library.elementwise import unary
-from engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
-from reports import check_report
+from tilescope.engine.errors import BadInput
+from tilescope.engine.graph import ROOT
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.elementwise import unary
+from tilescope.engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.reports import check_report
 
 NO_REPORT = resolve_options(environ={})
 

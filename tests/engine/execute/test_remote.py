@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import Engine, Graph, Tensor, compile_programs, load_machine, resolve_options
-from engine.codelets.elementwise import BINARY
-from engine.errors import BadGraph, BadInput, RunFailed
-from engine.graph import blocks
-from engine.program import (
+from tilescope.engine import Engine, Graph, Tensor, compile_programs, load_machine, resolve_options
+from tilescope.engine.codelets.elementwise import BINARY
+from tilescope.engine.errors import BadGraph, BadInput, RunFailed
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import (
     Execute,
     Program,
     RemoteCopyIn,

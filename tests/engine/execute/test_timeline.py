@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Machine, load_machine
-from engine.compiler.executable import Node, Step, StepCost
-from engine.errors import BadGraph
-from engine.execute.timeline import Timeline, timeline_of
-from engine.graph import ROOT
+from tilescope.engine import Machine, load_machine
+from tilescope.engine.compiler.executable import Node, Step, StepCost
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.timeline import Timeline, timeline_of
+from tilescope.engine.graph import ROOT
 
 Execution = tuple[int, int, int, int, int]
 """IPU, track, step, start, end."""
@@ -217,7 +217,7 @@ def test_what_is_spread_keeps_its_totals_and_stays_in_the_run(
         n, total = expected.get((ipu, step), (0, 0))
         expected[ipu, step] = n + 1, total + end - start
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("engine.execute.entries._MOST_WRITTEN_OUT", most)
+        patch.setattr("tilescope.engine.execute.entries._MOST_WRITTEN_OUT", most)
         lines = timeline_of(program, machine)
     tracks = [(ipu, track) for ipu, line in enumerate(lines) for track in (line, line.io) if track]
     assert totals(tracks) == expected

@@ -7,9 +7,9 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, helper
 
-from engine import compile_model, load_machine, load_onnx
-from engine.fidelity.read_off import compute_cycles
-from engine.fidelity.vectors import softmax
+from tilescope.engine import compile_model, load_machine, load_onnx
+from tilescope.engine.fidelity.read_off import compute_cycles
+from tilescope.engine.fidelity.vectors import softmax
 
 #: Maximum, subtraction, exponential, sum, inverse, product.
 #: Source: osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.engine.fidelity.test_stencils import run_one
 
-from engine.codelets.codelet import Codelet
-from engine.fidelity.solvers import (
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.fidelity.solvers import (
     heart_codelet,
     heat_in_three_codelet,
     split_in_three,
     split_in_two,
 )
-from tests.engine.fidelity.test_stencils import run_one
 
 FLOAT = np.float32
 

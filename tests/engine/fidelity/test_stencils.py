@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.codelets.codelet import Codelet
-from engine.fidelity import packaged_rows
-from engine.fidelity.blurs import author_tiles, author_workers
-from engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
-from engine.graph import Regions, Tensor, blocks
-from engine.program import Execute
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.fidelity import packaged_rows
+from tilescope.engine.fidelity.blurs import author_tiles, author_workers
+from tilescope.engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
+from tilescope.engine.graph import Regions, Tensor, blocks
+from tilescope.engine.program import Execute
 
 
 def run_one(

@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
-from engine.fidelity import all_targets, packaged_rows, score
-from engine.fidelity.builders import BUILDERS
-from engine.fidelity.page import PAGE, as_error, as_tolerance, as_verdict, further_sentence, render
-from engine.fidelity.score import Row, compare, rows_as_json
-from engine.fidelity.target import FURTHER_TOLERANCE
+from tilescope.engine.fidelity import all_targets, packaged_rows, score
+from tilescope.engine.fidelity.builders import BUILDERS
+from tilescope.engine.fidelity.page import (
+    PAGE,
+    as_error,
+    as_tolerance,
+    as_verdict,
+    further_sentence,
+    render,
+)
+from tilescope.engine.fidelity.score import Row, compare, rows_as_json
+from tilescope.engine.fidelity.target import FURTHER_TOLERANCE
 
 ROOT = Path(__file__).parents[3]
 COUNTED = {f"C{n}" for n in (*range(1, 10), 11, 13, 14, 15, 24)}

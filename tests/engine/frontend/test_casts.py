@@ -11,8 +11,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
-from engine.errors import BadGraph, BadModel
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine.errors import BadGraph, BadModel
 
 FORMATS = [TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2FNUZ]
 SHAPE = [4, 9]

@@ -18,9 +18,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from engine import Engine, compile_model, load_machine, load_onnx, resolve_options
-from engine.errors import EngineError
-from engine.frontend.onnx.node import CONVERTERS
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine.errors import EngineError
+from tilescope.engine.frontend.onnx.node import CONVERTERS
 
 TYPES = {"float32", "float64", "int32", "int64", "bool"}
 #: Operators whose operands but the first are known at compile time.

@@ -11,10 +11,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from engine.errors import BadInput, BadModel, OutOfTileMemory
-from engine.frontend.onnx import load_onnx
-from engine.lower import compile_model
-from engine.machine import load_machine
+from tilescope.engine.errors import BadInput, BadModel, OutOfTileMemory
+from tilescope.engine.frontend.onnx import load_onnx
+from tilescope.engine.lower import compile_model
+from tilescope.engine.machine import load_machine
 
 IMAGE = (1, 3, 8, 8)
 KERNEL = np.ones((2, 3, 3, 3), np.float32)

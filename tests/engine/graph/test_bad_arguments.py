@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Engine, Field, Graph, Scalar, Tensor, codelet, compile_programs, load_machine
-from engine import resolve_options as options
-from engine.codelets.copy import COPY
-from engine.codelets.fill import FILL
-from engine.errors import BadGraph, BadInput, BadMachine
-from engine.graph import ComputeSet, blocks
-from engine.program import (
+from tilescope.engine import (
+    Engine,
+    Field,
+    Graph,
+    Scalar,
+    Tensor,
+    codelet,
+    compile_programs,
+    load_machine,
+)
+from tilescope.engine import resolve_options as options
+from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.errors import BadGraph, BadInput, BadMachine
+from tilescope.engine.graph import ComputeSet, blocks
+from tilescope.engine.program import (
     Call,
     Copy,
     Execute,

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Graph, Tensor, compile_programs, load_machine
-from engine.codelets.copy import COPY, COPY_BLOCK
-from engine.errors import BadGraph
-from engine.graph import ComputeSet, Regions, blocks
-from engine.graph.check import check_compute_set
-from engine.program import Execute
+from tilescope.engine import Graph, Tensor, compile_programs, load_machine
+from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import ComputeSet, Regions, blocks
+from tilescope.engine.graph.check import check_compute_set
+from tilescope.engine.program import Execute
 
 
 def new(*names: str) -> tuple[Graph, ComputeSet, list[Tensor]]:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import Graph, Tensor, compile_programs, load_machine
-from engine.codelets.copy import COPY
-from engine.codelets.fill import FILL
-from engine.errors import BadGraph
-from engine.graph import blocks
-from engine.program import Copy, Execute, Repeat, Sequence
+from tilescope.engine import Graph, Tensor, compile_programs, load_machine
+from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Copy, Execute, Repeat, Sequence
 
 
 @pytest.fixture

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Engine, Graph, Tensor, compile_programs, concat, load_machine, resolve_options
-from engine.errors import BadGraph, BadInput
-from engine.graph import Joined, View, aligned, blocks
-from engine.program import (
+from tilescope.engine import (
+    Engine,
+    Graph,
+    Tensor,
+    compile_programs,
+    concat,
+    load_machine,
+    resolve_options,
+)
+from tilescope.engine.errors import BadGraph, BadInput
+from tilescope.engine.graph import Joined, View, aligned, blocks
+from tilescope.engine.program import (
     Copy,
     ErrorProgram,
     PrintTensor,

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.graph.test_wrong_kinds import WRONG
 
-from engine import Builder, Graph, compile_programs, load_machine
-from engine.errors import BadGraph, EngineError
-from engine.graph import concat
-from engine.library.convolution import convolution, matmul
-from engine.library.elementwise import (
+from tilescope.engine import Builder, Graph, compile_programs, load_machine
+from tilescope.engine.errors import BadGraph, EngineError
+from tilescope.engine.graph import concat
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.elementwise import (
     binary,
     cast,
     clamp,
@@ -22,14 +23,13 @@ from engine.library.elementwise import (
     select,
     unary,
 )
-from engine.library.fill import fill
-from engine.library.pool import pool
-from engine.library.reduce import reduce
-from engine.library.scaled_add import scaled_add
-from engine.library.transposed import transposed_convolution, weight_gradient
-from engine.library.window import Window
-from engine.program import Copy, Sequence
-from tests.engine.graph.test_wrong_kinds import WRONG
+from tilescope.engine.library.fill import fill
+from tilescope.engine.library.pool import pool
+from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.window import Window
+from tilescope.engine.program import Copy, Sequence
 
 
 class World:

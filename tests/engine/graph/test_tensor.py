@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import Graph, Tensor, load_machine
-from engine.errors import BadGraph
+from tilescope.engine import Graph, Tensor, load_machine
+from tilescope.engine.errors import BadGraph
 
 MACHINE = load_machine("gc200", tiles_per_ipu=4)
 

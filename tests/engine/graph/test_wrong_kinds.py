@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import engine.program as programs
-from engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
-from engine.codelets.fill import FILL
-from engine.errors import EngineError
-from engine.graph import ROOT, Tensor, blocks, concat
-from engine.options import resolve
-from engine.program import Copy, Execute, Function, Program
+from tilescope.engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
+from tilescope.engine import program as programs
+from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.errors import EngineError
+from tilescope.engine.graph import ROOT, Tensor, blocks, concat
+from tilescope.engine.options import resolve
+from tilescope.engine.program import Copy, Execute, Function, Program
 
 WRONG: list[Any] = [
     None,

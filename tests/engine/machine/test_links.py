@@ -7,9 +7,9 @@ from math import ceil
 import numpy as np
 import pytest
 
-from engine import Graph, load_machine
-from engine.compiler.exchange import Addresses, Exchange
-from engine.machine import TOPOLOGIES, Link, link_loads, route
+from tilescope.engine import Graph, load_machine
+from tilescope.engine.compiler.exchange import Addresses, Exchange
+from tilescope.engine.machine import TOPOLOGIES, Link, link_loads, route
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

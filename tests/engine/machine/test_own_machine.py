@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import load_machine
-from engine.errors import BadMachine
-from engine.machine import FIGURES, describe_machine
+from tilescope.engine import load_machine
+from tilescope.engine.errors import BadMachine
+from tilescope.engine.machine import FIGURES, describe_machine
 
 
 def written(folder: Path, text: str | bytes, name: str = "mine.toml") -> str:

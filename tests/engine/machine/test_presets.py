@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine import load_machine
-from engine.errors import BadMachine
-from engine.machine import FIGURES, PARAMETER_SETS, describe_machine, machine_names
+from tilescope.engine import load_machine
+from tilescope.engine.errors import BadMachine
+from tilescope.engine.machine import FIGURES, PARAMETER_SETS, describe_machine, machine_names
 
 
 def test_there_are_four_machines() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.errors import BadMachine, BadOption
-from engine.machine import Machine
-from engine.machine.target_options import TARGET_OPTIONS
-from engine.program import Sequence, StreamCopyOut
-from reports import open_report
-from reports.schema import provenance
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.errors import BadMachine, BadOption
+from tilescope.engine.machine import Machine
+from tilescope.engine.machine.target_options import TARGET_OPTIONS
+from tilescope.engine.program import Sequence, StreamCopyOut
+from tilescope.reports import open_report
+from tilescope.reports.schema import provenance
 
 
 def machine_under(options: object, **asked: int) -> Machine:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 
-from engine.models import all_models, companion_paths, find
+from tilescope.engine.models import all_models, companion_paths, find
 
 
 @pytest.mark.parametrize("name", sorted(all_models()))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import ModelNotAvailable
-from engine.models import Companion, Model, ModelInput, cached, companion_paths, fetch
+from tilescope.engine.errors import ModelNotAvailable
+from tilescope.engine.models import Companion, Model, ModelInput, cached, companion_paths, fetch
 
 CONTENT = b"the bytes of a model"
 STORED = b"an input"
@@ -83,7 +83,7 @@ def offer(index: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Model]:
             companions=(stored,),
         )
         model = replace(model, **changes)  # type: ignore[arg-type]
-        monkeypatch.setattr("engine.models.catalogue.all_models", lambda: {"tiny": model})
+        monkeypatch.setattr("tilescope.engine.models.catalogue.all_models", lambda: {"tiny": model})
         return model
 
     return make

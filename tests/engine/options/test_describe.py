@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.options.describe import PAGE, render
+from tilescope.engine.options.describe import PAGE, render
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import BadOption
-from engine.options import (
+from tilescope.engine.errors import BadOption
+from tilescope.engine.options import (
     CACHE_VARIABLES,
     ENVIRONMENT_VARIABLE,
     OPTIONS,

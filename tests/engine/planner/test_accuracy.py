@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from engine import Executable, Graph, compile_programs, load_machine
-from engine.library.builder import Builder
-from engine.library.convolution import convolution, matmul
-from engine.library.window import Window
-from engine.machine import Machine
-from engine.planner import ConvolutionShape, Plan, plan_convolution
-from engine.planner.memo import STORE
-from engine.planner.serial import Serial
-from engine.program import Sequence
 from tests.engine.planner.layers import LAYERS, Layer
+
+from tilescope.engine import Executable, Graph, compile_programs, load_machine
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.window import Window
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.planner.memo import STORE
+from tilescope.engine.planner.serial import Serial
+from tilescope.engine.program import Sequence
 
 MACHINE = load_machine("gc200")
 

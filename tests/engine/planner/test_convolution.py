@@ -6,9 +6,9 @@ from math import prod
 
 import pytest
 
-from engine import load_machine
-from engine.planner import ConvolutionShape, plan_convolution
-from engine.planner.split import PARTS
+from tilescope.engine import load_machine
+from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.planner.split import PARTS
 
 MACHINE = load_machine("gc200")
 LARGE = ConvolutionShape(

@@ -7,16 +7,16 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from engine import load_machine
-from engine.codelets.amp import amp_nx1_cycles
-from engine.codelets.horizontal_mac import horizontal_mac_cycles
-from engine.codelets.outer_product import outer_product_cycles
-from engine.codelets.slic import slic_cycles
-from engine.codelets.vertical_mac import vertical_mac_cycles
-from engine.codelets.work import Work
-from engine.errors import BadGraph
-from engine.planner import ConvolutionShape, plan_convolution
-from engine.planner.families import FAMILIES, Grouping
+from tilescope.engine import load_machine
+from tilescope.engine.codelets.amp import amp_nx1_cycles
+from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
+from tilescope.engine.codelets.outer_product import outer_product_cycles
+from tilescope.engine.codelets.slic import slic_cycles
+from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
+from tilescope.engine.codelets.work import Work
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.planner.families import FAMILIES, Grouping
 
 MACHINE = load_machine("gc200")
 DEPTHWISE = ConvolutionShape(

@@ -9,17 +9,17 @@ from math import prod
 
 import numpy as np
 import pytest
-
-from engine import Graph, load_machine
-from engine.errors import BadGraph
-from engine.library.builder import Builder
-from engine.library.convolution import convolution, matmul
-from engine.library.transposed import weight_gradient
-from engine.library.window import Window, output_size
-from engine.planner import ConvolutionShape, Plan, plan_convolution
-from engine.planner.split import KERNEL
-from engine.program import Sequence
 from tests.engine.planner.test_accuracy import check_parts
+
+from tilescope.engine import Graph, load_machine
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.transposed import weight_gradient
+from tilescope.engine.library.window import Window, output_size
+from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.planner.split import KERNEL
+from tilescope.engine.program import Sequence
 
 MACHINE = load_machine("gc200")
 SMALL = load_machine("gc200", tiles_per_ipu=64)

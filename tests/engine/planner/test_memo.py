@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine import compile_model, load_machine
-from engine.ir import IrBuilder, Model
-from engine.planner import ConvolutionShape, plan_convolution
-from engine.planner.memo import MEMO, PlanMemo
+from tilescope.engine import compile_model, load_machine
+from tilescope.engine.ir import IrBuilder, Model
+from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.planner.memo import MEMO, PlanMemo
 
 MACHINE = load_machine("gc200", tiles_per_ipu=64)
 SHAPE = ConvolutionShape(
@@ -90,7 +90,7 @@ def _four_convolutions() -> Model:
 def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with caplog.at_level(logging.DEBUG, logger="engine.planner"):
+    with caplog.at_level(logging.DEBUG, logger="tilescope.engine.planner"):
         executable = compile_model(_four_convolutions(), MACHINE).executable
     assert (MEMO.n_made, MEMO.n_reused) == (3, 1)
     assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(4)]

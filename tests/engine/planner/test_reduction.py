@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-
-from engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from engine.library.builder import Builder
-from engine.library.convolution import matmul
-from engine.machine import Machine
-from engine.planner.reduction import left_after_stages, library_stages
-from engine.program import Sequence
 from tests.engine.planner.test_accuracy import compiled_parts
+
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.reduction import left_after_stages, library_stages
+from tilescope.engine.program import Sequence
 
 HARDWARE = load_machine("gc200")
 #: So few tiles that there are no partial sums for three stages.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine import Executable, Graph, compile_programs, load_machine
-from engine.library.builder import Builder
-from engine.library.convolution import matmul
-from engine.machine import Machine
-from engine.planner import ConvolutionShape, Plan, plan_convolution
-from engine.program import Sequence
+from tilescope.engine import Executable, Graph, compile_programs, load_machine
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.program import Sequence
 
 
 def product(

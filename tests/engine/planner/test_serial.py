@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine import (
+from tilescope.engine import (
     Engine,
     Executable,
     Graph,
@@ -19,13 +19,13 @@ from engine import (
     load_machine,
     resolve_options,
 )
-from engine.errors import BadGraph
-from engine.graph import dtype_of
-from engine.library.builder import Builder
-from engine.library.convolution import convolution, matmul
-from engine.library.window import Window
-from engine.planner import ConvolutionShape, plan_convolution
-from engine.program import Sequence
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import dtype_of
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.window import Window
+from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.program import Sequence
 
 MACHINE = load_machine("c600", tiles_per_ipu=16)
 GROUPED = ConvolutionShape(

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analyser.liveness import curve
-from analyser.memory import TileMemory, tile_memory
-from reports import open_report
-from webapp.components.panels import legend
-from webapp.figures.liveness import compare_steps, draw_steps, matching_steps
-from webapp.figures.memory import compare_tiles, draw_tiles, stacked_bytes
-from webapp.figures.theme import byte_ticks
+from tilescope.analyser.liveness import curve
+from tilescope.analyser.memory import TileMemory, tile_memory
+from tilescope.reports import open_report
+from tilescope.webapp.components.panels import legend
+from tilescope.webapp.figures.liveness import compare_steps, draw_steps, matching_steps
+from tilescope.webapp.figures.memory import compare_tiles, draw_tiles, stacked_bytes
+from tilescope.webapp.figures.theme import byte_ticks
 
 
 @pytest.mark.parametrize("breakdown", ["none", "region", "category", "liveness"])

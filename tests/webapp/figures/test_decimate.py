@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.figures.decimate import keep_extremes, visible_points
+from tilescope.webapp.figures.decimate import keep_extremes, visible_points
 
 
 @given(

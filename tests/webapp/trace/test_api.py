@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from analyser import trace
-from webapp.library import Library
+from tilescope.analyser import trace
+from tilescope.webapp.library import Library
 
 COLUMNS = (
     ("start", "<f8"), ("duration", "<f8"), ("name", "<i4"), ("count", "<i4"), ("lane", "<u2"),
