@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from tilescope.engine.log_output import follow_environment
 
 if TYPE_CHECKING:
-    from tilescope.engine.codelets.codelet import Field, Scalar
     from tilescope.engine.codelets.define import codelet
     from tilescope.engine.compiler import Executable, compile_programs
-    from tilescope.engine.execute import Engine
     from tilescope.engine.frontend.onnx import load_onnx
     from tilescope.engine.graph import Graph, Tensor, concat
+    from tilescope.engine.graph.codelet import Field, Scalar
     from tilescope.engine.library.builder import Builder
-    from tilescope.engine.lower import CompiledModel, compile_model
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
     from tilescope.engine.options import resolve as resolve_options
+    from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+    from tilescope.engine.session.engine import Engine
 
 __all__ = [
     "Builder",
@@ -46,17 +46,17 @@ __all__ = [
 
 _PLACES = {
     "Builder": ("tilescope.engine.library.builder", "Builder"),
-    "CompiledModel": ("tilescope.engine.lower", "CompiledModel"),
-    "Engine": ("tilescope.engine.execute", "Engine"),
+    "CompiledModel": ("tilescope.engine.session.compiled_model", "CompiledModel"),
+    "Engine": ("tilescope.engine.session.engine", "Engine"),
     "EngineOptions": ("tilescope.engine.options", "EngineOptions"),
     "Executable": ("tilescope.engine.compiler", "Executable"),
-    "Field": ("tilescope.engine.codelets.codelet", "Field"),
+    "Field": ("tilescope.engine.graph.codelet", "Field"),
     "Graph": ("tilescope.engine.graph", "Graph"),
     "Machine": ("tilescope.engine.machine", "Machine"),
-    "Scalar": ("tilescope.engine.codelets.codelet", "Scalar"),
+    "Scalar": ("tilescope.engine.graph.codelet", "Scalar"),
     "Tensor": ("tilescope.engine.graph", "Tensor"),
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
-    "compile_model": ("tilescope.engine.lower", "compile_model"),
+    "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),
     "compile_programs": ("tilescope.engine.compiler", "compile_programs"),
     "concat": ("tilescope.engine.graph", "concat"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),

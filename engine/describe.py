@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Scalar
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.elementwise_functions import TO_BOOL
 from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY_RATES
 from tilescope.engine.compiler import compile_programs
-from tilescope.engine.execute import Engine
 from tilescope.engine.graph import Graph, Tensor, TileMapping, blocks, concat, dtype_of, float8
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.library import (
     convolution,
     elementwise,
@@ -34,6 +34,7 @@ from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
 from tilescope.engine.program import __all__ as program_names
 from tilescope.engine.program import program
+from tilescope.engine.session.engine import Engine
 
 __all__ = ["PAGE", "render"]
 

@@ -34,7 +34,7 @@ LEVELS = {
 #: Poplar's modules with a level of their own, POPLAR_<MODULE>_LOG_LEVEL, and what logs as such.
 MODULES = {
     "CODELETS": ("tilescope.engine.codelets",),
-    "ENGINE": ("tilescope.engine.execute", "tilescope.engine.model_run"),
+    "ENGINE": ("tilescope.engine.execute", "tilescope.engine.session"),
     "GRAPH": (
         "tilescope.engine.graph",
         "tilescope.engine.frontend",

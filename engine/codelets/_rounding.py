@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from tilescope.engine.codelets._jit import jit
+from tilescope.engine.jit._jit import jit
 
 __all__ = ["round_float8_block", "round_half_block"]
 

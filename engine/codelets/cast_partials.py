@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilescope.engine.codelets._jit import jit
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field
 from tilescope.engine.codelets.copy import cast_cycles
 from tilescope.engine.codelets.work import Counts
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilescope.engine.codelets._jit import jit
 from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
 from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Scalar
 from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
 from tilescope.engine.codelets.outer_product import outer_product_cycles
 from tilescope.engine.codelets.slic import slic_cycles
 from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
 from tilescope.engine.codelets.work import Counts, Work, work_of
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.law import Batch
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_kind, a_list, a_text, shown
-from tilescope.engine.codelets._jit import jit
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Law, Scalar
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.law import Batch, Law
+from tilescope.engine.jit._jit import jit
 
 __all__ = ["codelet"]
 

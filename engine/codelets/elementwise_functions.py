@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.codelets._jit import jit
+from tilescope.engine.jit._jit import jit
 
 __all__ = ["BINARY_FUNCTIONS", "TO_BOOL", "UNARY_FUNCTIONS"]
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._identity import kernel_digest
-from tilescope.engine.codelets._jit import cache_folder, cached_jit, jit
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
-from tilescope.engine.codelets.codelet import Codelet
-from tilescope.engine.codelets.grid import HALF, Grid
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.jit._jit import cache_folder, cached_jit, jit
+from tilescope.engine.jit.identity import kernel_digest
+from tilescope.engine.number.grid import HALF, Grid
 
 if TYPE_CHECKING:
     from tilescope.engine.graph.regions import Regions

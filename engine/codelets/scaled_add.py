@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import jit
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

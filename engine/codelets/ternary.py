@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import jit
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, worker_share
 from tilescope.engine.codelets.elementwise import worker_rows
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch, worker_share
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

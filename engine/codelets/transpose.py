@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, worker_share
 from tilescope.engine.codelets.copy import COPY_BLOCK, rows_cycles
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch, worker_share
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

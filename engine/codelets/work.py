@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import cached_jit
+from tilescope.engine.jit._jit import cached_jit
 
 if TYPE_CHECKING:
-    from tilescope.engine.codelets.codelet import Batch
+    from tilescope.engine.graph.law import Batch
 
 __all__ = ["Counts", "Work", "row_shares", "slowest_and_quickest", "work_of", "zeroing_cycles"]
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.compiler.executable import Step, StepCost, VertexUse
 from tilescope.engine.compiler.kernels.schedule import list_schedule
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import ComputeSet, VertexBatch
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]

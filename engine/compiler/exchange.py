@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import StepCost
-from tilescope.engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
 from tilescope.engine.compiler.kernels.pairs import split_by_pair
 from tilescope.engine.graph import ComputeSet, Graph
+from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine, link_loads, partners, tile_rows
 
 __all__ = ["Addresses", "Exchange", "exchange_of"]

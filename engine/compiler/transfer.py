@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.exchange import Addresses, Exchange, exchange_of
 from tilescope.engine.compiler.executable import StepCost
-from tilescope.engine.compiler.messages import Messages, messages_of
+from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.graph import ComputeSet
 from tilescope.engine.machine import Machine
 
@@ -49,7 +49,7 @@ class Transfer:
         return cls(
             exchange.cost(machine),
             tuple(variables.tolist()),
-            messages_of(exchange, exchange.receiver if is_input else exchange.sender),
+            _messages(exchange, exchange.receiver if is_input else exchange.sender),
             exchange.code_bytes(machine),
         )
 
@@ -71,3 +71,25 @@ def around(compute_set: ComputeSet, addresses: Addresses, machine: Machine) -> A
         for is_input in (True, False)
     )
     return Around(before, after)
+
+
+def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:
+    """Return the buffers that pieces of an exchange need on the tiles whose vertices use them.
+
+    Parameters
+    ----------
+    exchange
+        The pieces.
+    tile : ndarray of int64, shape (n_pieces,)
+        Where each piece is used: its receiver, or its sender when vertices made it.
+    """
+    variable = exchange.addresses.variable_of(exchange.start)
+    n_variables = exchange.addresses.item_bytes.size
+    key = tile * n_variables + variable
+    n_bytes = exchange.n_bytes
+    if (key[1:] < key[:-1]).any():
+        order = np.argsort(key, kind="stable")
+        key, n_bytes = key[order], n_bytes[order]
+    first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+    total = np.add.reduceat(n_bytes, first)
+    return Messages(key[first] % n_variables, key[first] // n_variables, total)

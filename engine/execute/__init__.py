@@ -1,5 +1,5 @@
 """The BSP loop: memory of the variables, streams, launch of the kernels, the trace."""
 
-from tilescope.engine.execute.engine import Engine
+from tilescope.engine.execute.device import Device
 
-__all__ = ["Engine"]
+__all__ = ["Device"]

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, start_cycles, worker_share
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.reduce import REDUCE
 from tilescope.engine.compiler import compile_programs
 from tilescope.engine.fidelity.products import planned_product
 from tilescope.engine.fidelity.read_off import compute_cycles
 from tilescope.engine.graph import Graph, Tensor, blocks
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution
 from tilescope.engine.library.elementwise import binary

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field, Scalar
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.compiler import compile_programs
 from tilescope.engine.fidelity.read_off import compute_cycles, steps_of, total_cycles
 from tilescope.engine.graph import Graph, Regions, Tensor, blocks
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.fill import fill
 from tilescope.engine.machine import Machine, load_machine

@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field
 from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.compiler import Executable, compile_programs
@@ -21,6 +20,8 @@ from tilescope.engine.fidelity.read_off import (
     total_cycles,
 )
 from tilescope.engine.graph import Graph, blocks
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.machine import Machine, load_machine

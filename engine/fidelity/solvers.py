@@ -9,7 +9,6 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field
 from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.compiler import compile_programs
@@ -23,6 +22,8 @@ from tilescope.engine.fidelity.stencils import (
     in_one_piece,
 )
 from tilescope.engine.graph import Graph, Tensor, blocks
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet, Field
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.compiler import Executable, compile_programs
 from tilescope.engine.fidelity.read_off import compute_cycles, kind_cycles
 from tilescope.engine.graph import Graph, blocks, float8
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary, cast, unary
 from tilescope.engine.library.reduce import reduce

@@ -2,7 +2,14 @@
 
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
-from tilescope.engine.graph.dtype import (
+from tilescope.engine.graph.graph import Graph
+from tilescope.engine.graph.joined import Joined, View, aligned, concat
+from tilescope.engine.graph.mapping import TileMapping
+from tilescope.engine.graph.regions import Regions, blocks
+from tilescope.engine.graph.remote import RemoteBuffer
+from tilescope.engine.graph.tensor import Tensor
+from tilescope.engine.graph.variable import Variable
+from tilescope.engine.number.dtype import (
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -12,13 +19,6 @@ from tilescope.engine.graph.dtype import (
     dtype_of,
     float8,
 )
-from tilescope.engine.graph.graph import Graph
-from tilescope.engine.graph.joined import Joined, View, aligned, concat
-from tilescope.engine.graph.mapping import TileMapping
-from tilescope.engine.graph.regions import Regions, blocks
-from tilescope.engine.graph.remote import RemoteBuffer
-from tilescope.engine.graph.tensor import Tensor
-from tilescope.engine.graph.variable import Variable
 
 __all__ = [
     "BOOL",

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.kernels.intervals import join_runs, union_runs
-from tilescope.engine.compiler.kernels.overlap import first_read_of_write, first_shared_write
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.compute_set import ComputeSet
 from tilescope.engine.graph.variable import Variable
+from tilescope.engine.intervals.overlap import first_read_of_write, first_shared_write
+from tilescope.engine.intervals.runs import join_runs, union_runs
 
 __all__ = ["check_compute_set", "check_compute_sets"]
 

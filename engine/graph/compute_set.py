@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Codelet
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.debug import DebugContext
 from tilescope.engine.graph.regions import Regions
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.errors import BadGraph, OutOfTileMemory
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
-from tilescope.engine.graph.dtype import DType, dtype_of
 from tilescope.engine.graph.joined import Joined, View
 from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
 from tilescope.engine.graph.regions import Regions
@@ -23,6 +22,7 @@ from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor import Tensor, row_major
 from tilescope.engine.graph.variable import Variable, to_host
 from tilescope.engine.machine import Machine
+from tilescope.engine.number.dtype import DType, dtype_of
 
 __all__ = ["Graph"]
 

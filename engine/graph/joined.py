@@ -18,11 +18,12 @@ import numpy as np
 
 from tilescope.engine.arguments import a_count, a_list
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.tensor import Tensor, slice_range, whole_shape, wide_shape
+from tilescope.engine.graph.shape import slice_range, whole_shape, wide_shape
+from tilescope.engine.graph.tensor import Tensor
 
 if TYPE_CHECKING:
-    from tilescope.engine.graph.dtype import DType
     from tilescope.engine.graph.variable import Variable
+    from tilescope.engine.number.dtype import DType
 
 __all__ = ["Joined", "View", "aligned", "concat"]
 
@@ -83,7 +84,7 @@ class Joined:
         BadGraph
             When the range is outside, or cuts a dimension of a part unevenly.
         """
-        dim, start, stop = slice_range(self, dim, start, stop)
+        dim, start, stop = slice_range(self.shape, dim, start, stop)
         if dim != self.dim:
             return concat([part.slice(dim, start, stop) for part in self.parts], self.dim)
         kept: list[View] = []
@@ -155,7 +156,7 @@ class Joined:
             When the number of elements differs, a part would have to be cut unevenly, or it would
             fall into too many pieces.
         """
-        sizes = whole_shape(self, shape)
+        sizes = whole_shape(self.shape, shape)
         return _shaped(list(_in_order(self)), sizes)
 
     def can_reshape(self, *shape: int) -> bool:

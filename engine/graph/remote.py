@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.dtype import DType
+from tilescope.engine.number.dtype import DType
 
 __all__ = ["RemoteBuffer"]
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from tilescope.engine.arguments import a_count, a_list
+from tilescope.engine.arguments import a_count
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.shape import slice_range, whole_shape, wide_shape
 
 if TYPE_CHECKING:
-    from tilescope.engine.graph.dtype import DType
-    from tilescope.engine.graph.joined import View
     from tilescope.engine.graph.variable import Variable
+    from tilescope.engine.number.dtype import DType
 
-__all__ = ["Atom", "Tensor", "row_major", "slice_range", "whole_shape", "wide_shape"]
+__all__ = ["Atom", "Tensor", "row_major"]
 
 Atom = tuple[int, int]
 Dim = tuple[Atom, ...]
@@ -34,54 +34,6 @@ def row_major(shape: Sequence[int]) -> tuple[Dim, ...]:
         dims.append(((int(size), stride),))
         stride *= int(size)
     return tuple(reversed(dims))
-
-
-def whole_shape(view: View, shape: Sequence[int]) -> list[int]:
-    """Return the shape that a view is to have, with -1 worked out.
-
-    Raises
-    ------
-    BadGraph
-        When the number of elements differs, or a size is none.
-    """
-    sizes = [a_count("A dimension to reshape to", size) for size in shape]
-    if sizes.count(-1) == 1:
-        rest = prod(s for s in sizes if s != -1)
-        sizes[sizes.index(-1)] = view.n_elements // rest if rest else 0
-    if any(size < 1 for size in sizes) or prod(sizes) != view.n_elements:
-        raise BadGraph(f"A tensor of shape {view.shape} cannot be reshaped to {tuple(shape)}")
-    return sizes
-
-
-def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape that a view is to be stretched to.
-
-    Raises
-    ------
-    BadGraph
-        When it is no list of whole numbers.
-    """
-    what = "The shape to broadcast to"
-    sizes = a_list(what, shape, "a list of dimensions")
-    return tuple(a_count("A dimension to broadcast to", size, 1) for size in sizes)
-
-
-def slice_range(view: View, dim: int, start: int, stop: int) -> tuple[int, int, int]:
-    """Return the dimension, the first element and the end of a slice.
-
-    Raises
-    ------
-    BadGraph
-        When one is no whole number, or outside.
-    """
-    dim = a_count("The dimension to slice", dim)
-    start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
-    if not 0 <= dim < len(view.shape):
-        raise BadGraph(f"A tensor of shape {view.shape} has no dimension {dim} to slice")
-    size = view.shape[dim]
-    if not 0 <= start < stop <= size:
-        raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
-    return dim, start, stop
 
 
 def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
@@ -176,7 +128,7 @@ class Tensor:
         BadGraph
             When the number of elements differs, or an atom would have to be cut unevenly.
         """
-        sizes = whole_shape(self, shape)
+        sizes = whole_shape(self.shape, shape)
         atoms = list(self.atoms)
         dims: list[Dim] = []
         for size in reversed(sizes):
@@ -218,7 +170,7 @@ class Tensor:
         BadGraph
             When the range is outside, or cuts a dimension of several atoms unevenly.
         """
-        dim, start, stop = slice_range(self, dim, start, stop)
+        dim, start, stop = slice_range(self.shape, dim, start, stop)
         if (start, stop) == (0, self.shape[dim]):
             return self
         offset = self.offset

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.debug import DebugContext
-from tilescope.engine.graph.dtype import DType
+from tilescope.engine.number.dtype import DType
 
 __all__ = ["Variable", "to_host"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph.dtype import dtype_of
 from tilescope.engine.ir.graph import Value
+from tilescope.engine.number.dtype import dtype_of
 
 __all__ = ["BINARY_FUNCTIONS", "OPERATORS", "UNARY_FUNCTIONS", "OperatorSpec"]
 

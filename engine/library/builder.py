@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from tilescope.engine.arguments import a_kind
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.plan import Plan

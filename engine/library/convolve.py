@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.cast_partials import CAST_PARTIALS
 from tilescope.engine.codelets.reduce import REDUCE_PARTIALS, reduce_partials_cycles
-from tilescope.engine.compiler.kernels.intervals import union_runs
 from tilescope.engine.graph import DType, Regions, Tensor, blocks, dtype_of
+from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.channels import ChannelLayout
 from tilescope.engine.library.parts import Parts

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.codelets.copy import (
     CAST,
     CAST_BLOCK,
@@ -22,6 +21,7 @@ from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATE
 from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.checked import checked

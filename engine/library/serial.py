@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from tilescope.engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.codelets.copy import CAST, CAST_BLOCK
 from tilescope.engine.graph import DType, Tensor
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.channels import ChannelLayout
 from tilescope.engine.library.elementwise import copy_together

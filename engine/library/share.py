@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.kernels.intervals import group_pieces, union_runs
 from tilescope.engine.graph import Regions
+from tilescope.engine.intervals.runs import group_pieces, union_runs
 
 __all__ = ["Pieces", "share_out"]
 

@@ -13,11 +13,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.kernels.intervals import group_pieces
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks
 from tilescope.engine.graph.elements import check_each_once
 from tilescope.engine.graph.mapping import tile_mapping_of
+from tilescope.engine.intervals.runs import group_pieces
 
 __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
 

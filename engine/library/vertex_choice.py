@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.elementwise import BINARY_BLOCK
 from tilescope.engine.codelets.transpose import TRANSPOSE, grain_of
 from tilescope.engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
 from tilescope.engine.graph import Regions
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 
 __all__ = ["choose_vertices"]

@@ -1,5 +1,5 @@
-"""From the operator graph to variables, compute sets and programs."""
+"""Lowers the operator graph to vertices and programs by calling the library."""
 
-from tilescope.engine.lower.lower import CompiledModel, compile_model, lower
+from tilescope.engine.lower.model import lower
 
-__all__ = ["CompiledModel", "compile_model", "lower"]
+__all__ = ["lower"]

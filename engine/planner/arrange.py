@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch
 from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.planner.families import Grouping

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.add_in_place import add_in_place_cycles
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
 from tilescope.engine.codelets.work import work_of
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from tilescope.engine.planner.exchange import exchange_cycles

@@ -27,8 +27,8 @@ class Plan:
     split
         Number of parts by dimension: see `tilescope.engine.planner.split.PARTS`. Parts of the
         dimensions that are summed, inputs and kernel, are added up; ``serial outputs`` or
-        ``serial inputs`` are parts that run one after the other, if there are several, each of them split over
-        tiles as the rest says.
+        ``serial inputs`` are parts that run one after the other, if there are several, each
+        of them split over tiles as the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from tilescope.engine.graph.dtype import dtype_of
+from tilescope.engine.number.dtype import dtype_of
 
 __all__ = ["ConvolutionShape"]
 

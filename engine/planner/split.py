@@ -10,8 +10,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Batch
-from tilescope.engine.graph.dtype import dtype_of
+from tilescope.engine.graph.law import Batch
+from tilescope.engine.number.dtype import dtype_of
 from tilescope.engine.planner.families import Grouping
 from tilescope.engine.planner.serial import AT_ONCE, Serial
 from tilescope.engine.planner.shape import ConvolutionShape

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
-from tilescope.engine.execute.oom import describe_overflow
+from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.graph import DebugContext
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.planner.plan import Plan

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from tilescope import engine
 from tilescope.engine.codelets._rounding import round_float8_block
-from tilescope.engine.codelets.grid import Grid
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, dtype_of, float8
 from tilescope.engine.library.elementwise import binary, cast, unary
 from tilescope.engine.library.pool import pool
 from tilescope.engine.library.reduce import reduce
 from tilescope.engine.library.window import Window
+from tilescope.engine.number.grid import Grid
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = engine.resolve_options(environ={})

@@ -19,8 +19,9 @@ from tilescope.engine import (
     compile_programs,
     load_machine,
 )
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.graph import blocks
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.program import Execute, Sequence
 
 

@@ -89,7 +89,7 @@ def _kernel_cache() -> str | None:
     """Return where numba keeps what it compiled for these sources; None without numba."""
     if find_spec("numba") is None:
         return None
-    from tilescope.engine.codelets._jit import cache_folder
+    from tilescope.engine.jit._jit import cache_folder
 
     return str(cache_folder())
 

@@ -11,7 +11,7 @@ import typer
 from tilescope.console import print_line
 
 if TYPE_CHECKING:
-    from tilescope.engine.model_run import ModelRun
+    from tilescope.engine.session.model_run import ModelRun
 
 __all__ = ["register"]
 
@@ -91,8 +91,8 @@ def register(app: typer.Typer) -> None:
         """Run an ONNX model on the simulated machine and profile it."""
         from tilescope.engine.host_memory import within_available
         from tilescope.engine.machine import load_machine
-        from tilescope.engine.model_run import read_inputs, run_model, write_outputs
         from tilescope.engine.options import resolve
+        from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
 
         if no_report and report is not None:
             raise typer.BadParameter("--report and --no-report exclude each other")

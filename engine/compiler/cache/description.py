@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.compiler.executable import StepCost
 from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Function, Program
 
 __all__ = ["describe", "describe_compilation"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import cached_jit
+from tilescope.engine.jit._jit import cached_jit
 
 __all__ = ["live_bytes"]
 

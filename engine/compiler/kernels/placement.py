@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import cached_jit, jit
+from tilescope.engine.jit._jit import cached_jit, jit
 from tilescope.engine.machine import Machine
 
 __all__ = ["Asked", "Parts", "element_of", "first_fit", "nothing_asked"]

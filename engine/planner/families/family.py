@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.codelets.work import Counts, Work
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.shape import ConvolutionShape
 

@@ -20,10 +20,11 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.codelets._identity import kernel_digest
-from tilescope.engine.codelets._jit import jit
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.graph import blocks
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.program import Execute
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets._jit import jit
 from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
+from tilescope.engine.jit._jit import jit
 
 BLOCKS = block_kernels()
 

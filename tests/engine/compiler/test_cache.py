@@ -29,7 +29,6 @@ from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary
 from tilescope.engine.library.reduce import reduce
-from tilescope.engine.lower import CompiledModel
 from tilescope.engine.planner.memo import MEMO
 from tilescope.engine.program import (
     Call,
@@ -43,6 +42,7 @@ from tilescope.engine.program import (
     StreamCopyIn,
     StreamCopyOut,
 )
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.reports import open_report
 from tilescope.reports.schema import provenance, wall_clock
 

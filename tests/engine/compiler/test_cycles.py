@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from tilescope.engine.codelets.codelet import Codelet, Field, start_cycles
 from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY
 from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
@@ -29,6 +28,8 @@ from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.kernels.schedule import list_schedule
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import start_cycles
 from tilescope.engine.library.scaled_add import scaled_add
 from tilescope.engine.program import Execute, Sequence
 

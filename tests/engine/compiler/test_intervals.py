@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine.compiler.kernels import intervals
-from tilescope.engine.compiler.kernels.intervals import join_runs, split_by_owner, union_runs
 from tilescope.engine.errors import RunFailed
+from tilescope.engine.intervals import runs
+from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 
 Region = tuple[int, int, list[tuple[int, int]]]
 
@@ -76,7 +76,7 @@ def test_runs_made_in_parts_are_the_same(regions: list[Region]) -> None:
     regions = [(tile, start + 200, dims) for tile, start, dims in regions]
     whole = runs_of(regions)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "_RUNS_AT_ONCE", 5)
+        patch.setattr(runs, "_RUNS_AT_ONCE", 5)
         assert runs_of(regions) == whole
 
 
@@ -104,7 +104,7 @@ def test_more_runs_than_this_computer_can_hold() -> None:
 
 
 def test_more_pieces_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "available_bytes", lambda: 10**9)
+    monkeypatch.setattr(runs, "available_bytes", lambda: 10**9)
     n = 10_000_000
     owners = np.arange(n, dtype=np.int64)
     one = np.zeros(1, np.int64)

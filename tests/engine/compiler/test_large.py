@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tilescope.engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
 from tilescope.engine.compiler.held import elements_by_tile
-from tilescope.engine.compiler.kernels import intervals
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.graph import ROOT
 from tilescope.engine.host_memory import available_bytes, within_available
+from tilescope.engine.intervals import runs
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 
@@ -72,7 +72,7 @@ def test_a_stream_of_any_view_of_a_huge_variable(order: tuple[int, int]) -> None
 
 
 def test_a_copy_of_more_pieces_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "available_bytes", lambda: 500_000_000)
+    monkeypatch.setattr(runs, "available_bytes", lambda: 500_000_000)
     graph = new(64)
     x, y = (variable(graph, name, (1 << 20, 1 << 20)) for name in "xy")
     with pytest.raises(RunFailed) as refused:

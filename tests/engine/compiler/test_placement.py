@@ -11,11 +11,12 @@ import pytest
 
 from tilescope.engine import Executable, Field, Graph, Machine, Tensor, codelet, compile_programs
 from tilescope.engine import load_machine as load
-from tilescope.engine.codelets.codelet import Batch, Codelet
 from tilescope.engine.compiler.kernels.placement import element_of
+from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute.oom import describe_overflow
 from tilescope.engine.graph import blocks
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.law import Batch
 from tilescope.engine.program import Execute
 
 KIB = 1 << 10

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from tests.engine.fidelity.test_stencils import run_one
 
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.fidelity.solvers import (
     heart_codelet,
     heat_in_three_codelet,
     split_in_three,
     split_in_two,
 )
+from tilescope.engine.graph.codelet import Codelet
 
 FLOAT = np.float32
 

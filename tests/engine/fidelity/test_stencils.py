@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.codelets.codelet import Codelet
 from tilescope.engine.fidelity import packaged_rows
 from tilescope.engine.fidelity.blurs import author_tiles, author_workers
 from tilescope.engine.fidelity.stencils import Blocks, blur_codelet, heat_codelet
 from tilescope.engine.graph import Regions, Tensor, blocks
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Execute
 
 

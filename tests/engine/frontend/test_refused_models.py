@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine.errors import BadInput, BadModel, OutOfTileMemory
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.lower import compile_model
 from tilescope.engine.machine import load_machine
+from tilescope.engine.session.compiled_model import compile_model
 
 IMAGE = (1, 3, 8, 8)
 KERNEL = np.ones((2, 3, 3, 3), np.float32)

@@ -28,7 +28,8 @@ _ROOT = Path(__file__).parent.parent
 
 @functools.cache
 def _engine_sources() -> tuple[Path, ...]:
-    folders = (_ROOT / "codelets", _ROOT / "compiler" / "kernels")
+    names = ("codelets", "compiler/kernels", "intervals", "jit")
+    folders = (_ROOT / name for name in names)
     return tuple(sorted(path for folder in folders for path in folder.glob("*.py")))
 
 

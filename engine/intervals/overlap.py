@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import cached_jit
+from tilescope.engine.jit._jit import cached_jit
 
 __all__ = ["first_read_of_write", "first_shared_write"]
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler import Executable, compile_programs
-from tilescope.engine.compiler.cache import plans_kept_in
-from tilescope.engine.compiler.executable import CompileRecord
-from tilescope.engine.errors import BadInput, BadModel
-from tilescope.engine.execute import Engine
+from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import ROOT, Graph, Tensor, dtype_of
-from tilescope.engine.ir import Model, Operation, Value, check_model
+from tilescope.engine.ir import Model, Operation, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.elementwise import binary, cast, rearranged, unary
@@ -26,139 +20,11 @@ from tilescope.engine.library.pool import pool
 from tilescope.engine.library.reduce import reduce
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine
-from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
-from tilescope.engine.transform import prune
 
-__all__ = ["CompiledModel", "compile_model", "lower"]
-
-
-@dataclass(frozen=True)
-class CompiledModel:
-    """A model compiled for a machine.
-
-    Parameters
-    ----------
-    model
-        The operator graph.
-    executable
-        What runs.
-    """
-
-    model: Model
-    executable: Executable
-
-    def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
-        """Return inputs drawn from a seed: normal for floats, small counts for integers."""
-        random = np.random.default_rng(seed)
-        inputs: dict[str, NDArray[Any]] = {}
-        for value in self.model.inputs:
-            if np.issubdtype(np.dtype(value.dtype), np.floating):
-                inputs[value.name] = random.standard_normal(value.shape).astype(value.dtype)
-            else:
-                high = 2 if value.dtype == "bool" else 8
-                inputs[value.name] = random.integers(0, high, value.shape).astype(value.dtype)
-        return inputs
-
-    def run(
-        self, engine: Engine, inputs: Mapping[str, NDArray[Any]], name: str = ""
-    ) -> dict[str, NDArray[Any]]:
-        """Run once and return the outputs by name.
-
-        Parameters
-        ----------
-        engine
-            Made for `executable`.
-        inputs
-            By name, in the model's shapes and types.
-        name
-            Of the run in the report.
-
-        Raises
-        ------
-        BadInput
-            When an input is missing, unknown, or has another shape or type.
-        """
-        for value in self.model.inputs:
-            engine.connect_stream(value.name, _checked_input(value, inputs))
-        for extra in set(inputs) - {value.name for value in self.model.inputs}:
-            names = ", ".join(value.name for value in self.model.inputs)
-            raise BadInput(f"There is no input {extra!r}: the model has {names}")
-        engine.run(0, name)
-        outputs: dict[str, NDArray[Any]] = {}
-        for output, value in self.model.outputs:
-            if value.constant is not None:
-                outputs[output] = np.asarray(value.constant)
-            else:
-                outputs[output] = engine.output(output).astype(value.dtype)
-        return outputs
-
-
-def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    if value.name not in inputs:
-        raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {value.shape}")
-    array = np.asarray(inputs[value.name])
-    if array.shape != value.shape:
-        raise BadInput(
-            f"Input {value.name!r} takes an array of shape {value.shape}, not {array.shape}"
-        )
-    if array.dtype.kind not in "fiub" or not np.can_cast(array.dtype, value.dtype, "same_kind"):
-        raise BadInput(f"Input {value.name!r} takes {value.dtype}, not {array.dtype}")
-    return array
-
-
-def compile_model(
-    model: Model,
-    machine: Machine,
-    *,
-    is_instrumented: bool = True,
-    is_checked: bool = False,
-    available_memory: AvailableMemory | None = None,
-    cache_directory: Path | str | None = None,
-    partials: PartialsTypes | None = None,
-) -> CompiledModel:
-    """Compile a model for a machine; it may turn out not to fit.
-
-    Parameters
-    ----------
-    model
-        The operator graph.
-    machine
-        The target.
-    is_instrumented
-        Whether cycle counters take memory on the tiles.
-    is_checked
-        Whether to check that vertices of a compute set do not touch what another one writes.
-    available_memory
-        What an operation may take of a tile while it runs; 0.6 of it if not given.
-    cache_directory
-        Of the executable cache; see `compile_programs`.
-    partials
-        In which type products of halves add up; in float if not given.
-
-    Raises
-    ------
-    BadModel
-        When the model is not well-formed, or has an operation on types that is not there.
-    """
-    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
-    model = prune(model)
-    check_model(model)
-    with plans_kept_in(cache_directory or resolve().cache_directory):
-        graph, program, builder = lower(model, machine, available_memory, partials)
-    executable = compile_programs(
-        graph,
-        [program],
-        plans=builder.plans,
-        is_instrumented=is_instrumented,
-        is_checked=is_checked,
-        cache_directory=cache_directory,
-    )
-    elapsed_us = (time.perf_counter_ns() - timer) // 1000
-    record = CompileRecord(executable.record.cache, began_us, elapsed_us)
-    return CompiledModel(model, replace(executable, record=record))
+__all__ = ["lower"]
 
 
 def lower(

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadInput, RunFailed
-from tilescope.engine.execute import Engine
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.load import model_digest
-from tilescope.engine.lower import CompiledModel, compile_model
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.engine import Engine
 
 __all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.arguments import a_count
-from tilescope.engine.codelets.grid import HALF, Grid
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.number.grid import HALF, Grid
 
 __all__ = [
     "BOOL",

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._jit import cached_jit
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.host_memory import available_bytes
+from tilescope.engine.jit._jit import cached_jit
 
 __all__ = ["check_room", "group_pieces", "join_runs", "split_by_owner", "union_runs"]
 

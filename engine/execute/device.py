@@ -1,4 +1,4 @@
-"""The engine: loads an executable, runs its programs, and writes the report if asked for."""
+"""The device: loads an executable, runs its programs, and tells an observer of every run."""
 
 from __future__ import annotations
 
@@ -6,85 +6,85 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown
+from tilescope.engine.arguments import a_count, a_text, numbers, shown
 from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess, Step
-from tilescope.engine.errors import BadGraph, BadInput, EngineBusy, EngineClosed, OutOfTileMemory
+from tilescope.engine.compiler.overflow import describe_overflow
+from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
 from tilescope.engine.execute.launch import Launch, bind_all, thread_pool
 from tilescope.engine.execute.memory import HostMemory
-from tilescope.engine.execute.oom import describe_overflow
-from tilescope.engine.execute.profile_summary import profile_summary
 from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
 from tilescope.engine.execute.walk import Walker
 from tilescope.engine.graph import RemoteBuffer, View
-from tilescope.engine.options import EngineOptions, resolve
-from tilescope.engine.recorder import Recorder
-from tilescope.reports import Report, open_report
 
-__all__ = ["Engine"]
+__all__ = ["Device", "RunObserver"]
 
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 
 
-class Engine:
-    """Runs one executable on the simulated machine.
+class RunObserver(Protocol):
+    """What is told of each run as it ends."""
+
+    def noting_failure(self, what: str) -> AbstractContextManager[None]:
+        """Return a context that notes an exception on its way to the caller.
+
+        Parameters
+        ----------
+        what
+            What is under way.
+        """
+
+    def record_run(
+        self,
+        name: str,
+        program: int,
+        timelines: Sequence[Timeline],
+        start: NDArray[np.int64],
+        wall_start_us: int,
+        wall_duration_us: int,
+    ) -> None:
+        """Take note of a run.
+
+        Parameters
+        ----------
+        name
+            Of the run; may be empty.
+        program
+            Index of the control program.
+        timelines
+            Per IPU, from cycle 0.
+        start : ndarray of int64, shape (n_ipus,)
+            The IPUs' counters when the run began, cycles.
+        wall_start_us, wall_duration_us
+            Wall-clock time of the simulator, microseconds.
+        """
+
+
+class Device:
+    """The simulated machine with one executable: its memory, its streams, its counters.
 
     Parameters
     ----------
     executable
         What `engine.compile_programs` made.
-    options
-        Engine options; those of the environment when None.
-    name
-        Names the engine; its report goes to a folder of that name.
-    provenance
-        Facts for the report: model name and hash, seed.
-
-    Raises
-    ------
-    BadGraph
-        When an argument is of the wrong kind.
-    BadOption
-        When the environment's options are malformed.
-    ReportInUse, ReportNotWritable
-        When a report is asked for and cannot be written.
-    OutOfTileMemory
-        When the program does not fit and ``debug.allowOutOfMemory`` is off.
+    observer
+        Told of every run.
     """
 
-    def __init__(
-        self,
-        executable: Executable,
-        options: EngineOptions | None = None,
-        *,
-        name: str = "",
-        provenance: Mapping[str, str] | None = None,
-    ) -> None:
-        if not isinstance(executable, Executable):
-            raise BadGraph(
-                f"An engine runs what compile_programs made, not a {type(executable).__name__}"
-            )
-        if options is not None:
-            a_kind(
-                "The options of an engine", options, EngineOptions, "what resolve_options returns"
-            )
-        facts = {} if provenance is None else provenance
-        a_kind("The provenance of an engine", facts, Mapping, "a dictionary of texts")
-        for key, value in facts.items():
-            a_text(f"The provenance {shown(key)}", value)
+    def __init__(self, executable: Executable, observer: RunObserver) -> None:
         self.executable = executable
-        self.options = resolve() if options is None else options
+        self._observer = observer
         self._streams = HostStreams()
         self._is_closed = False
         self._turn = threading.Lock()
@@ -99,13 +99,8 @@ class Engine:
         self._pool = thread_pool()
         #: Where PrintTensor prints to.
         self.print_line: Callable[[str], None] = _to_standard_output
-        self.recorder = Recorder.start(
-            executable, self.options, a_text("The name of an engine", name), facts
-        )
-        if executable.overfull_tiles.size and not self.options.allow_out_of_memory:
-            raise self._out_of_memory()
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,15 +130,14 @@ class Engine:
             raise BadGraph(f"Progress is told to a function, not to {shown(progress)}")
         if self._memory is not None:
             return
-        with self._alone("load"), self.recorder.noting_failure("Loading the program"):
+        with self._alone("load"), self._observer.noting_failure("Loading the program"):
             self._check_open()
             self._load(progress)
 
     def _load(self, progress: Progress | None = None) -> None:
         if self._memory is not None:
             return
-        if self.executable.overfull_tiles.size:
-            raise self._out_of_memory()
+        self._check_fits()
         memory = HostMemory(self.executable.graph)
         self._launches = bind_all(self.executable.steps, memory, self._pool, progress)
         self._memory = memory
@@ -300,13 +294,13 @@ class Engine:
 
     def _run(self, root: Node, program: int, name: str) -> None:
         label = f"Run {name!r}" if name else "A run"
-        with self.recorder.noting_failure(f"{label} of program {program}"):
+        with self._observer.noting_failure(f"{label} of program {program}"):
             self._load()
             began = time.time_ns()
             timer = time.perf_counter_ns()
             timelines = self._run_root(root, program)
         elapsed_us = (time.perf_counter_ns() - timer) // 1000
-        self.recorder.record_run(
+        self._observer.record_run(
             name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
         )
         _log.info(
@@ -362,66 +356,8 @@ class Engine:
             self._timelines[program] = timeline_of(root, self.executable.machine)
         return self._timelines[program]
 
-    def print_profile_summary(
-        self,
-        *,
-        show_execution_steps: bool = False,
-        show_var_storage: bool = False,
-        show_per_ipu_memory_usage: bool = False,
-        show_optimizations: bool = False,
-        file: TextIO | None = None,
-    ) -> None:
-        """Print what the program takes and what the last run took, as Poplar does.
-
-        Parameters
-        ----------
-        show_execution_steps
-            Whether to list every step that ran.
-        show_var_storage
-            Whether to list the largest variables that live at each step.
-        show_per_ipu_memory_usage
-            Whether to repeat the memory for each IPU.
-        show_optimizations
-            Whether to list the plans that were chosen.
-        file
-            Where to; the standard output when None.
-        """
-        last = self._last_program
-        text = profile_summary(
-            self.executable,
-            None if last is None else self._timelines[last],
-            show_execution_steps=show_execution_steps,
-            show_var_storage=show_var_storage,
-            show_per_ipu_memory_usage=show_per_ipu_memory_usage,
-            show_optimizations=show_optimizations,
-        )
-        (sys.stdout if file is None else file).write(text)
-
-    def get_report(self) -> Report:
-        """Finish the report and open it; runs after this are not recorded any more.
-
-        Raises
-        ------
-        BadInput
-            When this engine writes no report, or could not write it to its end.
-        ReportNotFound, DamagedReport
-            When the report was taken away or changed in the meantime.
-        """
-        self.recorder.finish()
-        if self.recorder.path is None:
-            if self.recorder.lost:
-                raise BadInput(
-                    f"The report of this engine was lost as it ran: {self.recorder.lost}"
-                )
-            raise BadInput(
-                "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
-                ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or give such'
-                " options to Engine"
-            )
-        return open_report(self.recorder.path)
-
     def close(self) -> None:
-        """Finish the report and release what the engine holds; safe to call twice.
+        """Release what the device holds; safe to call twice.
 
         Raises
         ------
@@ -434,16 +370,18 @@ class Engine:
             self._release()
 
     def _release(self) -> None:
-        self.recorder.finish()
         self._pool.shutdown()
 
-    def _out_of_memory(self) -> OutOfTileMemory:
-        """Seal the report, which says where the memory went, and return the error that says so."""
-        self._release()
-        message = describe_overflow(self.executable)
-        if self.recorder.path is not None:
-            message += f"\nProfile saved to: {self.recorder.path}"
-        return OutOfTileMemory(message)
+    def _check_fits(self) -> None:
+        """Raise OutOfTileMemory when the program does not fit.
+
+        Raises
+        ------
+        OutOfTileMemory
+            With the tiles, the step and the variables.
+        """
+        if self.executable.overfull_tiles.size:
+            raise OutOfTileMemory(describe_overflow(self.executable))
 
     def _host(self) -> HostMemory:
         if self._memory is None:

@@ -1,0 +1,88 @@
+"""What a cycle law sees, the shapes of a batch of vertices, and what all laws share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.machine import Machine
+
+__all__ = ["Batch", "Law", "start_cycles", "worker_share"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The shapes a cycle law sees: arrays over the vertices of a batch.
+
+    Parameters
+    ----------
+    n_vertices
+        Number of vertices.
+    size, stride
+        By field: ndarray of int64, shape (n_vertices, n_dims), elements.
+    item_bytes
+        By field: bytes of one element on the device.
+    dtype
+        By field: kind of its number type, as ``float16``; ``float8`` for both formats.
+    scalars
+        By name: ndarray, shape (n_vertices,).
+    counts : ndarray of int64, shape (n_vertices,)
+        What the kernels of a data-dependent codelet returned; zeros before they have run.
+    is_slow : ndarray of bool, shape (n_vertices,)
+        Whether what a codelet with a slow path asks of memory is not met; None when all is met.
+    """
+
+    n_vertices: int
+    size: Mapping[str, NDArray[np.int64]]
+    stride: Mapping[str, NDArray[np.int64]]
+    item_bytes: Mapping[str, int]
+    dtype: Mapping[str, str]
+    scalars: Mapping[str, NDArray[Any]]
+    counts: NDArray[np.int64]
+    is_slow: NDArray[np.bool_] | None = None
+
+    @property
+    def is_fast(self) -> NDArray[np.bool_]:
+        """Whether the codelet has what it asks of memory: ndarray of bool, shape (n_vertices,)."""
+        return np.ones(self.n_vertices, np.bool_) if self.is_slow is None else ~self.is_slow
+
+    def n_elements(self, field: str) -> NDArray[np.int64]:
+        """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""
+        product: NDArray[np.int64] = np.prod(self.size[field], axis=1, dtype=np.int64)
+        return product
+
+    def n_vectors(self, count: NDArray[np.int64], field: str, machine: Machine) -> Any:
+        """Return how many data-path vectors `count` elements of a field make, rounded up."""
+        per_vector = machine.data_path_bytes // self.item_bytes[field]
+        return -(-count // per_vector)
+
+
+def worker_share(count: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
+    """Return what the slowest of the worker contexts gets of `count` units: ndarray of int64."""
+    share: NDArray[np.int64] = -(-count // machine.n_worker_contexts)
+    return share
+
+
+def start_cycles(counted: int, machine: Machine) -> int:
+    """Return the cycles of the tile to start the workers of a vertex and to wait for them.
+
+    Of a vertex that all workers of a tile share and that control code starts, a MultiVertex.
+    Vertices of one worker each have none: six of them were measured to take no longer than their
+    workers do (graphcore/poplibs, commit ee340560: 298 cycles, by the estimator 336).
+
+    Parameters
+    ----------
+    counted
+        What the library's estimator has for it; the hardware takes as long at least.
+    machine
+        Gives what it takes.
+    """
+    return max(counted, machine.worker_start_cycles)
+
+
+#: Cycles of every vertex of a batch: ndarray of int64, shape (n_vertices,).
+Law = Callable[[Batch, Machine], NDArray[np.int64]]

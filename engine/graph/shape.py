@@ -1,0 +1,60 @@
+"""Shapes that are asked of a view: reshaped, stretched, sliced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tilescope.engine.arguments import a_count, a_list
+from tilescope.engine.errors import BadGraph
+
+__all__ = ["slice_range", "whole_shape", "wide_shape"]
+
+
+def whole_shape(shape: Sequence[int], new_shape: Sequence[int]) -> list[int]:
+    """Return the shape that a view of shape `shape` is reshaped to, with -1 resolved.
+
+    Raises
+    ------
+    BadGraph
+        When the number of elements differs, or a size is none.
+    """
+    n_elements = prod(shape)
+    sizes = [a_count("A dimension to reshape to", size) for size in new_shape]
+    if sizes.count(-1) == 1:
+        rest = prod(s for s in sizes if s != -1)
+        sizes[sizes.index(-1)] = n_elements // rest if rest else 0
+    if any(size < 1 for size in sizes) or prod(sizes) != n_elements:
+        raise BadGraph(f"A tensor of shape {tuple(shape)} cannot be reshaped to {tuple(new_shape)}")
+    return sizes
+
+
+def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that a view is to be stretched to.
+
+    Raises
+    ------
+    BadGraph
+        When it is no list of whole numbers.
+    """
+    what = "The shape to broadcast to"
+    sizes = a_list(what, shape, "a list of dimensions")
+    return tuple(a_count("A dimension to broadcast to", size, 1) for size in sizes)
+
+
+def slice_range(shape: Sequence[int], dim: int, start: int, stop: int) -> tuple[int, int, int]:
+    """Return the dimension, the first element and the end of a slice.
+
+    Raises
+    ------
+    BadGraph
+        When one is no whole number, or outside.
+    """
+    dim = a_count("The dimension to slice", dim)
+    start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
+    if not 0 <= dim < len(shape):
+        raise BadGraph(f"A tensor of shape {tuple(shape)} has no dimension {dim} to slice")
+    size = shape[dim]
+    if not 0 <= start < stop <= size:
+        raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
+    return dim, start, stop

@@ -1,0 +1,1 @@
+"""Runs of elements: united, joined, split by owner, tested for overlap."""

@@ -1,0 +1,1 @@
+"""How kernels are compiled and cached, and what tells two kernels apart."""

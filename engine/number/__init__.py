@@ -1,0 +1,1 @@
+"""Number types of the device and the grids that their values lie on."""

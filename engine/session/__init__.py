@@ -1,0 +1,1 @@
+"""From a model or a graph to results and a report: compile, load, run."""

@@ -1,0 +1,151 @@
+"""The engine that users make: a device with options, whose runs go into a report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from tilescope.engine.arguments import a_kind, a_text, shown
+from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.errors import BadGraph, BadInput, OutOfTileMemory
+from tilescope.engine.execute import Device
+from tilescope.engine.execute.profile_summary import profile_summary
+from tilescope.engine.options import EngineOptions, resolve
+from tilescope.engine.recorder import Recorder
+from tilescope.reports import Report, open_report
+
+__all__ = ["Engine"]
+
+
+class Engine(Device):
+    """Runs one executable on the simulated machine.
+
+    Parameters
+    ----------
+    executable
+        What `engine.compile_programs` made.
+    options
+        Engine options; those of the environment when None.
+    name
+        Names the engine; its report goes to a folder of that name.
+    provenance
+        Facts for the report: model name and hash, seed.
+
+    Raises
+    ------
+    BadGraph
+        When an argument is of the wrong kind.
+    BadOption
+        When the environment's options are malformed.
+    ReportInUse, ReportNotWritable
+        When a report is asked for and cannot be written.
+    OutOfTileMemory
+        When the program does not fit and ``debug.allowOutOfMemory`` is off.
+    """
+
+    def __init__(
+        self,
+        executable: Executable,
+        options: EngineOptions | None = None,
+        *,
+        name: str = "",
+        provenance: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(executable, Executable):
+            raise BadGraph(
+                f"An engine runs what compile_programs made, not a {type(executable).__name__}"
+            )
+        if options is not None:
+            a_kind(
+                "The options of an engine", options, EngineOptions, "what resolve_options returns"
+            )
+        facts = {} if provenance is None else provenance
+        a_kind("The provenance of an engine", facts, Mapping, "a dictionary of texts")
+        for key, value in facts.items():
+            a_text(f"The provenance {shown(key)}", value)
+        self.options = resolve() if options is None else options
+        self.recorder = Recorder.start(
+            executable, self.options, a_text("The name of an engine", name), facts
+        )
+        super().__init__(executable, self.recorder)
+        if not self.options.allow_out_of_memory:
+            self._check_fits()
+
+    def _check_fits(self) -> None:
+        """Seal the report, which says where the memory went, before the error says so.
+
+        Raises
+        ------
+        OutOfTileMemory
+            When the program does not fit.
+        """
+        try:
+            super()._check_fits()
+        except OutOfTileMemory as error:
+            self._release()
+            if self.recorder.path is None:
+                raise
+            raise OutOfTileMemory(f"{error}\nProfile saved to: {self.recorder.path}") from None
+
+    def _release(self) -> None:
+        self.recorder.finish()
+        super()._release()
+
+    def print_profile_summary(
+        self,
+        *,
+        show_execution_steps: bool = False,
+        show_var_storage: bool = False,
+        show_per_ipu_memory_usage: bool = False,
+        show_optimizations: bool = False,
+        file: TextIO | None = None,
+    ) -> None:
+        """Print what the program takes and what the last run took, as Poplar does.
+
+        Parameters
+        ----------
+        show_execution_steps
+            Whether to list every step that ran.
+        show_var_storage
+            Whether to list the largest variables that live at each step.
+        show_per_ipu_memory_usage
+            Whether to repeat the memory for each IPU.
+        show_optimizations
+            Whether to list the plans that were chosen.
+        file
+            Where to; the standard output when None.
+        """
+        last = self._last_program
+        text = profile_summary(
+            self.executable,
+            None if last is None else self._timelines[last],
+            show_execution_steps=show_execution_steps,
+            show_var_storage=show_var_storage,
+            show_per_ipu_memory_usage=show_per_ipu_memory_usage,
+            show_optimizations=show_optimizations,
+        )
+        (sys.stdout if file is None else file).write(text)
+
+    def get_report(self) -> Report:
+        """Finish the report and open it; runs after this are not recorded any more.
+
+        Raises
+        ------
+        BadInput
+            When this engine writes no report, or could not write it to its end.
+        ReportNotFound, DamagedReport
+            When the report was taken away or changed in the meantime.
+        """
+        self.recorder.finish()
+        if self.recorder.path is None:
+            if self.recorder.lost:
+                raise BadInput(
+                    f"The report of this engine was lost as it ran: {self.recorder.lost}"
+                )
+            raise BadInput(
+                "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
+                ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or give such'
+                " options to Engine"
+            )
+        return open_report(self.recorder.path)
