@@ -64,7 +64,7 @@ class LineFormatter(logging.Formatter):
         """Return a record as one line; what would break the line is escaped."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         micros = int(record.created % 1 * 1e6)
-        module = _MODULE_OF.get(".".join(record.name.split(".")[:2]), "POPLAR")
+        module = _MODULE_OF.get(".".join(record.name.split(".")[:3]), "POPLAR")
         letter = _LETTERS.get(record.levelno, "I")
         text = "".join(
             c if c.isprintable() else c.encode("unicode_escape").decode()

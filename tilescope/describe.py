@@ -89,23 +89,23 @@ JSON: `layer`, `n_runs`, `total_cycles`, `operations`, `kinds`; with `--plan`, `
 `n_machine_tiles`, `available_bytes`, `live_bytes`, `parts` (predicted_cycles, compiled_cycles),
 `compiled_cycles`, `compared_cycles` (of the parts that were predicted) and `vertices`.
 """,
-    "targets": """\
-JSON: `targets` (name, architecture, link_topology) and `figures`, each with its unit, its meaning,
-its `set` (`both`, `hardware`, `ipu_model` or `shown only`), and `values` and `sources` in the order
-of the targets; null where a target does not say.
+    "machines": """\
+JSON: `machines` (name, architecture, link_topology) and `figures`: unit, meaning, `set` (`both`,
+`hardware`, `ipu_model` or `shown only`), and `values` and `sources` in the order of `machines`;
+null where a machine lacks the figure.
 """,
     "diff": """\
-The first report is the base. Things are aligned by debug name and occurrence, not by number, and
-percentages are of the base.
+The first report is the baseline, the second the candidate. Rows are aligned by debug name and
+occurrence, not by id. Percentages are relative to the baseline.
 
 ```sh
-tilescope diff base/ new/ --fail-on 'cycles.total:+1%' --fail-on 'memory.max_tile:+1024B'
+tilescope diff baseline/ candidate/ --fail-on 'cycles.total:+1%' --fail-on 'memory.max_tile:+1KiB'
 ```
 
 A limit is a percentage (`+1%`), an amount of memory (`+1024B`, `+1KiB`, `+1kB`, `+1MiB` …) or a
-plain number in the metric's unit (`+100`). A negative limit asks for an improvement: `-5%` of a
-metric for which higher is worse passes if it falls by 5 % or more. A metric that the base does not
-have is new, and gated in its own unit only.
+plain number in the metric's unit (`+100`). A negative limit requires an improvement: with `-5%`, a
+metric for which higher is worse must fall by 5 % or more. A metric missing from the baseline is new
+and is gated in its own unit only.
 
 JSON: `is_identical`; `unequal`, the tables and arrays that differ; `sentences`; `context` (what
 differs in target, options, provenance); `metrics` by name (base, new, delta, percent_of_base,

@@ -29,7 +29,7 @@ COMMANDS = (
     "trace",
     "diff",
     "models",
-    "targets",
+    "machines",
     "doctor",
 )
 

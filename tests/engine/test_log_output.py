@@ -101,7 +101,7 @@ def test_levels_above_info_keep_quiet(level: str) -> None:
 )
 def test_the_command_ends_in_one_sentence(variables: dict[str, str], words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tilescope", "targets"],
+        [sys.executable, "-m", "tilescope", "machines"],
         env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         capture_output=True,
         text=True,

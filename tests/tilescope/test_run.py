@@ -171,7 +171,7 @@ def test_unsupported_operators_are_all_listed(tilescope: Run, tmp_path: Path) ->
         (["--shape", "x"], ["--shape", "name=d0,d1"]),
         (["--shape", "x=a,b"], ["--shape", "name=d0,d1"]),
         (["--shape", "x=0,8"], ["--shape", "at least 1"]),
-        (["--target", "gc300"], ["gc300", "gc200"]),
+        (["--machine", "gc300"], ["gc300", "gc200"]),
         (["--ipus", "0"], ["0 IPUs"]),
         (["--tiles", "0"], ["0 tiles"]),
         (["--tiles", "100000"], ["100000", "1472"]),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilescope.console import Column, print_json, print_line, print_table
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.parameters import AsJson, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,12 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def diff(
-        base: ReportPath,
-        new: ReportPath,
+        baseline: Annotated[
+            Path, typer.Argument(metavar="BASELINE", help="Report to compare against.")
+        ],
+        candidate: Annotated[
+            Path, typer.Argument(metavar="CANDIDATE", help="Report that may have changed.")
+        ],
         as_json: AsJson = False,
         fail_on: Annotated[
             list[str] | None,
@@ -42,13 +47,13 @@ def register(app: typer.Typer) -> None:
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
-        """Compare two reports: the base first, the new one second."""
+        """Compare a baseline report with a candidate report."""
         from tilescope import analyser
         from tilescope.analyser.diff import compare, explain
         from tilescope.analyser.gates import evaluate, parse_gate
 
         gates = [parse_gate(text) for text in fail_on or ()]
-        with analyser.open(base) as one, analyser.open(new) as other:
+        with analyser.open(baseline) as one, analyser.open(candidate) as other:
             difference = compare(one, other)
             results = evaluate(gates, difference)
             sentences = explain(difference)
@@ -124,8 +129,8 @@ def _print(
     top: int,
 ) -> None:
     """Print sentences first, then tables of what changed, then the gates."""
-    print_line(f"Base {difference.base.path}")
-    print_line(f"New  {difference.new.path}")
+    print_line(f"Baseline  {difference.base.path}")
+    print_line(f"Candidate {difference.new.path}")
     print_line()
     for sentence in sentences:
         print_line(sentence)
@@ -157,7 +162,7 @@ def _print_metrics(difference: Difference, units: Units) -> None:
         if each.verdict not in {"same", "absent"}
     ]
     if rows:
-        numbers = ("Base", "New", "Change", "Of base")
+        numbers = ("Baseline", "Candidate", "Change", "% of baseline")
         titles = [Column(title, is_number=True) for title in numbers]
         print_line()
         print_table([Column("Metric"), *titles, Column("")], rows)
@@ -189,7 +194,7 @@ def _print_steps(difference: Difference, top: int) -> None:
         for word, each in every[:top]
     ]
     if rows:
-        numbers = [Column(title, is_number=True) for title in ("Base", "New", "Change")]
+        numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
         cycles = "cycles over all runs" if steps.basis == "runs" else "cycles of one execution"
         print_line()
         print_table([Column(f"Step ({cycles})"), Column("Kind"), *numbers, Column("")], rows)
@@ -218,7 +223,7 @@ def _print_variables(difference: Difference, units: Units, top: int) -> None:
         for word, each in every[:top]
     ]
     if rows:
-        numbers = [Column(title, is_number=True) for title in ("Base", "New", "Change")]
+        numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
         print_line()
         print_table([Column("Variable"), *numbers, Column("")], rows)
         _print_rest(len(every) - len(rows))

@@ -22,8 +22,8 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def run(
         model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
-        target: Annotated[
-            str, typer.Option(help="Machine: gc2, gc200, bow or c600, or a TOML file of one's own.")
+        machine: Annotated[
+            str, typer.Option(help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).")
         ] = "gc200",
         parameters: Annotated[
             str, typer.Option(help="Parameter set of the machine: hardware or ipu_model.")
@@ -108,12 +108,14 @@ def register(app: typer.Typer) -> None:
         asked = _options(option or [], flags)
         usual = {"autoReport.all": True, "autoReport.directory": "report"}
         options = resolve(command_line=asked, code=usual)
-        machine = load_machine(target, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters)
+        simulated = load_machine(
+            machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
+        )
         progress = _Progress()
         with progress, within_available():
             done = run_model(
                 model,
-                machine,
+                simulated,
                 options,
                 inputs=None if inputs is None else read_inputs(inputs),
                 shapes=_shapes(shape or []),

@@ -1,4 +1,4 @@
-"""The page about targets is what the machines' files say."""
+"""The machine reference page matches the machine files."""
 
 from __future__ import annotations
 

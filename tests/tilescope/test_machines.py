@@ -1,4 +1,4 @@
-"""``tilescope targets``: machines side by side."""
+"""``tilescope machines``: presets and machine files side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilescope.engine.machine import PARAMETER_SETS, machine_names
 
 
 def test_the_table_has_a_column_for_every_machine(tilescope: Callable[..., Any]) -> None:
-    done = tilescope("targets")
+    done = tilescope("machines")
     lines = [line.split() for line in done.out.splitlines()]
     assert done.code == 0
     assert lines[0] == ["Figure", "Set", "Unit", *machine_names()]
@@ -22,11 +22,11 @@ def test_the_table_has_a_column_for_every_machine(tilescope: Callable[..., Any])
 
 
 @pytest.mark.parametrize("parameter_set", PARAMETER_SETS)
-def test_json_says_what_a_machine_is_made_of(
+def test_json_holds_every_figure_of_a_machine(
     tilescope: Callable[..., Any], parameter_set: str
 ) -> None:
-    answer = tilescope("targets", "bow", "gc2", "--json").json()
-    assert [each["name"] for each in answer["targets"]] == ["bow", "gc2"]
+    answer = tilescope("machines", "bow", "gc2", "--json").json()
+    assert [machine["name"] for machine in answer["machines"]] == ["bow", "gc2"]
     machine = load_machine("gc2", parameter_set=parameter_set)
     seen = 0
     for figure in answer["figures"]:
@@ -37,20 +37,18 @@ def test_json_says_what_a_machine_is_made_of(
     assert seen > 30
 
 
-def test_a_machine_of_ones_own_beside_its_base(
-    tilescope: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_custom_machine_beside_its_base(tilescope: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('base = "gc200"\n[common]\nsync_cycles = { value = 7, source = "Our board" }\n')
-    done = tilescope("targets", path, "gc200", "--sources")
+    done = tilescope("machines", path, "gc200", "--sources")
     rows = [line.split() for line in done.out.splitlines()]
     assert ["sync_cycles", "hardware", "mine", "7", "cycles", "Our", "board"] in rows
     assert any(row[:4] == ["sync_cycles", "hardware", "gc200", "237"] for row in rows)
 
 
 @pytest.mark.parametrize("name", ["gc201", "no/such.toml"])
-def test_a_target_that_is_not_there(tilescope: Callable[..., Any], name: str) -> None:
-    done = tilescope("targets", name)
+def test_an_unknown_machine(tilescope: Callable[..., Any], name: str) -> None:
+    done = tilescope("machines", name)
     assert done.code == 2
     assert done.out == ""
     assert name in done.err

@@ -1,4 +1,4 @@
-"""``tilescope targets``: the machines side by side, figure by figure, with their sources."""
+"""``tilescope machines``: the figures of several machines side by side, with their sources."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command ``targets``."""
+    """Add the command ``machines``."""
 
     @app.command()
-    def targets(
+    def machines(
         names: Annotated[
             list[str] | None,
             typer.Argument(
-                metavar="TARGET",
-                help="Machines or TOML files of one's own; all presets if not given.",
+                metavar="MACHINE",
+                help="Presets or machine files (TOML); all presets by default.",
                 show_default=False,
             ),
         ] = None,
         sources: Annotated[
-            bool, typer.Option("--sources", help="Show where every figure comes from.")
+            bool, typer.Option("--sources", help="Show the source of every figure.")
         ] = False,
         as_json: AsJson = False,
     ) -> None:
-        """Show the machines side by side: every figure of both parameter sets."""
+        """Compare machines: every figure of both parameter sets."""
         from tilescope.engine.machine import describe_machine, figure_rows, machine_names
 
         described = [describe_machine(name) for name in names or machine_names()]
@@ -43,12 +43,12 @@ def register(app: typer.Typer) -> None:
                 {"name": d.name, "architecture": d.architecture, "link_topology": d.link_topology}
                 for d in described
             ]
-            print_json({"targets": heads, "figures": [_as_dict(row) for row in rows]})
+            print_json({"machines": heads, "figures": [_as_dict(row) for row in rows]})
         elif sources:
             columns = [
                 Column("Figure"),
                 Column("Set"),
-                Column("Target"),
+                Column("Machine"),
                 Column("Value", is_number=True),
                 Column("Unit"),
                 Column("Source"),
@@ -58,11 +58,11 @@ def register(app: typer.Typer) -> None:
             columns = [Column("Figure"), Column("Set"), Column("Unit")]
             columns += [Column(d.name, is_number=True) for d in described]
             print_table(columns, (_row(row) for row in rows))
-            print_line('Nothing is worked out from the figures called "shown only" yet.')
+            print_line('Figures marked "shown only" are not used in any computation yet.')
 
 
 def _row(row: FigureRow) -> list[str]:
-    cells = ["" if each is None else _number(each.value) for each in row.figures]
+    cells = ["" if figure is None else _number(figure.value) for figure in row.figures]
     return [row.spec.name, row.in_set, row.spec.unit, *cells]
 
 
@@ -88,6 +88,6 @@ def _as_dict(row: FigureRow) -> dict[str, Any]:
         "unit": row.spec.unit,
         "meaning": row.spec.meaning,
         "is_used": row.spec.is_used,
-        "values": [None if each is None else each.value for each in row.figures],
-        "sources": [None if each is None else each.source for each in row.figures],
+        "values": [None if figure is None else figure.value for figure in row.figures],
+        "sources": [None if figure is None else figure.source for figure in row.figures],
     }
