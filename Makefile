@@ -12,8 +12,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := .demo
 PACKAGES := tilescope webapp analyser engine reports compat/pva
-DESCRIBED := $(wildcard reports/describe.py engine/describe.py engine/options/describe.py \
-	engine/machine/describe.py analyser/describe.py tilescope/describe.py compat/pva/describe.py)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Sub-processes see the checkout's packages whichever folder they start in.
@@ -50,7 +48,7 @@ check: lint unit  ## Everything before a commit, fastest first: format, ruff, my
 lint: $(READY)  ## The static part of check
 	@echo "==> format";       $(BIN)/ruff format --check .
 	@echo "==> ruff";         $(BIN)/ruff check .
-	@echo "==> mypy";         $(BIN)/mypy && $(BIN)/mypy tests
+	@echo "==> mypy";         $(BIN)/mypy && $(BIN)/mypy tests docs
 	@echo "==> imports";      $(IN_TREE) $(BIN)/lint-imports
 	@echo "==> codespell";    $(BIN)/codespell
 	@echo "==> dependencies"; $(BIN)/deptry $(PACKAGES)
@@ -82,15 +80,13 @@ test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 bench: $(READY)  ## Run the benches and print their ratios; never fails on time
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
 
-docs: $(READY)  ## Rewrite the generated reference pages
-	@for file in $(DESCRIBED); do \
-	  module=$$(echo "$$file" | sed 's|^compat/|| ; t drop-in; s|^tilescope/||; s|^|tilescope/|; : drop-in; s|\.py$$||; s|/|.|g'); \
-	  echo "==> $$module"; $(IN_TREE) $(BIN)/python -m $$module --write || exit 1; done
-	@echo "==> tilescope.engine.fidelity"; $(IN_TREE) $(BIN)/python -m tilescope.engine.fidelity > /dev/null
+docs: $(READY)  ## Write the generated reference pages
+	@$(BIN)/python docs/generate.py
 
 fidelity: $(READY)  ## Build the published programs, print ours beside the published figures, write table and page
 	@echo "==> published figures and ours"
-	@$(IN_TREE) $(BIN)/python -m tilescope.engine.fidelity
+	@$(IN_TREE) $(BIN)/python -m tests.fidelity
+	@$(BIN)/python docs/generate.py fidelity
 
 sizes: $(READY)  ## Print the largest files and functions; fails nothing
 	@$(BIN)/python tests/architecture/sizes.py $(PACKAGES) tests

@@ -1,6 +1,8 @@
-"""The fidelity table: published figures, and what the same programs cost in the simulator."""
+"""The fidelity table: published figures, and what the same programs cost in the simulator.
+
+The programs are built in the checkout only (``tests/fidelity``); this package holds their result.
+"""
 
 from tilescope.engine.fidelity.score import Row, Score, packaged_rows, score
-from tilescope.engine.fidelity.target import Figure, Target, all_targets
 
-__all__ = ["Figure", "Row", "Score", "Target", "all_targets", "packaged_rows", "score"]
+__all__ = ["Row", "Score", "packaged_rows", "score"]

@@ -1,19 +1,19 @@
-"""Rows of the table and their score."""
+"""Rows of the packaged fidelity table and their score."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import resources
 
-from tilescope.engine.fidelity.target import Figure, Target, all_targets
+__all__ = ["FURTHER_TOLERANCE", "Row", "Score", "mean_ratio", "packaged_rows", "score"]
 
-__all__ = ["Row", "Score", "compare", "mean_ratio", "packaged_rows", "rows_as_json", "score"]
-
-#: Where the packaged table lies; `python -m tilescope.engine.fidelity` writes it.
+#: The packaged table; `make fidelity` of the checkout writes it.
 TABLE = "table.json"
+#: Share of a further figure by which ours may differ before it is called a miss.
+FURTHER_TOLERANCE = 0.20
 
 
 @dataclass(frozen=True)
@@ -69,50 +69,6 @@ class Score:
     mean_ratio: float
 
 
-def _row(target: Target, figure: Figure, ours: float | None) -> Row:
-    error = None
-    verdict = "open"
-    if ours is not None:
-        difference = ours - figure.published
-        error = difference if figure.kind == "absolute" else difference / figure.published
-        verdict = "within" if abs(error) <= figure.tolerance else "miss"
-    return Row(
-        id=target.target_id,
-        figure=figure.name,
-        what=target.what,
-        published=figure.published,
-        ours=ours,
-        unit=figure.unit,
-        error=error,
-        tolerance=figure.tolerance,
-        tolerance_kind=figure.kind,
-        verdict=verdict,
-        counted=figure.counted,
-        is_further=target.is_further,
-        gave_law=figure.gave_law,
-        machine=target.machine,
-        source=target.source,
-        needs=figure.needs,
-    )
-
-
-def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[Row]:
-    """Build every target that can be built and return a row for each figure.
-
-    Parameters
-    ----------
-    builders
-        By target: builds and compiles its programs, returns its figures by name.
-    """
-    rows = []
-    for target in all_targets().values():
-        ours = builders[target.target_id]() if target.target_id in builders else {}
-        for figure in target.figures:
-            value = None if figure.needs else float(ours[figure.name])
-            rows.append(_row(target, figure, value))
-    return rows
-
-
 def mean_ratio(rows: Iterable[Row]) -> float:
     """Return the geometric mean of max(r, 1/r), r ours by published; NaN when none is built."""
     logs = [
@@ -138,12 +94,6 @@ def score(rows: Iterable[Row]) -> Score:
         n_within=sum(set(found) == {"within"} for found in verdicts.values()),
         mean_ratio=mean_ratio(counted),
     )
-
-
-def rows_as_json(rows: Sequence[Row]) -> str:
-    """Return the table as it is written to files."""
-    summary = asdict(score(rows))
-    return json.dumps({"score": summary, "rows": [asdict(row) for row in rows]}, indent=2) + "\n"
 
 
 def packaged_rows() -> list[Row]:

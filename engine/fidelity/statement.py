@@ -1,22 +1,24 @@
-"""How far to trust the numbers, as texts: what the command and the pages show alike."""
+"""The fidelity table as texts: what the command, the pages and the documentation show alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilescope.engine.fidelity.analysis import TRUST, UNKNOWN
-from tilescope.engine.fidelity.page import (
-    as_error,
-    as_number,
-    as_tolerance,
-    as_verdict,
-    further_sentence,
-    summary_sentence,
-)
-from tilescope.engine.fidelity.score import Row
+from tilescope.engine.fidelity.score import FURTHER_TOLERANCE, Row, mean_ratio, score
+from tilescope.engine.fidelity.trust import NOT_MODELLED, TRUST
 
-__all__ = ["COLUMNS", "Statement", "statement"]
+__all__ = [
+    "COLUMNS",
+    "Statement",
+    "as_error",
+    "as_number",
+    "as_tolerance",
+    "as_verdict",
+    "further_sentence",
+    "statement",
+    "summary_sentence",
+]
 
 #: Of the rows' texts.
 COLUMNS = ("Target", "Figure", "Published", "Ours", "Error", "Tolerance", "Verdict")
@@ -63,7 +65,7 @@ def statement(rows: Sequence[Row]) -> Statement:
         further_sentence(rows),
         {row.id: f"{row.what}; {row.machine}. Source: {row.source}." for row in rows},
         TRUST,
-        UNKNOWN,
+        NOT_MODELLED,
     )
 
 
@@ -77,3 +79,60 @@ def _texts(row: Row) -> tuple[str, ...]:
         as_tolerance(row),
         as_verdict(row),
     )
+
+
+def as_number(value: float | None) -> str:
+    """Return a figure with four digits that count, or whole with thousands separated."""
+    if value is None:
+        return "–"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def as_error(row: Row) -> str:
+    """Return the signed error, as a percentage or in the figure's unit."""
+    if row.error is None:
+        return "–"
+    if row.tolerance_kind == "absolute":
+        return f"{row.error:+.1f} points"
+    return "0 %" if row.error == 0 else f"{100 * row.error:+.1f} %"
+
+
+def as_tolerance(row: Row) -> str:
+    """Return the tolerance, as a percentage or in the figure's unit."""
+    if row.tolerance_kind == "absolute":
+        return f"{row.tolerance:g} points"
+    return f"{100 * row.tolerance:g} %" if row.tolerance else "exact"
+
+
+def summary_sentence(rows: Sequence[Row]) -> str:
+    """Return the score in one sentence."""
+    found = score(rows)
+    return (
+        f"Of {found.n_counted} counted targets {found.n_built} are built in full, and"
+        f" {found.n_within} keep within all their tolerances; over the counted figures that are"
+        f" built, the geometric mean of the ratio to the published one, whichever is larger on"
+        f" top, is {found.mean_ratio:.2f}."
+    )
+
+
+def further_sentence(rows: Sequence[Row]) -> str:
+    """Return how the figures did that were tried after the laws were set."""
+    built = [row for row in rows if row.is_further and row.ours]
+    found = [row for row in built if not row.gave_law]
+    n_within = sum(row.verdict == "within" for row in found)
+    mean = mean_ratio(found)
+    n_gave = len(built) - len(found)
+    return (
+        f"Of {len(found)} figures that were tried after the laws were set, {n_within} differ by no"
+        f" more than {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio, whichever is larger"
+        f" on top, is {mean:.2f}. {n_gave} more gave terms of laws, so that they prove nothing."
+    )
+
+
+def as_verdict(row: Row) -> str:
+    """Return the verdict in words."""
+    if row.verdict == "open":
+        return f"open: needs {row.needs}"
+    return f"{row.verdict}, gave a law" if row.gave_law else row.verdict

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.analyser.small_report import Shape
+from tests.generated_report import generate_report
 
 from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.diff.align import align
 from tilescope.analyser.metrics import METRICS
 from tilescope.reports import DamagedReport, Report, open_report
-from tilescope.reports.generate import generate_report
 
 Variation = Callable[[Shape], Report]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser import liveness, memory, programs, runs
@@ -15,7 +16,6 @@ from tilescope.analyser.execution import PHASES, execution, steps
 from tilescope.analyser.machine import Source, target
 from tilescope.analyser.metrics import METRICS, values
 from tilescope.reports import Report
-from tilescope.reports.generate import generate_report
 
 SIZES = [
     {"n_tiles": 40, "n_steps": 300, "n_variables": 80, "n_runs": 2},

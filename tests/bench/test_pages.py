@@ -14,8 +14,7 @@ from time import perf_counter
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
-
-from tilescope.reports.generate import generate_report
+from tests.generated_report import generate_report
 
 _ROOT = Path(__file__).parents[2]
 CONTENT = {

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser import liveness, memory, programs
@@ -16,7 +17,6 @@ from tilescope.analyser.execution import execution
 from tilescope.analyser.metrics import values
 from tilescope.analyser.summary import summarise
 from tilescope.reports import Report
-from tilescope.reports.generate import generate_report
 
 QUESTIONS: dict[str, Callable[[Report], Any]] = {
     "execution": execution,

@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import Any
 
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser import trace
-from tilescope.reports.generate import generate_report
 
 WIDTH = 1600
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-
-from tilescope.reports.generate import generate_report
+from tests.generated_report import generate_report
 
 _ROOT = Path(__file__).parents[2]
 _ARGUMENTS = [

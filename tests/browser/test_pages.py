@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tilescope.engine.fidelity import packaged_rows
-from tilescope.engine.fidelity.page import as_error
+from tilescope.engine.fidelity.statement import as_error
 
 Visit = Callable[..., Page]
 

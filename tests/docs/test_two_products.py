@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from tilescope.engine.fidelity.products import chained_memory, chained_program
-from tilescope.engine.fidelity.read_off import steps_of
+from tests.fidelity.products import chained_memory, chained_program
+from tests.fidelity.read_off import steps_of
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/two-products.md"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope.reports.digests import chain, digest_rows
-from tilescope.reports.generate import generate_report
 from tilescope.reports.schema import metadata
 from tilescope.reports.statements import digested_columns, primary_key
 

@@ -3,9 +3,9 @@ from itertools import pairwise
 import apsw
 import numpy as np
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope.reports import ReportWriter, check_report
-from tilescope.reports.generate import generate_report
 from tilescope.reports.schema import (
     engine_option,
     liveness_step,

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from sqlalchemy import select
+from tests.generated_report import generate_report
 
 from tilescope.reports import open_report
-from tilescope.reports.generate import generate_report
 from tilescope.reports.schema import ARRAYS, liveness_step, metadata, run_trace, step_cost
 
 

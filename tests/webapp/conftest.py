@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
+from tests.generated_report import generate_report
 
 from tilescope.reports import ReportWriter
-from tilescope.reports.generate import generate_report
 from tilescope.webapp.app import create_app
 from tilescope.webapp.library import Library
 

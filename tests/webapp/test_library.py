@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.generated_report import generate_report
 
-from tilescope.reports.generate import generate_report
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.library import Library
 

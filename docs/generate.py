@@ -1,0 +1,67 @@
+"""Write the generated reference pages: ``python docs/generate.py [--check] [PAGE …]``.
+
+Without a page all are written. ``--check`` writes nothing, names the pages that are out of date,
+and exits with 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+# The checkout's own packages, wherever the command is run and whatever is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from docs.pages import cli, fidelity, graph_api, machines, metrics, options, pva, schema
+
+__all__ = ["PAGES", "main"]
+
+DOCS = Path(__file__).resolve().parent
+#: By page: the file below ``docs``, and the function that returns its text.
+PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
+    "cli": ("reference/cli.md", cli.render),
+    "fidelity": ("explanation/fidelity.md", fidelity.render),
+    "graph-api": ("reference/graph-api.md", graph_api.render),
+    "metrics": ("reference/metrics.md", metrics.render),
+    "options": ("reference/options.md", options.render),
+    "pva": ("reference/pva.md", pva.render),
+    "schema": ("reference/schema.md", schema.render),
+    "machines": ("reference/machines.md", machines.render),
+}
+
+
+def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
+    """Write pages below a folder, or check them, and return the exit code.
+
+    Parameters
+    ----------
+    arguments
+        Of the command line; those of the process if None.
+    docs
+        The folder that holds ``reference`` and ``explanation``.
+    """
+    parser = argparse.ArgumentParser(prog="docs/generate.py", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help=", ".join(PAGES))
+    chosen = parser.parse_args(arguments)
+    unknown = [name for name in chosen.pages if name not in PAGES]
+    if unknown:
+        parser.error(f"unknown page {unknown[0]!r}; known: {', '.join(PAGES)}")
+    stale = []
+    for name in chosen.pages or PAGES:
+        place, render = PAGES[name]
+        path, text = docs / place, render()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        sys.stdout.write(f"{place} is {'out of date' if chosen.check else 'written'}\n")
+        if not chosen.check:
+            path.write_text(text, encoding="utf-8")
+    return 1 if chosen.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

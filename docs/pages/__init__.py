@@ -1,0 +1,1 @@
+"""The generated reference pages, one module each: ``render`` returns the page as Markdown."""

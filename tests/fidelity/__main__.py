@@ -1,0 +1,47 @@
+"""``python -m tests.fidelity``: build the published programs and write the packaged table.
+
+Writes build/fidelity.json and engine/fidelity/table.json of the checkout it is run in.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.fidelity.builders import BUILDERS
+from tests.fidelity.comparison import compare, rows_as_json
+
+from tilescope.engine.fidelity import Row
+from tilescope.engine.fidelity.statement import (
+    as_error,
+    as_number,
+    as_tolerance,
+    summary_sentence,
+)
+
+WRITTEN = (Path("build/fidelity.json"), Path("engine/fidelity/table.json"))
+
+
+def _line(row: Row) -> str:
+    verdict = f"open: needs {row.needs}" if row.verdict == "open" else row.verdict
+    counted = "" if row.counted else " (not counted)"
+    return (
+        f"{row.id:<4} {row.figure:<44} {as_number(row.published):>12} {row.unit:<12}"
+        f" {as_number(row.ours):>10} {as_error(row):>13} {as_tolerance(row):>9}"
+        f"  {verdict}{counted}; {row.source}"
+    )
+
+
+def main() -> None:
+    """Compute the table, print it, and write both files."""
+    rows = compare(BUILDERS)
+    title = f"{'':<4} {'figure':<44} {'published':>12} {'':<12} {'ours':>10} {'error':>13}"
+    lines = [f"{title} {'tolerance':>9}  verdict; source", *map(_line, rows)]
+    sys.stdout.write("\n".join([*lines, "", summary_sentence(rows), ""]))
+    Path("build").mkdir(exist_ok=True)
+    for path in WRITTEN:
+        path.write_text(rows_as_json(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

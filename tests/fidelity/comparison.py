@@ -1,0 +1,63 @@
+"""Rows of the fidelity table, computed: every published program is built and its figures read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from tests.fidelity.target import Figure, Target, all_targets
+
+from tilescope.engine.fidelity import Row, score
+
+__all__ = ["compare", "rows_as_json"]
+
+
+def _row(target: Target, figure: Figure, ours: float | None) -> Row:
+    error = None
+    verdict = "open"
+    if ours is not None:
+        difference = ours - figure.published
+        error = difference if figure.kind == "absolute" else difference / figure.published
+        verdict = "within" if abs(error) <= figure.tolerance else "miss"
+    return Row(
+        id=target.target_id,
+        figure=figure.name,
+        what=target.what,
+        published=figure.published,
+        ours=ours,
+        unit=figure.unit,
+        error=error,
+        tolerance=figure.tolerance,
+        tolerance_kind=figure.kind,
+        verdict=verdict,
+        counted=figure.counted,
+        is_further=target.is_further,
+        gave_law=figure.gave_law,
+        machine=target.machine,
+        source=target.source,
+        needs=figure.needs,
+    )
+
+
+def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[Row]:
+    """Build every target that can be built and return a row for each figure.
+
+    Parameters
+    ----------
+    builders
+        By target: builds and compiles its programs, returns its figures by name.
+    """
+    rows = []
+    for target in all_targets().values():
+        ours = builders[target.target_id]() if target.target_id in builders else {}
+        for figure in target.figures:
+            value = None if figure.needs else float(ours[figure.name])
+            rows.append(_row(target, figure, value))
+    return rows
+
+
+def rows_as_json(rows: Sequence[Row]) -> str:
+    """Return the table as it is written to files."""
+    summary = asdict(score(rows))
+    return json.dumps({"score": summary, "rows": [asdict(row) for row in rows]}, indent=2) + "\n"

@@ -1,0 +1,92 @@
+"""What is published: targets.toml, and further.toml after it, as typed rows."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tilescope.engine.fidelity.score import FURTHER_TOLERANCE
+
+__all__ = ["Figure", "Target", "all_targets"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published number.
+
+    Parameters
+    ----------
+    tolerance
+        A share of the published number, or with ``kind`` absolute an amount of its unit.
+    needs
+        What is missing before it can be built; empty when nothing is.
+    gave_law
+        Whether a term of a law was read off it, so that agreement proves nothing.
+    """
+
+    name: str
+    published: float
+    unit: str
+    tolerance: float
+    kind: str = "relative"
+    counted: bool = True
+    needs: str = ""
+    gave_law: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """A published program or machine with its figures; it is scored once.
+
+    Parameters
+    ----------
+    machine
+        The preset and the parameter set that the program is compiled for.
+    note
+        What the comparison rests on, or cannot show.
+    is_further
+        Whether it was only tried once the laws were set; such a target does not count.
+    """
+
+    target_id: str
+    what: str
+    source: str
+    machine: str
+    figures: tuple[Figure, ...]
+    note: str = ""
+    is_further: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether any of its figures counts."""
+        return any(figure.counted for figure in self.figures)
+
+
+@cache
+def all_targets() -> Mapping[str, Target]:
+    """Return the targets by id, in the order of the files."""
+    return {**_targets("targets.toml"), **_targets("further.toml", is_further=True)}
+
+
+def _targets(name: str, *, is_further: bool = False) -> dict[str, Target]:
+    path = Path(__file__).parent / name
+    found = {}
+    for target_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        counted = not is_further and entry.get("counted", True)
+        shared = {"counted": counted, "needs": entry.get("needs", "")}
+        if is_further:
+            shared["tolerance"] = FURTHER_TOLERANCE
+        figures = tuple(Figure(**{**shared, **figure}) for figure in entry["figures"])
+        found[target_id] = Target(
+            target_id,
+            entry["what"],
+            entry["source"],
+            entry["machine"],
+            figures,
+            entry.get("note", ""),
+            is_further,
+        )
+    return found

@@ -1,0 +1,35 @@
+"""The softmax of a model is the one that the fidelity table measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+from tests.fidelity.read_off import compute_cycles
+from tests.fidelity.vectors import softmax
+
+from tilescope.engine import compile_model, load_machine, load_onnx
+
+#: Maximum, subtraction, exponential, sum, inverse, product.
+#: Source: osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS.
+PUBLISHED = ["maximum", "subtract", "exp", "sum", "inverse", "multiply"]
+
+
+def test_a_models_softmax_is_the_published_sequence_at_its_cost(tmp_path: Path) -> None:
+    machine = load_machine("c600")
+    shape = [8 * machine.n_tiles, 736]  # 8 whole rows a tile, as published
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape) for name in "xy"]
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=-1)
+    graph = helper.make_graph([node], "softmax", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
+    onnx.save(model, tmp_path / "softmax.onnx")
+    made = compile_model(load_onnx(tmp_path / "softmax.onnx"), machine).executable
+    codelets = [
+        batch.codelet.name.partition("<")[2].rstrip(">")
+        for step in made.steps
+        if step.compute_set is not None
+        for batch in step.compute_set.batches
+    ]
+    assert codelets == PUBLISHED
+    assert compute_cycles(made) == softmax()["compute sets"]
