@@ -36,7 +36,7 @@ def contexts(report: Report) -> dict[int, DebugContext]:
     Raises
     ------
     DamagedReport
-        When a context stands in a later one, or in one that is not there.
+        When a context stands in a later one, or in an unknown one.
     """
     table = schema.debug_context
     columns = [table.c[name] for name in DebugContext.__dataclass_fields__]
@@ -44,13 +44,13 @@ def contexts(report: Report) -> dict[int, DebugContext]:
     for row in report.fetch(select(*columns).order_by(table.c.debug_context_id)):
         context = DebugContext(*row)
         is_there = context.parent_id is None or context.parent_id in found
-        require(report, is_there, f"debug context {context.parent_id} is not there")
+        require(report, is_there, f"debug context {context.parent_id} does not exist")
         found[context.debug_context_id] = context
     return found
 
 
 def enclosing(report: Report, context_id: int | None) -> tuple[DebugContext, ...]:
-    """Return a context and those around it, innermost first; nothing for one that is not there."""
+    """Return a context and those around it, innermost first; nothing for an unknown one."""
     every = contexts(report)
     chain: list[DebugContext] = []
     while context_id is not None and context_id in every:

@@ -17,6 +17,6 @@ class AnalyserError(Exception):
 
 
 class BadQuestion(AnalyserError):
-    """The question names something that is not there, or cannot be parsed."""
+    """The question names something the report lacks, or cannot be parsed."""
 
     code = "bad_question"

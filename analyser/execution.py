@@ -182,7 +182,7 @@ def execution(report: Report) -> Execution:
     index_of_run = {run_id: index for index, (run_id, _) in enumerate(runs)}
     rows = _tracks(report)
     for run_id, _, _, start, end, *_ in rows:
-        require(report, run_id in index_of_run, f"run {run_id} has a trace and is not there")
+        require(report, run_id in index_of_run, f"run {run_id} has a trace but no row")
         require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for run_id, ipu_id, _, start, end, _, _ in rows:
@@ -217,7 +217,7 @@ def _tracks(report: Report) -> list[tuple[int, ...]]:
     table = schema.run_trace
     rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.run_trace_id))
     for _, ipu_id, *_ in rows:
-        require(report, 0 <= ipu_id < target(report).n_ipus, f"IPU {ipu_id} is not there")
+        require(report, 0 <= ipu_id < target(report).n_ipus, f"IPU {ipu_id} does not exist")
     return [tuple(row) for row in rows]
 
 

@@ -369,7 +369,7 @@ def _gap_tip(found: Insights, style: BytesStyle) -> Tip | None:
         return None
     harm = "" if not found.fit.fits else " They do no harm while every tile fits."
     return Tip(
-        "Know the gaps",
+        "Memory lost to gaps",
         f"{format_bytes(gaps, style)} of the fullest tile hold nothing: operands that must be"
         " interleaved begin in another region of the memory, others are kept apart or aligned."
         f"{harm}",

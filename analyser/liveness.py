@@ -196,14 +196,14 @@ def step_program(report: Report, step: int) -> int:
     Raises
     ------
     BadQuestion
-        When there is no such step.
+        When the step does not exist.
     """
     _check_step(report, step)
     return int(_liveness_steps(report).program_id[step])
 
 
 def _check_step(report: Report, step: int) -> None:
-    """Refuse a step that is not there."""
+    """Reject an unknown step."""
     n_steps = len(_liveness_steps(report).step_id)
     if not n_steps:
         raise BadQuestion(
@@ -212,7 +212,7 @@ def _check_step(report: Report, step: int) -> None:
         )
     if not 0 <= step < n_steps:
         raise BadQuestion(
-            f"step {step} is not there; this report has liveness steps 0 to {n_steps - 1}"
+            f"step {step} does not exist; this report has liveness steps 0 to {n_steps - 1}"
         )
 
 
@@ -232,7 +232,7 @@ def step_variables(report: Report, step: int, source: Source = "all") -> LiveVar
     Raises
     ------
     BadQuestion
-        When there is no such step, IPU or tile.
+        When the step, IPU or tile does not exist.
     """
     _check_step(report, step)
     tiles = tile_range(report, source)

@@ -117,6 +117,6 @@ def tile_range(report: Report, source: Source) -> range:
     n_allowed = machine.n_tiles // size
     if not 0 <= number < n_allowed:
         raise BadQuestion(
-            f"{kind} {number} is not there; this report has {kind}s 0 to {n_allowed - 1}"
+            f"{kind} {number} does not exist; this report has {kind}s 0 to {n_allowed - 1}"
         )
     return range(number * size, (number + 1) * size)

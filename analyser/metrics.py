@@ -248,7 +248,7 @@ def _cycle_metrics() -> list[Metric]:
         Metric(
             f"cycles.{phase}",
             "cycles",
-            f"Time in which {_PHASE_WORDS[phase]}, on the IPU that takes longest in each run,"
+            f"Time during which {_PHASE_WORDS[phase]}, on the IPU that takes longest in each run,"
             " summed over the recorded runs; the phases add up to cycles.total",
             "higher",
             partial(_phase_cycles, phase),

@@ -48,7 +48,7 @@ class Operation:
         Time in its steps on the critical path, over all recorded runs; of one execution of each
         step when no run was recorded, cycles.
     compute_cycles
-        The part of it in which vertices compute, cycles.
+        Its compute cycles.
     flops
         Useful floating-point operations in the same executions, on all IPUs.
     utilisation
@@ -290,7 +290,7 @@ def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64]
             continue
         code[row] = code.get(row, 0) + code_bytes
         if step_id is not None:
-            require(report, 0 <= step_id < len(of_step), f"step {step_id} is not there")
+            require(report, 0 <= step_id < len(of_step), f"step {step_id} does not exist")
             of_step[step_id] = row
     return of_step, code
 

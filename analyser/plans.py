@@ -33,7 +33,7 @@ __all__ = [
     "plans_of",
 ]
 
-#: Names shown when one that is not there is asked for.
+#: Number of similar names shown for an unknown name.
 _NEAR_NAMES = 5
 
 
@@ -94,7 +94,7 @@ class PlanExplanation:
     Attributes
     ----------
     asked_by
-        Name and type of the model's own node; empty for a graph built by hand.
+        Name and type of the model's own node; empty for a graph built with the graph API.
     n_machine_tiles
         Tiles of the machine, idle ones included.
     available_bytes
@@ -156,7 +156,7 @@ def explain_plan(report: Report, name: str) -> PlanExplanation:
     Raises
     ------
     BadQuestion
-        When there is no such plan, or the node has several.
+        When the plan is unknown, or the node has several.
     """
     return explanation(report, _find(report, name))
 
@@ -237,7 +237,7 @@ def _find(report: Report, name: str) -> Plan:
 
 
 def _near(name: str, names: list[str]) -> list[str]:
-    """Return the names most like one that is not there: those that hold it, else by likeness."""
+    """Return the names most like an unknown one: those that hold it, else by likeness."""
     wanted = name.lower()[:200]
     holding = [each for each in names if wanted and wanted in each.lower()]
 
@@ -265,7 +265,7 @@ def _part(plan: Plan, name: str, phase: str) -> str:
 
 
 def _parts(report: Report, plan: Plan, found: tuple[int, ...]) -> tuple[PartCost, ...]:
-    """Return parts in the order they run, then those that were predicted and are not there."""
+    """Return parts in the order they run, then those that were predicted but not compiled."""
     every = steps(report)
     cycles = costs(report).per_step("cycles", len(every), largest=True)
     compiled: dict[str, int] = {}

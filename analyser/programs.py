@@ -186,7 +186,7 @@ def program(report: Report, program_id: int) -> ProgramNode:
     Raises
     ------
     BadQuestion
-        When there is no such program.
+        When the program does not exist.
     """
     every = all_programs(report)
     if program_id not in every:
@@ -210,7 +210,7 @@ def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     Raises
     ------
     BadQuestion
-        When there is no such program.
+        When the program does not exist.
     """
     _find(report, program_id)
     ids = _tree(report)[1].get(program_id, ())
@@ -223,7 +223,7 @@ def node(report: Report, program_id: int) -> ProgramDetails:
     Raises
     ------
     BadQuestion
-        When there is no such program.
+        When the program does not exist.
     """
     found = _find(report, program_id)
     name, vertices = compute_set_vertices(report, found.compute_set_id)
@@ -243,9 +243,9 @@ def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
     Raises
     ------
     BadQuestion
-        When there is no such program.
+        When the program does not exist.
     DamagedReport
-        When a program stands in one that is not there.
+        When the parent of a program does not exist.
     """
     parents = _tree(report)[0]
     if program_id not in parents:
@@ -253,7 +253,7 @@ def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
     chain: list[int] = []
     parent = parents[program_id]
     while parent is not None and len(chain) < _MAX_DEPTH:
-        require(report, parent in parents, f"program {parent} is not there")
+        require(report, parent in parents, f"program {parent} does not exist")
         chain.append(parent)
         parent = parents[parent]
     return tuple(reversed(chain))
@@ -344,11 +344,11 @@ def _find(report: Report, program_id: int) -> ProgramNode:
 
 
 def _no_such(report: Report, program_id: int) -> BadQuestion:
-    """Return the error for a program that is not there."""
+    """Return the error for an unknown program."""
     number = n_programs(report)
     if not number:
         return BadQuestion("this report has no programs; it was written without a graph profile")
-    return BadQuestion(f"program {program_id} is not there; this report has {number} programs")
+    return BadQuestion(f"program {program_id} does not exist; this report has {number} programs")
 
 
 def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:

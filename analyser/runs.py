@@ -71,7 +71,7 @@ def runs(report: Report) -> tuple[Run, ...]:
     for run_id, ipu_id, start, end in report.fetch(
         select(trace.c.run_id, trace.c.ipu_id, trace.c.start_cycle, trace.c.end_cycle)
     ):
-        require(report, 0 <= ipu_id < n_ipus, f"IPU {ipu_id} is not there")
+        require(report, 0 <= ipu_id < n_ipus, f"IPU {ipu_id} does not exist")
         require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
         by_ipu = times.setdefault(run_id, [0] * n_ipus)
         by_ipu[ipu_id] = max(by_ipu[ipu_id], end - start)
@@ -106,10 +106,10 @@ def executed(report: Report, run_id: int) -> Executed:
     Raises
     ------
     BadQuestion
-        When there is no such run, or its executions are too many to list.
+        When the run does not exist, or its executions are too many to list.
     """
     if run_id not in {run.run_id for run in runs(report)}:
-        raise BadQuestion(f"run {run_id} is not there; this report has {len(runs(report))} runs")
+        raise BadQuestion(f"run {run_id} does not exist; this report has {len(runs(report))} runs")
     trace = schema.run_trace
     parts = [
         _written_out(report, ipu_id, first, n_entries)
@@ -178,11 +178,13 @@ def tile_cycles(report: Report, pattern_id: int) -> NDArray[np.int64]:
     Raises
     ------
     BadQuestion
-        When there is no such pattern.
+        When the pattern does not exist.
     """
     patterns = report.array("cycles.pattern")
     if not 0 <= pattern_id < patterns.shape[0]:
-        raise BadQuestion(f"pattern {pattern_id} is not there; there are {patterns.shape[0]}")
+        raise BadQuestion(
+            f"pattern {pattern_id} does not exist; this report has {patterns.shape[0]}"
+        )
     cycles: NDArray[np.int64] = patterns.row(pattern_id).astype(np.int64)
     cycles.flags.writeable = False
     return cycles

@@ -17,7 +17,7 @@ extras=${2:-web}
 source=$(cd "$(dirname "$0")/.." && pwd)
 
 if [ -e "$target" ]; then
-  echo "$target is there already; name a folder that is not" >&2
+  echo "$target already exists; name a new folder" >&2
   exit 2
 fi
 

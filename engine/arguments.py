@@ -50,7 +50,7 @@ def a_text(what: str, value: Any) -> str:
         When it is none.
     """
     if not isinstance(value, str):
-        raise BadGraph(f"{what} is {shown(value)}: give a text")
+        raise BadGraph(f"{what} is {shown(value)}: expected a string")
     return value
 
 

@@ -74,7 +74,7 @@ class BadModel(EngineError):
 
 
 class UnsupportedOperators(BadModel):
-    """The model needs operators that are not there."""
+    """The model has unsupported operators."""
 
     code = "unsupported_operators"
 

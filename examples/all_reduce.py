@@ -1,4 +1,4 @@
-"""A ring all-reduce over 4 IPUs, by hand: every IPU ends with the sum of all IPUs' vectors.
+"""A ring all-reduce over 4 IPUs with the graph API: every IPU ends with the sum of all vectors.
 
 A vector is cut into as many chunks as there are IPUs. In three steps each IPU adds a chunk of its
 neighbour's to its own, a chunk further every time; then it holds one chunk summed over all. In

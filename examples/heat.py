@@ -1,4 +1,4 @@
-"""Heat spreading along a rod: a vertex of one's own, halos by exchange, a loop on the machine.
+"""Heat spreading along a rod: a custom vertex, halos by exchange, a loop on the machine.
 
 Every tile holds a piece of the rod. In a step a cell becomes the mean of itself and its two
 neighbours, weighted; the cells at a piece's ends need one cell of the next tile, which the

@@ -1,4 +1,4 @@
-"""Multiply two matrices with a graph built by hand, and profile it.
+"""Multiply two matrices with the graph API, and profile it.
 
 Run it as it is, and no report is written. Ask for one through the environment:
 

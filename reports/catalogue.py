@@ -42,7 +42,7 @@ def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
     ----------
     paths : sequence of Path or str
         Report files, whatever they are called, and directories, which are searched six levels
-        deep without following links to directories. Places that are not there add nothing.
+        deep without following links to directories. Missing places add nothing.
     """
     found: dict[Path, FoundReport] = {}
     for place in map(Path, paths):

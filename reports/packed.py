@@ -107,7 +107,7 @@ class PackedArray:
         Raises
         ------
         IndexError
-            There is no such row.
+            The row does not exist.
         """
         values: np.ndarray = self.rows(np.array([row]))[0]
         return values
@@ -127,7 +127,7 @@ class PackedArray:
         Raises
         ------
         IndexError
-            There is no such row.
+            The row does not exist.
         """
         ids = np.asarray(ids, np.int64)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._layout.n_rows):
@@ -153,7 +153,7 @@ class PackedArray:
         Raises
         ------
         IndexError
-            There is no such column.
+            The column does not exist.
         """
         if not 0 <= column < self._layout.n_columns:
             raise IndexError(f"{self.name} has {self._layout.n_columns} columns, not {column}")

@@ -27,7 +27,7 @@ __all__ = [
     "report_json",
 ]
 
-#: Characters that move the cursor, turn the writing direction or are not there at all.
+#: Unicode categories that move the cursor, reverse the writing direction or are invisible.
 _HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 #: A pipe has no width; no name of a report is longer than its limits allow.
 _PIPE_WIDTH = 100_000

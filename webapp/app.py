@@ -90,7 +90,7 @@ def _create_api(library: Library) -> FastAPI:
     @api.exception_handler(HTTPException)
     async def refuse(_request: Request, error: HTTPException) -> JSONResponse:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
-        message = "There is no such question." if error.status_code == 404 else str(error.detail)
+        message = "Unknown endpoint." if error.status_code == 404 else str(error.detail)
         return JSONResponse(
             Failure(False, code, message, "").as_dict(), status_code=error.status_code
         )

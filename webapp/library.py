@@ -115,7 +115,7 @@ class Library:
         Raises
         ------
         UnknownReport
-            When one of them is not there.
+            When one of them is missing.
         """
         with self.opened(view["report"]) as report:
             source = question(report)

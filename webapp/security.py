@@ -125,9 +125,7 @@ class Gate:
                 " start it with --allow-host NAME to add one.",
             )
         if not _is_own_origin(scope, headers):
-            return _failure(
-                403, "foreign_origin", "Another site may not ask questions here in your name."
-            )
+            return _failure(403, "foreign_origin", "Cross-origin request refused.")
         try:
             length = int(headers.get("content-length") or 0)
         except ValueError:

@@ -229,7 +229,7 @@ def _main(pages: Sequence[ModuleType]) -> html.Main:
         for page in pages
     ]
     unknown = html.Div(
-        empty_state("There is no such page. Choose one in the menu at the left."),
+        empty_state("Page not found. Choose one in the menu on the left."),
         id="unknown-page",
         className="page",
         style={"display": "none"},

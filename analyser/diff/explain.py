@@ -68,7 +68,7 @@ def _sides(difference: Difference) -> list[str]:
             f" {difference.new.n_runs}; cycles are summed over runs."
         )
     if difference.is_data_dependent:
-        sentences.append("Some cycles depend on the data, so they may differ without a cause.")
+        sentences.append("Some cycles are data-dependent and may vary between identical runs.")
     return sentences
 
 
@@ -93,7 +93,7 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
     options = [each for each in changes if each.section == "option"]
     if options:
         listed = _listing([f"{each.key} {each.base} → {each.new}" for each in options])
-        sentences.append(f"Other options: {listed}.")
+        sentences.append(f"Options changed: {listed}.")
     versions = [each for each in changes if each.key.endswith("_version")]
     if versions:
         listed = _listing([f"{each.key} {each.base} → {each.new}" for each in versions])

@@ -93,7 +93,7 @@ def slice_at(
     Raises
     ------
     BadQuestion
-        If there is no such lane.
+        If the lane does not exist.
     """
     trace = trace_of(report)
     run = _run_at(trace, ipu_id, track, cycle)

@@ -245,7 +245,7 @@ def lane_of(trace: Trace, ipu_id: int, track: int, level: int, view: str) -> Sli
     Raises
     ------
     BadQuestion
-        If there is no such lane.
+        If the lane does not exist.
     """
     if (ipu_id, track) not in trace.keys:
         raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report")

@@ -58,7 +58,7 @@ __all__ = [
     "openReport",
 ]
 
-#: Names of libpva that are not there, and what TileScope would need for them.
+#: Names of libpva that are not supported, and what TileScope would need for them.
 ABSENT = {
     "openTrace": "host traces",
     "Event": "host traces",
@@ -68,5 +68,5 @@ ABSENT = {
 
 def __getattr__(name: str) -> NoReturn:
     if name in ABSENT:
-        raise NotHeld(f"pva.{name} is not there yet: TileScope has no {ABSENT[name]} so far")
+        raise NotHeld(f"pva.{name} is not supported yet: TileScope has no {ABSENT[name]} so far")
     raise AttributeError(f"module 'pva' has no attribute {name!r}")

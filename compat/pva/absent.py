@@ -26,4 +26,6 @@ class WithAbsent:
         owner = type(self).__name__
         if what is None:
             raise AttributeError(f"{owner!r} object has no attribute {name!r}")
-        raise NotHeld(f"{owner}.{name} is not there yet: this version's reports do not hold {what}")
+        raise NotHeld(
+            f"{owner}.{name} is not supported yet: this version's reports do not hold {what}"
+        )

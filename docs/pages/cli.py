@@ -64,9 +64,9 @@ runs, with what was waited in it: a `join` of an Overlap has no others.
 """,
     "ops": """\
 An operation is a call with all that came of it; a call inside another counts as part of it.
-*Cycles* are those of the recorded runs on the critical path; *Tiles busy* is the share of all
-tiles' time in its steps, exchange and sync included, in which vertices computed. Memory and code
-are sums over tiles; *Temporary* counts message buffers, and each variable once however long it
+*Cycles* are those of the recorded runs on the critical path. *Tiles busy* is the share of tile
+time in its steps, exchange and sync included, spent in vertices. Memory and code are sums
+over tiles; *Temporary* counts message buffers, and each variable once however long it
 lives.
 
 ```sh

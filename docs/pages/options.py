@@ -19,7 +19,7 @@ are strings, booleans or numbers:
 export {ENVIRONMENT_VARIABLE}='{{"autoReport.all": "true", "autoReport.directory": "./report"}}'
 ```
 
-The environment wins over the command line, the command line over code, code over the default; the
+Precedence, highest first: environment, command line, code, default. The
 report says for each option which of them decided. `autoReport.all` turns on every part that is not
 given itself, so `"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` leaves
 the execution part out. Without any option no report is written. An unknown key or a wrong value is

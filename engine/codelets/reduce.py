@@ -56,7 +56,7 @@ def reduce_partials_cycles(
 
     Notes
     -----
-    What other tiles send is one region, summed onto the partial that is there already, where the
+    What other tiles send is one region, summed onto the tile's own partial, where the
     outputs are whole groups of 16 bytes and the region is not too large; else every partial is a
     region of its own. Partials are not interleaved: a group takes two loads.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin: ConvReduce.cpp (which of the two, and

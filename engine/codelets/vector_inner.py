@@ -1,9 +1,9 @@
 """Two operands, one of which is a row that all rows of the other share: a bias, a scale.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp:
-BroadcastVectorInner1D where data lie in one piece, BroadcastVectorInner2D where not. There is no
-such vertex for maximum, minimum and power; which of the others it takes for which types, it says in
-lib/popops/ElementWise.cpp: see `has_vector_inner`.
+BroadcastVectorInner1D where data lie in one piece, BroadcastVectorInner2D where not. No
+such vertex exists for maximum, minimum and power. lib/popops/ElementWise.cpp lists the types of the
+others: see `has_vector_inner`.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def compute_cost(
 class CountedCycles:
     """What a compute set takes on each tile once its kernels have counted.
 
-    What does not depend on data is worked out once.
+    What does not depend on data is computed once.
 
     Parameters
     ----------

@@ -224,7 +224,7 @@ class Memory:
     code_end : ndarray of int64, shape (n_tiles,)
         One past the last address of code, which must lie in the non-interleaved region.
     unconstrained : ndarray of int64, shape (n_tiles,)
-        What `including_gaps` would be if nothing had to be interleaved or kept apart; worked out
+        What `including_gaps` would be if nothing had to be interleaved or kept apart; computed
         when a tile overflows, else the same.
     slow_tiles : dict of (step, batch) to ndarray of bool, shape (n_tiles,)
         Where what a batch with a slow path asks of memory is not met.

@@ -71,7 +71,7 @@ class Lowering:
         self._lowering_now: list[Function] = []
         #: Side of the Overlap that is lowered now; empty outside of one.
         self._side = ""
-        #: Exchanges around compute sets, by id; what stands here is not worked out again.
+        #: Exchanges around compute sets, by id; what stands here is not computed again.
         self.around: dict[int, Around] = {}
         self._compute: dict[int, StepCost] = {}
 

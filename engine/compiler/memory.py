@@ -279,7 +279,7 @@ def _categories(
     constant[in_graph] = is_constant[variable[in_graph]]
     worst = live.argmax(axis=0)[tile]
     at_peak = (start <= worst) & (worst < end) & ~always
-    # Three categories, and fourth what is not there at the peak.
+    # Three categories, and fourth the variables not live at the peak.
     category = np.full(variable.size, 3)
     category[at_peak & ~in_graph] = 2
     category[(always & ~constant) | (at_peak & in_graph)] = 1

@@ -1,4 +1,4 @@
-"""The exchanges around compute sets, worked out: all that later passes need of their pieces.
+"""The exchanges around compute sets: all that later passes need of their pieces.
 
 The pieces themselves, millions in a large program, are let go; what stays is a few values a tile.
 """

@@ -180,7 +180,7 @@ class Device:
         Raises
         ------
         BadGraph
-            When it is no tensor of this engine's graph as it was compiled.
+            When it is not a tensor of this engine's compiled graph.
         EngineClosed
             When the engine was closed.
         """
@@ -194,7 +194,7 @@ class Device:
         Raises
         ------
         BadGraph
-            When it is no tensor of this engine's graph, or cannot hold a value.
+            When it is not a tensor of this engine's graph, or cannot hold a value.
         BadInput
             When the shape differs.
         EngineClosed
@@ -218,7 +218,7 @@ class Device:
         BadGraph
             When it is a buffer of another graph.
         BadInput
-            When there is no such row.
+            When the row is outside the buffer.
         EngineClosed
             When the engine was closed.
         """
@@ -233,7 +233,7 @@ class Device:
         BadGraph
             When it is a buffer of another graph.
         BadInput
-            When there is no such row, or the shape differs.
+            When the row is outside the buffer, or the shape differs.
         EngineClosed
             When the engine was closed.
         """
@@ -274,7 +274,7 @@ class Device:
         Raises
         ------
         BadGraph
-            When there is no such program, or a kernel cannot be compiled.
+            When the program is unknown, or a kernel cannot be compiled.
         BadInput
             When a stream is not connected or gives an array of another shape.
         CallbackFailed, KernelFailed
@@ -347,7 +347,7 @@ class Device:
         Raises
         ------
         BadGraph
-            When there is no such program, or data decide and it has not run yet.
+            When the program is unknown, or data decide and it has not run yet.
         """
         root = self._root(program)
         if program not in self._timelines:

@@ -43,7 +43,7 @@ class RemoteMemory:
         BadGraph
             When it is a buffer of another graph.
         BadInput
-            When there is no such row.
+            When the row is outside the buffer.
         """
         values = self._find(buffer, row)
         kind = {"float16": np.float16, "bool": np.bool_}.get(buffer.dtype.name)
@@ -57,7 +57,7 @@ class RemoteMemory:
         BadGraph
             When it is a buffer of another graph.
         BadInput
-            When there is no such row, or the shape differs.
+            When the row is outside the buffer, or the shape differs.
         """
         place = self._find(buffer, row)
         array = numbers(f"The values of remote buffer {buffer.name!r}", values)
@@ -88,7 +88,7 @@ class RemoteMemory:
         Raises
         ------
         RunFailed
-            When the program asks for a row that is not there.
+            When the program asks for a row outside the buffer.
         """
         buffer, tensor = access.buffer, access.tensor
         rows = _rows_of(access.row, memory)

@@ -1,6 +1,6 @@
 """When each step runs on each IPU, from the costs of the steps.
 
-A program without decisions has one timeline, worked out once. Where data decide, the clock goes
+A program without decisions has one timeline, computed once. Where data decide, the clock goes
 along with the run.
 
 Each IPU counts its own cycles, so that steps of different IPUs overlap unless data goes from one

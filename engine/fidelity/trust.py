@@ -27,7 +27,7 @@ TRUST = (
         "a rate, and a start from one program on 16 IPUs; on fewer it took thrice (F7, F8, F11)",
     ),
     (
-        "Cycles of a codelet of one's own whose instructions are counted",
+        "Cycles of a custom codelet whose instructions are counted",
         "20 percent",
         "twelve times of two authors' programs on one IPU are within it (C21, F6, F9, F10)",
     ),

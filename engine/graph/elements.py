@@ -13,7 +13,7 @@ __all__ = ["check_each_once", "share_elements"]
 
 
 def check_each_once(where: str, target: View) -> None:
-    """Raise BadGraph when a tensor that is written has an element several times.
+    """Raise BadGraph when a tensor that is written aliases elements.
 
     Raises
     ------
@@ -31,8 +31,7 @@ def check_each_once(where: str, target: View) -> None:
         end = np.concatenate([runs + n for runs, n in found])[order] if found else first
         if is_broadcast or (first[order][1:] < end[:-1]).any():
             raise BadGraph(
-                f"{where} has an element of {variable.name!r} several times: each can be written"
-                " only once"
+                f"{where} aliases elements of {variable.name!r}: each can be written only once"
             )
 
 

@@ -206,7 +206,7 @@ class Graph:
         Raises
         ------
         BadGraph
-            When elements are left out, the order is wrong, a tile is not there, or the tensor is
+            When elements are left out, the order is wrong, a tile does not exist, or the tensor is
             another graph's or part of its variable.
         """
         variable = self._whole(tensor)
@@ -380,7 +380,7 @@ class Graph:
         ------
         BadGraph
             When a field is missing, unknown, of the wrong type or number of dimensions, reaches
-            outside its variable, belongs to another graph, a tile is not there, or vertices run
+            outside its variable, belongs to another graph, a tile does not exist, or vertices run
             another codelet of that name which cannot be the same vertex type.
         """
         self.check_own_compute_set(compute_set)

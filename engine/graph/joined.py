@@ -113,7 +113,7 @@ class Joined:
         Raises
         ------
         BadGraph
-            When there is no such dimension.
+            When the dimension does not exist.
         """
         turned = [part.reverse(dim) for part in self.parts]
         return concat(turned[::-1] if dim == self.dim else turned, self.dim)

@@ -199,7 +199,7 @@ class Tensor:
         Raises
         ------
         BadGraph
-            When there is no such dimension.
+            When the dimension does not exist.
         """
         if not 0 <= a_count("The dimension to reverse", dim) < len(self.dims):
             raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to reverse")

@@ -180,7 +180,7 @@ def check_room(n_runs: int, where: str) -> None:
     if n_runs * _BYTES_PER_RUN > room_bytes:
         raise RunFailed(
             f"{where} touch at least {n_runs:,} separate runs of elements, which take"
-            f" {n_runs * _BYTES_PER_RUN / 1e9:,.1f} GB to work out, and this computer has"
+            f" {n_runs * _BYTES_PER_RUN / 1e9:,.1f} GB to compute, and this computer has"
             f" {room_bytes / 1e9:,.1f} GB free: make the model smaller, or lay its data out so that"
             " neighbours are used together"
         )

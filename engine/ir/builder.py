@@ -1,4 +1,4 @@
-"""Builds a model: infers every shape at once, and works out what is known already."""
+"""Builds a model: infers every shape at once, and folds constants."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class IrBuilder:
         output: str = "",
         **attributes: Any,
     ) -> Value:
-        """Add an operation and return its result; one on constants is worked out instead.
+        """Add an operation and return its result; one on constants is folded instead.
 
         Parameters
         ----------

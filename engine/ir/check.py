@@ -9,7 +9,7 @@ from tilescope.engine.ir.operators import OPERATORS
 __all__ = ["check_model"]
 
 _PRODUCTS = ("matmul", "convolution")
-#: float8 is multiplied by programs that are built by hand.
+#: float8 products exist in the graph API only.
 _PRODUCT_TYPES = ("float16", "float32", "float64")
 
 
@@ -56,7 +56,7 @@ def _check_types(operation: Operation) -> None:
         if 0 in value.shape:
             raise BadModel(
                 f"Node {operation.name!r} ({operation.source}): {value.name!r} of shape"
-                f" {value.shape} has no elements, which is not there yet"
+                f" {value.shape} has no elements, which is not supported yet"
             )
         if operation.kind in _PRODUCTS and value.dtype not in _PRODUCT_TYPES:
             raise BadModel(

@@ -76,7 +76,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or there is no such plan for them.
+        When the shapes or types do not go together, or no such plan exists for them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """
@@ -169,7 +169,7 @@ def matmul(
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or there is no such plan for them.
+        When the shapes or types do not go together, or no such plan exists for them.
     BadOption
         When the share of memory, or the type of partial sums, cannot be.
     """

@@ -136,7 +136,7 @@ def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: st
             found = joint_walks([middle], target)
         if found is None:
             raise BadGraph(
-                f"{source.name!r} cannot be copied to {target.name!r}: their layouts do not divide"
+                f"cannot copy {source.name!r} to {target.name!r}: their strides are incompatible"
             )
         walks += found
     compute_set = builder.compute_set(name)
@@ -167,7 +167,7 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
     middle = row_major_copy(builder, source, f"{name}/rowMajor")
     if not _apply(builder, name, COPY, COPY_BLOCK, [middle], target):
         raise BadGraph(
-            f"{source.name!r} cannot be copied to {target.name!r}: their layouts do not divide"
+            f"cannot copy {source.name!r} to {target.name!r}: their strides are incompatible"
         )
 
 
@@ -214,7 +214,7 @@ def _rate_of(function: str, rates: Mapping[str, Rate], n_operands: int) -> Rate:
     Raises
     ------
     BadGraph
-        When there is no such function.
+        When the function is unknown.
     """
     if function not in rates:
         raise BadGraph(
@@ -246,7 +246,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
     Raises
     ------
     BadGraph
-        When there is no such function, or no vertex of it for the type.
+        When the function is unknown, or no vertex of it has the type.
     """
     _check_types(function, _rate_of(function, UNARY_RATES, 1), [x])
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
@@ -275,7 +275,7 @@ def binary(
     Raises
     ------
     BadGraph
-        When there is no such function, no vertex of it for the type, or types or shapes do not go
+        When the function is unknown, no vertex of it has the type, or types or shapes do not go
         together.
     """
     _check_types(function, _rate_of(function, BINARY_RATES, 2), [a, b])
@@ -359,7 +359,7 @@ def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
     Raises
     ------
     BadGraph
-        When there is no such type, or no vertex for the two.
+        When the type is unknown, or no vertex converts between the two.
     """
     dtype = dtype_of(dtype)
     kinds = {x.dtype.kind, dtype.kind}

@@ -42,7 +42,7 @@ def reduce(
     Raises
     ------
     BadGraph
-        When there is no such operation, no vertex of it for the type, or a dimension is not there.
+        When the operation or a dimension is unknown, or no vertex of it has the type.
     """
     refuse_float8("a reduction", x)
     if operation not in REDUCE:

@@ -80,7 +80,7 @@ def scaled_add(
         scale = row_major_copy(build, scale, "scale")
     walks = joint_walks([b], a) or joint_walks([row_major_copy(build, b, "rearrange")], a)
     if walks is None:
-        raise BadGraph(f"{b.name!r} cannot be added to {a.name!r}: their layouts do not divide")
+        raise BadGraph(f"cannot add {b.name!r} to {a.name!r}: their strides are incompatible")
     vector, block = SCALED_ADD, SCALED_ADD_BLOCK
     if optimise_for_speed:
         vector, block = SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST

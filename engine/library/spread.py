@@ -195,7 +195,7 @@ def _covers(out: Tensor) -> bool:
 
 
 def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
-    """Return how to walk operands and output together; None when their layouts do not divide.
+    """Return how to walk operands and output together; None when their strides are incompatible.
 
     Parameters
     ----------
@@ -252,12 +252,12 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     -------
     list of Walk or None
         One for each piece of the output on which all of them are on one variable; None when their
-        layouts do not divide.
+        strides are incompatible.
 
     Raises
     ------
     BadGraph
-        When the output has an element several times, or shapes do not broadcast.
+        When the output aliases elements, or shapes do not broadcast.
     """
     check_each_once("What is written", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]

@@ -115,7 +115,7 @@ def _window(op: Operation) -> Window:
 def _convolution(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
     x, weights = op.inputs
     if weights.constant is None:
-        raise BadModel(f"{op.name!r}: weights that are not constant are not there yet")
+        raise BadModel(f"{op.name!r}: weights that are not constant are not supported yet")
     return convolution(
         builder,
         _tensor(builder, x, tensors),

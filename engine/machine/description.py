@@ -116,7 +116,7 @@ def _own_machine(path: Path) -> Description:
     except tomllib.TOMLDecodeError as error:
         raise BadMachine(f"{where} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):
-        raise BadMachine(f"{where} is not usable TOML: it nests too deep") from None
+        raise BadMachine(f"{where} is not usable TOML: it is nested too deeply") from None
     return _description(found, path.stem, where)
 
 
@@ -131,7 +131,9 @@ def _description(found: Mapping[str, Any], stem: str, where: str) -> Description
     sections = {key: _section(found.get(key, {}), key, where) for key in _SECTIONS}
     architecture = texts.get("architecture") or (base.architecture if base else None)
     if architecture is None:
-        raise BadMachine(f"{where}: architecture is missing; give a text such as 'ipu2', or a base")
+        raise BadMachine(
+            f"{where}: architecture is missing; give a string such as 'ipu2', or a base"
+        )
     topology = texts.get("link_topology", base.link_topology if base else TOPOLOGIES[0])
     if topology not in TOPOLOGIES:
         raise BadMachine(

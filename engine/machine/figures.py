@@ -13,7 +13,7 @@ PARAMETER_SETS = ("hardware", "ipu_model")
 class FigureSpec:
     """One figure: its unit, its meaning, the smallest and the largest value that can be.
 
-    A figure that is not ``is_used`` is known and shown, but nothing is worked out from it yet.
+    A figure that is not ``is_used`` is shown, but nothing is computed from it yet.
     """
 
     name: str

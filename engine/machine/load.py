@@ -64,7 +64,7 @@ def load_machine(
     if "ipuLinkTopology" in options:
         topology = "torus" if options["ipuLinkTopology"] == "torus" else "ladder"
     if topology not in TOPOLOGIES:
-        raise BadMachine(f"IPUs cannot be linked as {topology!r}: choose ladder or torus")
+        raise BadMachine(f"link topology is {topology!r}; choose ladder or torus")
     figures = description.by_set[parameter_set]
     values = {s.name: figures[s.name].value for s in FIGURES.values() if s.is_used}
     _check_sizes(description.name, n_ipus, tiles_per_ipu, int(values["tiles_per_ipu"]), options)
@@ -101,7 +101,7 @@ def _check_sizes(
         if not isinstance(number, int) and not is_missing:
             raise BadMachine(f"The {what} is {shown(number)}: give a whole number")
     if not 1 <= n_ipus <= _MOST_IPUS:
-        raise BadMachine(f"{n_ipus} IPUs cannot be: a system has 1 to {_MOST_IPUS}")
+        raise BadMachine(f"n_ipus is {n_ipus}; n_ipus must be between 1 and {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:
         raise BadMachine(f"{tiles_per_ipu} tiles cannot be: a {name} has 1 to {most_tiles} tiles")
     domain = int(options.get("ipuLinkDomainSize", _MOST_IPUS))

@@ -25,14 +25,14 @@ Tell = Callable[[str], None]
 
 
 def fetch(name: str, *, tell: Tell | None = None) -> Path:
-    """Return the path of a model of the catalogue, downloaded first if it is not there.
+    """Return the path of a model of the catalogue, downloaded first if it is missing.
 
     Parameters
     ----------
     name
         Name in the catalogue.
     tell
-        Called with a line about what takes time; not called when the model is there already.
+        Called with a line about what takes time; not called when the model is cached.
 
     Raises
     ------

@@ -251,7 +251,7 @@ _MEMORY = tuple(
         Kind.SHARE,
         AVAILABLE_MEMORY_PROPORTION,
         f"Largest share of a tile's memory that {what} may take while it runs; a node's own"
-        " `__available_memory` goes before it",
+        " `__available_memory` takes precedence",
         has_effect=True,
     )
     for name, what in ((CONVOLUTION_MEMORY, "a convolution"), (MATMUL_MEMORY, "a product"))
@@ -259,8 +259,8 @@ _MEMORY = tuple(
 _PARTIALS = tuple(
     _text(
         name,
-        f"Number type in which {what} of halves adds up; a node's own `__partials_type` goes before"
-        " it",
+        f"Number type in which {what} of halves adds up; a node's own `__partials_type` takes"
+        " precedence",
         default=PARTIALS_TYPES[0],
         acts=True,
         choices=PARTIALS_TYPES,

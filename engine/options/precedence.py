@@ -178,7 +178,7 @@ def _cache_of(environ: Mapping[str, str]) -> dict[str, Value]:
     for other in others:
         if environ[other] != environ[first] and other not in _warned:
             _warned.add(other)
-            _log.warning("warning: %s is ignored: %s goes before it", other, first)
+            _log.warning("warning: %s is ignored: %s takes precedence", other, first)
     return checked({"enableEngineCaching": True, "cachePath": environ[first]}, first)
 
 

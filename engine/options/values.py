@@ -56,7 +56,7 @@ def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, ob
         ) from None
     except (ValueError, RecursionError):
         raise BadOption(
-            f"{where} is not usable JSON: a number is too long or it nests too deep;"
+            f"{where} is not usable JSON: a number is too long or it is nested too deeply;"
             f" write it like {example}"
         ) from None
     if not isinstance(found, dict):

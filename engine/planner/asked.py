@@ -50,7 +50,7 @@ class Asked:
         Raises
         ------
         BadGraph
-            When there is no such family or dimension.
+            When the family or dimension is unknown.
         """
         families = tuple(each for each in FAMILIES if family in ("", each.name))
         if not families:

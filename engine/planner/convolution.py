@@ -138,7 +138,7 @@ def plan_convolution(
     Raises
     ------
     BadGraph
-        When there is no such family or dimension, or no such plan for the shape.
+        When the family or dimension is unknown, or no such plan for the shape.
 
     Notes
     -----

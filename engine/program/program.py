@@ -82,7 +82,7 @@ class Copy(Program):
         Raises
         ------
         BadGraph
-            When one is no tensor, or shapes or types differ.
+            When one is not a tensor, or shapes or types differ.
         """
         for part in ("source", "target"):
             _check_tensor(f"Copy {shown(self.name)}: its {part}", getattr(self, part))
@@ -287,7 +287,7 @@ def _check_rows(buffer: RemoteBuffer, tensor: View, row: int | View) -> None:
     Raises
     ------
     BadGraph
-        When type or number of elements differ, or a row is not there or not a whole number.
+        When type or number of elements differ, or a row is outside the buffer or not an integer.
     """
     a_kind("The buffer of a remote copy", buffer, RemoteBuffer, "what add_remote_buffer returned")
     _check_tensor(f"A copy of remote buffer {buffer.name!r}: its tensor", tensor)

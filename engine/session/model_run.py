@@ -58,7 +58,7 @@ def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     BadInput
-        When it is not there or no .npz file.
+        When it is missing or not an .npz file.
     """
     try:
         stored = np.load(path, allow_pickle=False)

@@ -75,7 +75,7 @@ def _liveness(report: Report) -> Iterator[str]:
     ids = np.array(rows["pattern_id"], np.int64)
     facts = _pattern_facts(report, "liveness.pattern")
     if ids.size and not (ids.min() >= 0 and ids.max() < len(facts)):
-        yield "A liveness step names a pattern that is not there."
+        yield "A liveness step names a missing pattern."
         return
     if not np.array_equal(facts[ids, 1], rows["not_always_live_bytes"]):
         yield "Bytes of a liveness step are not the sum of its pattern."
@@ -84,7 +84,7 @@ def _liveness(report: Report) -> Iterator[str]:
     tiles = np.array(rows["max_tile_id"], np.int64)
     n_tiles = report.array("liveness.pattern").shape[1]
     if tiles.size and not (tiles.min() >= 0 and tiles.max() < n_tiles):
-        yield "A liveness step names a tile that is not there."
+        yield "A liveness step names a missing tile."
 
 
 def _costs(report: Report) -> Iterator[str]:
@@ -104,11 +104,11 @@ def _costs(report: Report) -> Iterator[str]:
         yield "A step has two costs on one IPU."
     (n_ipus,) = report.table(target)["n_ipus"] or [1]
     if not (rows[:, 1].min() >= 0 and rows[:, 1].max() < n_ipus):
-        yield "A cost names an IPU that is not there."
+        yield "A cost names a missing IPU."
     facts = _pattern_facts(report, "cycles.pattern")
     ids = rows[:, 2]
     if not (ids.min() >= 0 and ids.max() < len(facts)):
-        yield "A cost names a pattern that is not there."
+        yield "A cost names a missing pattern."
         return
     for place, name, column in ((0, "busiest tile", 4), (1, "sum", 5), (2, "active tiles", 6)):
         wrong = np.flatnonzero(facts[ids, place] != rows[:, column])
@@ -204,7 +204,7 @@ def _trace(report: Report) -> Iterator[str]:
         yield "An entry of the trace ends before it starts, or repeats without a distance."
     n_patterns = len(report.array("cycles.pattern"))
     if pattern.size and not (pattern.min() >= 0 and pattern.max() < n_patterns):
-        yield "An entry of the trace names a pattern that is not there."
+        yield "An entry of the trace names a missing pattern."
     rows = report.table(run_trace)
     until = 0
     for run_trace_id, first, n, begin, finish in zip(

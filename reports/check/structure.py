@@ -74,11 +74,11 @@ def _reference_problems(report: Report) -> Iterator[Problem]:
             yield Problem(
                 "reference",
                 f"{table.name}.{column.name}",
-                f"{n_missing} rows of {table.name} name a {target.name} that is not there.",
+                f"{n_missing} rows of {table.name} name a missing {target.name}.",
             )
     for name, target_name in ARRAY_REFERENCES.items():
         target = metadata.tables[target_name]
         ids = np.array(report.table(target)[primary_key(target)], np.int64)
         values = np.unique(report.array(name).read())
         if not np.isin(values, ids).all():
-            yield Problem("reference", name, f"{name} names a {target_name} that is not there.")
+            yield Problem("reference", name, f"{name} names a missing {target_name}.")

@@ -1,4 +1,4 @@
-"""A small report whose every figure can be worked out by hand, and variations of it.
+"""A small report whose every figure can be computed on paper, and variations of it.
 
 Two IPUs of four tiles. One run: stream copy 100, sync 10, exchange 20 (25 on IPU 1), convolution
 200 (150 on IPU 1), three times (exchange 5, relu 30), stream copy 50; 485 cycles on IPU 0 and 440

@@ -81,7 +81,7 @@ def test_another_option_that_changes_nothing_is_said_to(
 ) -> None:
     options = {"autoReport.all": "true", "debug.instrument": "true"}
     sentences = explain(compare(small, variation(Shape(options=options))))
-    assert sentences[0].startswith("Other options: debug.instrument")
+    assert sentences[0].startswith("Options changed: debug.instrument")
     assert sentences[1:] == ("All metrics, variables and steps agree.",)
 
 

@@ -1,4 +1,4 @@
-"""Insights of the small report, worked out by hand."""
+"""Insights of the small report, computed on paper."""
 
 from __future__ import annotations
 

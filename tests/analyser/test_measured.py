@@ -1,4 +1,4 @@
-"""Balance and efficiency where data decide how long a step takes, against sums by hand."""
+"""Balance and efficiency of data-dependent steps, against sums computed on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the small report, worked out by hand from its description."""
+"""Metrics of the small report, computed on paper from its description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations and plans of the small report, worked out by hand."""
+"""Operations and plans of the small report, computed on paper."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_plan_that_a_stranger_wrote_is_shown_without_its_numbers(
 
 def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) -> None:
     report = variation(Shape(fault="context"))
-    with pytest.raises(DamagedReport, match="debug context 7 is not there"):
+    with pytest.raises(DamagedReport, match="debug context 7 does not exist"):
         operations(report)
 
 

@@ -1,4 +1,4 @@
-"""In which type products of halves add up: how users say it, what it costs, what it is worth."""
+"""The partials type of half products: how users set it, its cost and its accuracy."""
 
 from __future__ import annotations
 

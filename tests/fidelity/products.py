@@ -1,4 +1,4 @@
-"""Programs of products: by hand from the library's vertices, and as the planner splits them."""
+"""Programs of products: directly from the library's vertices, and as the planner splits them."""
 
 from __future__ import annotations
 

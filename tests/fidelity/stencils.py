@@ -3,7 +3,7 @@
 Their compiled code is not published, so the laws count what the source asks for: every load, store
 and arithmetic operation takes an instruction of its own, and every turn of a loop two more, to
 count and to branch. That the compiler pairs some arithmetic with loads makes this too many; that it
-works out addresses and loads anew what may have changed makes it too few.
+recomputes addresses and reloads what may have changed makes it too few.
 Source of the two per turn: simehaa/IPU, AlievPanfilovModel/codelets.S, the listing of another
 codelet of the same author; it ends its loop by an addition and a branch, and has 17 of 24
 arithmetic operations beside loads.

@@ -1,4 +1,4 @@
-"""The published solvers: their vertices by hand, and the author's splits."""
+"""The published solvers: their hand-written vertices, and the author's splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published stencils: their codelets by hand, and the programs around them."""
+"""The published stencils: their hand-written codelets, and the programs around them."""
 
 from __future__ import annotations
 

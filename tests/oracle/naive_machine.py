@@ -1,7 +1,7 @@
 """A bulk-synchronous machine in plain Python: every tile has a memory of its own.
 
 It shares nothing with the compiled path but the graph: who owns an element, what a vertex reads
-and what moves is worked out element by element in loops. A vertex sees what its own tile owns and
+and what moves is computed element by element in loops. A vertex sees what its own tile owns and
 what was sent to it, nothing else.
 """
 

@@ -154,4 +154,4 @@ def test_the_image_finds_its_data(image: Path, place: Path) -> None:
 def test_the_install_script_refuses_a_folder_that_is_there(image: Path, place: Path) -> None:
     done = run(place, ROOT / "docker/install.sh", image.parent)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr

@@ -1,4 +1,4 @@
-"""Small random programs built by hand: views, loops, decisions and functions on mapped variables.
+"""Small random programs built with the graph API: views, loops, branches, functions, variables.
 
 Each comes with what it does to plain arrays. Values are only chosen among, negated and moved, so
 that the arrays have to agree to the last bit.

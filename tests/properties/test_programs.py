@@ -1,4 +1,4 @@
-"""What holds for every program built by hand, whatever its loops and decisions."""
+"""What holds for every program built with the graph API, whatever its loops and decisions."""
 
 from __future__ import annotations
 

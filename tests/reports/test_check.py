@@ -106,12 +106,12 @@ def _run_elsewhere(writer):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_lost_reference, "is not there"),
+        (_lost_reference, "a missing"),
         (_wrong_children, "says 2 children and has 0"),
         (_unequal_columns, "different lengths"),
         (_entries_without_run, "belong to no run"),
         (_memory_without_rows, "more memory without gaps"),
-        (_run_elsewhere, "is not there"),
+        (_run_elsewhere, "a missing"),
     ],
 )
 def test_disagreement_is_found(tmp_path, spoil, words):

@@ -113,7 +113,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
     if not listed.operations:
         print_line(
             f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
-            " by hand without library calls, or it was written without a graph profile."
+            " without library calls, or it was written without a graph profile."
         )
         return
     one, several = _WHAT[listed.layer]
@@ -129,7 +129,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
         f" ({_share(listed.cycles, total)}) {when}{rest}"
     )
     print_line()
-    numbers = ("Cycles", "Of all", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
+    numbers = ("Cycles", "% of total", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
     print_table(
         [
             Column("Operation"),
@@ -148,7 +148,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
             Column("Kind"),
             *(
                 Column(title, is_number=True)
-                for title in ("Operations", "Cycles", "Of all", "FLOPs")
+                for title in ("Operations", "Cycles", "% of total", "FLOPs")
             ),
         ],
         [

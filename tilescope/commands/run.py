@@ -82,8 +82,8 @@ def register(app: typer.Typer) -> None:
         option: Annotated[
             list[str] | None,
             typer.Option(
-                help="An engine option as KEY=VALUE; repeat for several. POPLAR_ENGINE_OPTIONS goes"
-                " before it.",
+                help="Engine option, as KEY=VALUE; repeatable. POPLAR_ENGINE_OPTIONS takes"
+                " precedence.",
                 show_default=False,
             ),
         ] = None,

@@ -7,7 +7,7 @@ from typing import Any
 
 import dash_ag_grid as dag
 
-#: A column's own class goes before that of its type, which puts cells to the right.
+#: A column's own class takes precedence over that of its type, which puts cells to the right.
 _RIGHT = "ag-right-aligned-cell"
 
 __all__ = [

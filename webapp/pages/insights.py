@@ -89,7 +89,7 @@ def _body(found: Insights) -> list[Any]:
         peak = found.peak
         blocks.append(
             _variables(
-                f"Live besides at its peak, step {peak.step:,}: {peak.kind} {peak.name}",
+                f"Also live at the peak, step {peak.step:,}: {peak.kind} {peak.name}",
                 peak.variables,
             )
         )

@@ -287,7 +287,7 @@ def _register_browser(app: Dash) -> None:
 
 
 def _source(view: dict[str, str]) -> Source:
-    """Return which tiles the view is about; a tile number wins over the menu."""
+    """Return which tiles the view is about; a tile number takes precedence over the menu."""
     tile = view["tile"].strip()
     return parse_source(f"tile:{tile}" if tile else view["source"])
 

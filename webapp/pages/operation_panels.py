@@ -130,7 +130,7 @@ _FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
     ("Call", lambda side: side.operation.operation),
     ("Cycles", lambda side: f"{side.operation.cycles:,}"),
     ("Of all cycles", _share),
-    ("In which vertices compute, cycles", lambda side: f"{side.operation.compute_cycles:,}"),
+    ("Compute cycles", lambda side: f"{side.operation.compute_cycles:,}"),
     ("Floating-point operations", lambda side: f"{side.operation.flops:,}"),
     ("Tiles busy", _utilisation),
     ("Always live", lambda side: format_bytes(side.operation.always_live_bytes)),

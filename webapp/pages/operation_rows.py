@@ -138,7 +138,7 @@ def kinds_table(source: Operations, target: Operations | None) -> html.Div:
         for each in source.kinds
     ]
     return plain_table(
-        ("Kind", "Operations", "Cycles", "Of all", "FLOPs"), rows, numbers=range(1, 5)
+        ("Kind", "Operations", "Cycles", "% of total", "FLOPs"), rows, numbers=range(1, 5)
     )
 
 

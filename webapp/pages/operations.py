@@ -61,7 +61,7 @@ _COLUMNS = (
     name_column("name", "Operation"),
     text_column("call", "Call", width=122),
     number_column("cycles", "Cycles", width=90),
-    share_column("share", "Of all", width=75),
+    share_column("share", "% of total", width=75),
     number_column("flops", "FLOPs", width=108),
     share_column("busy", "Tiles busy", width=84),
     bytes_column("always", "Always live", width=90),
@@ -277,7 +277,7 @@ def _note(
     if not rows:
         other = "nodes of the model" if source.layer == "library" else "library calls"
         return (
-            f"This report lists no {_LAYERS[source.layer].lower()}: its graph was built by hand"
+            f"This report lists no {_LAYERS[source.layer].lower()}: its graph was built"
             f" without them, or it holds no graph profile. Try the {other}."
         )
     parts = []

@@ -1,4 +1,4 @@
-"""The executable cache: what compiling worked out, kept in a directory for the next process."""
+"""The executable cache: compiled programs, kept in a directory for the next process."""
 
 from tilescope.engine.compiler.cache.cached import CachedCompilation
 from tilescope.engine.compiler.cache.plans import plans_kept_in

@@ -3,7 +3,7 @@
 Everything that decides the outcome stands in it: graph, programs, machine, options, versions. Large
 arrays stand as their digest, and what cycle laws say as the digest of their answers, so that a law
 that changed is seen whoever wrote it. Contents of variables are left out: nothing that the compiler
-works out depends on them.
+computes depends on them.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _constant(node: Node) -> Value:
             if key.startswith("value_float"):
                 values = values.astype(np.float32)
             return node.builder.constant(values, node.output)
-    raise BadModel(f"Node {node.name!r} (Constant) has a kind of value that is not there yet")
+    raise BadModel(f"Node {node.name!r} (Constant) has an unsupported kind of value")
 
 
 @converter("ConstantOfShape")

@@ -38,7 +38,7 @@ def _read(path: Path) -> onnx.ModelProto:
     Raises
     ------
     BadModel
-        When it is not there, no ONNX, truncated or inconsistent.
+        When it is missing, not ONNX, truncated or inconsistent.
     """
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
@@ -118,7 +118,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
         shown = ", ".join(names[:6])
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         lines.append(f"  {operator} ({len(names)}): {shown}{more}")
-    lines.append(f"Operators that are there: {', '.join(sorted(CONVERTERS))}.")
+    lines.append(f"Supported operators: {', '.join(sorted(CONVERTERS))}.")
     raise UnsupportedOperators("\n".join(lines))
 
 
@@ -231,9 +231,9 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
         No ONNX, truncated, inconsistent, with types the device does not have, or with an output
         of another shape than it declares.
     UnsupportedOperators
-        Lists every operator that is not there, with the names of its nodes.
+        Lists every unsupported operator, with the names of its nodes.
     BadInput
-        A dimension of an input has no size or is 0, or `shapes` names an input that is not there.
+        A dimension of an input has no size or is 0, or `shapes` names an unknown input.
     """
     path = Path(path)
     proto = _read(path)
@@ -250,10 +250,10 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
     for info in graph.input:
         if info.name not in values:
             if info.type.WhichOneof("value") != "tensor_type":
-                raise BadModel(f"Input {info.name!r} is no tensor: only tensors are there yet")
+                raise BadModel(f"Input {info.name!r} is not a tensor; only tensors are supported")
             dtype = _type_of(info.type.tensor_type.elem_type, f"Input {info.name!r}")
             if dtype not in _DEVICE_TYPES:
-                raise BadModel(f"Input {info.name!r} is {dtype}, which is not there yet")
+                raise BadModel(f"Input {info.name!r} is {dtype}, which is not supported yet")
             values[info.name] = builder.input(info.name, _input_shape(info, given), dtype)
     used = {name for node in graph.node for name in node.input} | {o.name for o in graph.output}
     for proto_node in graph.node:
@@ -297,5 +297,5 @@ def _convert(
     )
     result = CONVERTERS[proto_node.op_type](node)
     if result.constant is None and result.dtype not in _DEVICE_TYPES | _FLOAT8_TYPES:
-        raise BadModel(f"Node {name!r} makes {result.dtype}, which is not there yet")
+        raise BadModel(f"Node {name!r} makes {result.dtype}, which is not supported yet")
     values[proto_node.output[0]] = result

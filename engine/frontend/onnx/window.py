@@ -141,7 +141,7 @@ def _pool(node: Node) -> Value:
     if counts and node.attributes.get("ceil_mode", 0):
         raise BadModel(
             f"Node {node.name!r} (AveragePool) with both ceil_mode and count_include_pad is not"
-            " there yet"
+            " supported yet"
         )
     out = node.emit("average_pool", images, counts_padding=counts, **attributes)
     return _restored(node, out, rank)

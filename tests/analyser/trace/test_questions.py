@@ -1,4 +1,4 @@
-"""Figures of a range, single slices, search and steps, against small sums done by hand."""
+"""Figures of a range, single slices, search and steps, against sums computed on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycle laws and the scheduling rule, against figures worked out by hand or published."""
+"""Cycle laws and the scheduling rule, against figures computed on paper or published."""
 
 from __future__ import annotations
 
@@ -520,7 +520,7 @@ def test_worker_vertices_share_the_contexts() -> None:
         FILL.kernel,
         lambda batch, _: np.full(batch.n_vertices, 77),
         code_bytes=10,
-        source="by hand",
+        source="test",
         is_supervisor=False,
     )
     cost = step_cycles(codelet, 1, [0] * 48 + [1])
@@ -537,7 +537,7 @@ def test_worker_vertices_share_the_contexts() -> None:
     ids=["too many", "no integers", "negative"],
 )
 def test_a_law_that_gives_no_cycles_is_refused(law: Any, words: str) -> None:
-    codelet = Codelet("test::Odd", (Field("out", "out"),), FILL.kernel, law, 10, "by hand")
+    codelet = Codelet("test::Odd", (Field("out", "out"),), FILL.kernel, law, 10, "test")
     with pytest.raises(BadGraph, match=words):
         step_cycles(codelet, 1, [0])
 
@@ -567,7 +567,7 @@ def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Code
         fields=(Field("x", "in"),),
         kernel=lambda x: x.size,
         law=lambda batch, _machine: factor * (batch.counts + 1),
-        source="by hand",
+        source="test",
         code_bytes=20,
         is_data_dependent=is_data_dependent,
         is_supervisor=is_supervisor,

@@ -1,4 +1,4 @@
-"""Addresses on a tile, against layouts worked out by hand."""
+"""Addresses on a tile, against layouts computed on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of one's own: a TOML file over a base or alone, and what such a file cannot say."""
+"""Custom machines: a TOML file with or without a base, and what such a file cannot contain."""
 
 from __future__ import annotations
 

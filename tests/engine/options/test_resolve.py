@@ -127,7 +127,7 @@ def test_variables_for_the_executable_cache(caplog: pytest.LogCaptureFixture) ->
     for _ in range(2):
         assert resolve(environ=both).cache_directory == Path("popxl")
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == ["warning: POPTORCH_CACHE_DIR is ignored: POPXL_CACHE_DIR goes before it"]
+    assert lines == ["warning: POPTORCH_CACHE_DIR is ignored: POPXL_CACHE_DIR takes precedence"]
     line = {"enableEngineCaching": True, "cachePath": "line"}
     assert resolve(environ={}, command_line=line).cache_directory == Path("line")
     assert resolve(environ=both, command_line=line).cache_directory == Path("popxl")
@@ -214,7 +214,7 @@ def test_malformed_json_says_where() -> None:
         ('{"autoReport.all": "true", "autoReport.all": "false"}', "twice"),
         ('{"prng.seed": ' + "9" * 5000 + "}", "too long"),
         ('{"prng.seed": "' + "9" * 5000 + '"}', "a whole number"),
-        ("[" * 100_000, "too deep"),
+        ("[" * 100_000, "too deeply"),
     ],
 )
 def test_a_wrong_value_is_one_sentence(text: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""Families of vertices: which shapes they take, and their laws by hand."""
+"""Families of vertices: which shapes they take, and their laws computed on paper."""
 
 from __future__ import annotations
 
