@@ -44,7 +44,7 @@ def _lines() -> Iterator[str]:
         f"Version {SCHEMA_VERSION}, kept in SQLite's `user_version`; `application_id` is"
         f" `0x{APPLICATION_ID:08X}`. [The format](../explanation/report-format.md) says why it is"
         " as it is. Columns are NOT NULL unless marked *optional*; the one in **bold** is the"
-        " primary key. A table named in parentheses is the one whose row is meant."
+        " primary key. An arrow names the column of another table that a value refers to."
     )
     for title, module in _GROUPS:
         yield ""
@@ -62,8 +62,9 @@ def _lines() -> Iterator[str]:
     yield "| Array | Type | A row holds | Chunk, rows × columns | Unit | Meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for spec in ARRAYS.values():
+        refers_to = f" → `{spec.refers_to}`" if spec.refers_to else ""
         yield (
-            f"| `{spec.name}` | `{spec.dtype}` | {_COLUMNS_OF_ARRAY[spec.columns]}"
+            f"| `{spec.name}` | `{spec.dtype}`{refers_to} | {_COLUMNS_OF_ARRAY[spec.columns]}"
             f" | {spec.chunk_rows:,} × {spec.chunk_columns} | {spec.unit or '–'} | {spec.comment} |"
         )
 
@@ -85,4 +86,5 @@ def _column(column: Column[object]) -> str:
     kind = column.type.compile(sqlite.dialect())
     notes = " *optional*" if column.nullable else ""
     notes += " *unique*" if column.unique else ""
+    notes += "".join(f" → `{key.target_fullname}`" for key in column.foreign_keys)
     return f"| {name} | {kind}{notes} | {column.comment} |"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import Column, func, select
 
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.errors import ReportError
 from tilescope.reports.report import Report
 from tilescope.reports.schema import ARRAYS, array_chunk, chunk, metadata
-from tilescope.reports.schema.references import ARRAY_REFERENCES, references
 from tilescope.reports.statements import primary_key
 
 __all__ = ["structure_problems"]
@@ -64,21 +63,30 @@ def _array_problems(report: Report) -> Iterator[Problem]:
 
 
 def _reference_problems(report: Report) -> Iterator[Problem]:
-    for table, column, target in references():
-        key = target.c[primary_key(target)]
-        missing = select(func.count()).where(
-            column.is_not(None), column.not_in(select(key).scalar_subquery())
+    for table in metadata.sorted_tables:
+        for column in table.columns:
+            for key in column.foreign_keys:
+                yield from _missing_rows(report, column, key.column)
+    for spec in ARRAYS.values():
+        if spec.refers_to is not None:
+            target = metadata.tables[spec.refers_to]
+            ids = np.array(report.table(target)[primary_key(target)], np.int64)
+            values = np.unique(report.array(spec.name).read())
+            if not np.isin(values, ids).all():
+                yield Problem(
+                    "reference", spec.name, f"{spec.name} names a missing {target.name}."
+                )
+
+
+def _missing_rows(report: Report, column: Column[object], key: Column[object]) -> Iterator[Problem]:
+    """Yield a problem if a column of a table names rows that another table does not have."""
+    missing = select(func.count()).where(
+        column.is_not(None), column.not_in(select(key).scalar_subquery())
+    )
+    ((n_missing,),) = report.fetch(missing.select_from(column.table))
+    if n_missing:
+        yield Problem(
+            "reference",
+            f"{column.table.name}.{column.name}",
+            f"{n_missing} rows of {column.table.name} name a missing {key.table.name}.",
         )
-        ((n_missing,),) = report.fetch(missing.select_from(table))
-        if n_missing:
-            yield Problem(
-                "reference",
-                f"{table.name}.{column.name}",
-                f"{n_missing} rows of {table.name} name a missing {target.name}.",
-            )
-    for name, target_name in ARRAY_REFERENCES.items():
-        target = metadata.tables[target_name]
-        ids = np.array(report.table(target)[primary_key(target)], np.int64)
-        values = np.unique(report.array(name).read())
-        if not np.isin(values, ids).all():
-            yield Problem("reference", name, f"{name} names a missing {target_name}.")

@@ -12,7 +12,8 @@ class ArraySpec:
     """What one packed array means and how it is cut into chunks.
 
     ``columns`` is ``one`` for a plain column, ``tiles`` for a value per tile of the whole target,
-    ``ipu_tiles`` for a value per tile of one IPU.
+    ``ipu_tiles`` for a value per tile of one IPU. ``refers_to`` is the table whose identities the
+    values are, if they are any.
     """
 
     name: str
@@ -22,6 +23,7 @@ class ArraySpec:
     comment: str
     chunk_rows: int = 65_536
     chunk_columns: int = 1
+    refers_to: str | None = None
 
 
 def _per_tile(name: str, columns: str, unit: str, comment: str) -> ArraySpec:
@@ -69,18 +71,39 @@ ARRAYS: dict[str, ArraySpec] = {
             "Busy cycles of every tile of an IPU in a step; a row per distinct pattern, row 0"
             " zeros",
         ),
-        ArraySpec("lifetime.variable_id", "<i4", "one", "", "Variable; sorted by start step"),
+        ArraySpec(
+            "lifetime.variable_id",
+            "<i4",
+            "one",
+            "",
+            "Variable; sorted by start step",
+            refers_to="variable",
+        ),
         ArraySpec("lifetime.start_step", "<i4", "one", "step", "First liveness step it is live at"),
         ArraySpec("lifetime.end_step", "<i4", "one", "step", "First step it is no longer live at"),
         ArraySpec(
             "lowered.tile_start", "<i8", "one", "", "First row of each tile, and one past all"
         ),
-        ArraySpec("lowered.variable_id", "<i4", "one", "", "Variable a part belongs to; by tile"),
+        ArraySpec(
+            "lowered.variable_id",
+            "<i4",
+            "one",
+            "",
+            "Variable a part belongs to; by tile",
+            refers_to="variable",
+        ),
         ArraySpec("lowered.offset", "<i8", "one", "bytes", "Address of the part on its tile"),
         ArraySpec("lowered.bytes", "<i8", "one", "bytes", "Size of the part"),
         ArraySpec("lowered.start_step", "<i4", "one", "step", "First liveness step of the part"),
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step it is no longer live at"),
-        ArraySpec("trace.step_id", "<i4", "one", "", "Step that ran; by run, IPU, track, start"),
+        ArraySpec(
+            "trace.step_id",
+            "<i4",
+            "one",
+            "",
+            "Step that ran; by run, IPU, track, start",
+            refers_to="step",
+        ),
         ArraySpec("trace.start_cycle", "<i8", "one", "cycles", "Start on the IPU's counter"),
         ArraySpec("trace.end_cycle", "<i8", "one", "cycles", "First cycle after it"),
         ArraySpec("trace.period", "<i8", "one", "cycles", "Distance of repetitions; 0 if once"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Float, Integer, Table, Text
+from sqlalchemy import Boolean, Float, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.base import column, metadata
 
@@ -20,7 +20,13 @@ debug_context = Table(
     "debug_context",
     metadata,
     column("debug_context_id", Integer, "Identity", primary_key=True),
-    column("parent_id", Integer, "The enclosing context (debug_context)", nullable=True),
+    column(
+        "parent_id",
+        Integer,
+        "The enclosing context",
+        ForeignKey("debug_context.debug_context_id"),
+        nullable=True,
+    ),
     column("layer", Text, "onnx, library or poplar: who created it"),
     column("name", Text, "Full name; levels are joined by /"),
     column("operation", Text, "Type of the operation, such as Conv or poplin.convolution"),
@@ -41,7 +47,13 @@ variable = Table(
     column("is_always_live", Boolean, "Whether it occupies memory for the whole program"),
     column("n_tiles", Integer, "Number of tiles that hold a part"),
     column("max_tile_bytes", Integer, "Largest part on one tile, bytes"),
-    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    column(
+        "debug_context_id",
+        Integer,
+        "Who created it",
+        ForeignKey("debug_context.debug_context_id"),
+        nullable=True,
+    ),
     comment="Variables of the graph and the message buffers of exchanges",
 )
 
@@ -64,7 +76,13 @@ compute_set = Table(
     column("name", Text, "Debug name"),
     column("n_vertices", Integer, "Number of vertices"),
     column("n_edges", Integer, "Number of connected regions"),
-    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    column(
+        "debug_context_id",
+        Integer,
+        "Who created it",
+        ForeignKey("debug_context.debug_context_id"),
+        nullable=True,
+    ),
     comment="Compute sets",
 )
 
@@ -72,8 +90,8 @@ compute_set_vertex = Table(
     "compute_set_vertex",
     metadata,
     column("compute_set_vertex_id", Integer, "Identity", primary_key=True),
-    column("compute_set_id", Integer, "The compute set (compute_set)"),
-    column("vertex_type_id", Integer, "The codelet (vertex_type)"),
+    column("compute_set_id", Integer, "The compute set", ForeignKey("compute_set.compute_set_id")),
+    column("vertex_type_id", Integer, "The codelet", ForeignKey("vertex_type.vertex_type_id")),
     column("n_vertices", Integer, "Number of vertices"),
     column("n_tiles", Integer, "Number of tiles that run some"),
     column("max_cycles", Integer, "Slowest vertex, cycles of its context or of the supervisor"),
@@ -87,7 +105,13 @@ program = Table(
     "program",
     metadata,
     column("program_id", Integer, "Identity; parents come before their children", primary_key=True),
-    column("parent_id", Integer, "The enclosing program (program)", nullable=True),
+    column(
+        "parent_id",
+        Integer,
+        "The enclosing program",
+        ForeignKey("program.program_id"),
+        nullable=True,
+    ),
     column("position", Integer, "Place among its siblings, from 0"),
     column("root_kind", Text, "control or function: which list the tree's root is in"),
     column("root_index", Integer, "Number of the control program or function"),
@@ -103,9 +127,28 @@ program = Table(
     column("repeat_count", Integer, "Times the body runs, for Repeat; else 1"),
     column("n_tiles", Integer, "Number of tiles that take part; 0 for control"),
     column("code_bytes", Integer, "Control or exchange code, sum over tiles, bytes"),
-    column("step_id", Integer, "The step it lowers to (step), for leaves", nullable=True),
-    column("compute_set_id", Integer, "For OnTileExecute (compute_set)", nullable=True),
-    column("debug_context_id", Integer, "Who created it (debug_context)", nullable=True),
+    # Steps name their program: tables are sorted without this direction.
+    column(
+        "step_id",
+        Integer,
+        "The step it lowers to, for leaves",
+        ForeignKey("step.step_id", use_alter=True),
+        nullable=True,
+    ),
+    column(
+        "compute_set_id",
+        Integer,
+        "For OnTileExecute",
+        ForeignKey("compute_set.compute_set_id"),
+        nullable=True,
+    ),
+    column(
+        "debug_context_id",
+        Integer,
+        "Who created it",
+        ForeignKey("debug_context.debug_context_id"),
+        nullable=True,
+    ),
     comment="The program tree after lowering",
 )
 
@@ -136,6 +179,12 @@ plan = Table(
     ),
     column("bound", Text, "What kept a faster plan from being taken"),
     column("runner_up", Text, "The next best split and its cycles, as JSON"),
-    column("debug_context_id", Integer, "Who asked for it (debug_context)", nullable=True),
+    column(
+        "debug_context_id",
+        Integer,
+        "Who asked for it",
+        ForeignKey("debug_context.debug_context_id"),
+        nullable=True,
+    ),
     comment="How convolutions and products are split over tiles, and why",
 )

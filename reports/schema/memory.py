@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Integer, Table, Text
+from sqlalchemy import Boolean, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.base import column, metadata
 
@@ -37,8 +37,8 @@ liveness_step = Table(
     "liveness_step",
     metadata,
     column("liveness_step_id", Integer, "Identity, from 0 in program order", primary_key=True),
-    column("step_id", Integer, "The step of the program (step)"),
-    column("program_id", Integer, "The leaf of the program tree (program)"),
+    column("step_id", Integer, "The step of the program", ForeignKey("step.step_id")),
+    column("program_id", Integer, "The leaf of the program tree", ForeignKey("program.program_id")),
     column("not_always_live_bytes", Integer, "Live now but not always, sum over tiles, bytes"),
     column("max_tile_id", Integer, "Tile with the most not-always-live bytes"),
     column("max_tile_bytes", Integer, "Not-always-live bytes on that tile"),

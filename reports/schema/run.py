@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Integer, Table, Text
+from sqlalchemy import Boolean, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.base import column, metadata
 
@@ -12,10 +12,16 @@ step = Table(
     "step",
     metadata,
     column("step_id", Integer, "Identity, from 0 in program order", primary_key=True),
-    column("program_id", Integer, "The leaf of the program tree (program)"),
+    column("program_id", Integer, "The leaf of the program tree", ForeignKey("program.program_id")),
     column("kind", Text, "Kind of the program, such as OnTileExecute or DoExchange"),
     column("name", Text, "Debug name; levels are joined by /"),
-    column("compute_set_id", Integer, "For OnTileExecute (compute_set)", nullable=True),
+    column(
+        "compute_set_id",
+        Integer,
+        "For OnTileExecute",
+        ForeignKey("compute_set.compute_set_id"),
+        nullable=True,
+    ),
     column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
     comment="The program flattened: one row a leaf, whatever number of times it runs",
 )
@@ -24,7 +30,7 @@ step_cost = Table(
     "step_cost",
     metadata,
     column("step_cost_id", Integer, "Identity", primary_key=True),
-    column("step_id", Integer, "The step (step)"),
+    column("step_id", Integer, "The step", ForeignKey("step.step_id")),
     column("ipu_id", Integer, "The IPU, from 0"),
     column("cycles", Integer, "Time of one execution on this IPU, cycles"),
     column("n_active_tiles", Integer, "Tiles with work"),
@@ -68,7 +74,7 @@ run_trace = Table(
     "run_trace",
     metadata,
     column("run_trace_id", Integer, "Identity", primary_key=True),
-    column("run_id", Integer, "The run (run)"),
+    column("run_id", Integer, "The run", ForeignKey("run.run_id")),
     column("ipu_id", Integer, "The IPU, from 0"),
     column("track", Integer, "0 for compute, 1 for overlapped input and output"),
     column("start_cycle", Integer, "Cycle counter of the IPU when the run began"),
@@ -83,7 +89,7 @@ wall_clock = Table(
     metadata,
     column("wall_clock_id", Integer, "Identity", primary_key=True),
     column("event", Text, "compile or run"),
-    column("run_id", Integer, "The run, for event run (run)", nullable=True),
+    column("run_id", Integer, "The run, for event run", ForeignKey("run.run_id"), nullable=True),
     column("wall_start_us", Integer, "Start since the Unix epoch, microseconds"),
     column("wall_duration_us", Integer, "Duration, microseconds"),
     comment="Wall-clock times of the simulator itself; never compared",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Integer, LargeBinary, Table, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Integer, LargeBinary, Table, Text, UniqueConstraint
 
 from tilescope.reports.schema.base import column, metadata
 
@@ -24,12 +24,17 @@ array_chunk = Table(
     "array_chunk",
     metadata,
     column("array_chunk_id", Integer, "Identity", primary_key=True),
-    column("array_id", Integer, "The array this is a part of (array)"),
+    column("array_id", Integer, "The array this is a part of", ForeignKey("array.array_id")),
     column("row_start", Integer, "First row"),
     column("n_rows", Integer, "Number of rows"),
     column("column_start", Integer, "First column"),
     column("n_columns", Integer, "Number of columns"),
-    column("digest", LargeBinary, "Digest of the packed values, which names the chunk (chunk)"),
+    column(
+        "digest",
+        LargeBinary,
+        "Digest of the packed values, which names the chunk",
+        ForeignKey("chunk.digest"),
+    ),
     column("minimum", Integer, "Smallest value, in the array's unit"),
     column("maximum", Integer, "Largest value, in the array's unit"),
     column("total", Integer, "Sum of the values, in the array's unit; at most what 64 bits hold"),

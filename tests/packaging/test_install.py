@@ -89,6 +89,8 @@ def test_the_wheel_holds_every_file_of_the_packages_and_no_tests(wheel: Path) ->
     names = set(zipfile.ZipFile(wheel).namelist())
     assert wanted - names == set()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == TOP_LEVEL
+    developers = ("describe.py", "generate", "targets.toml", "builders.py")
+    assert [name for name in names if any(part in name for part in developers)] == []
 
 
 def test_the_source_archive_builds_the_same_wheel(place: Path, wheel: Path) -> None:
