@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals are there on Unix only")
 ROOT = Path(__file__).parents[2]
@@ -73,6 +75,18 @@ def test_control_characters_do_not_reach_the_terminal(reports_directory: Path) -
     text = on_terminal(120, "programs", reports_directory / "hostile")
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+def test_a_run_shows_its_steps_on_a_terminal_and_takes_them_back(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 8]) for name in "xy"]
+    graph = helper.make_graph(nodes, "[bold]", values[:1], values[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "[bold].onnx")
+    text = on_terminal(100, "run", tmp_path / "[bold].onnx", "--no-report", "--tiles", "4")
+    assert "Ran [bold].onnx on gc200" in text
+    assert "\x1b[?25h" in text, "the cursor is shown again"
+    assert re.search("(?i)compil", text)
 
 
 def in_a_shell(redirection: str, reports_directory: Path) -> subprocess.CompletedProcess[str]:

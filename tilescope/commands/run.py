@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import print_line
+from tilescope.console import clean, print_line
 
 if TYPE_CHECKING:
     from tilescope.engine.session.model_run import ModelRun
@@ -111,8 +113,7 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
-        progress = _Progress()
-        with progress, within_available():
+        with _progress() as progress, within_available():
             done = run_model(
                 model,
                 simulated,
@@ -121,7 +122,7 @@ def register(app: typer.Typer) -> None:
                 shapes=_shapes(shape or []),
                 seed=seed,
                 iterations=iterations,
-                progress=progress.say,
+                progress=progress,
             )
         if outputs is not None:
             write_outputs(outputs, done.outputs)
@@ -181,27 +182,17 @@ def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-class _Progress:
-    """One line that changes on a terminal; nothing in a pipe."""
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show what is done next on one line of a terminal; in a pipe nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.text import Text
 
-    def __init__(self) -> None:
-        self._width = 0
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._write("")
-
-    def say(self, text: str) -> None:
-        """Show what is done next."""
-        self._write(text)
-
-    def _write(self, text: str) -> None:
-        if sys.stderr.isatty():
-            sys.stderr.write("\r" + text.ljust(self._width) + ("" if text else "\r"))
-            sys.stderr.flush()
-            self._width = len(text)
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(Text(clean(text)))
 
 
 def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
