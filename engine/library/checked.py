@@ -1,14 +1,17 @@
-"""Library functions that take arguments of the right kind only, as their signatures say them."""
+"""Library functions that accept only arguments of the types that their signatures name."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from operator import or_
+from types import NoneType
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_list, a_switch, a_text, shown
 from tilescope.engine.errors import BadGraph
@@ -39,42 +42,43 @@ def _pair(what: str, values: Any) -> None:
     _several(what, values)
 
 
-#: By annotation: what looks at an argument.
-_CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "Builder": _kind(Builder, "an engine.Builder"),
-    "View": _kind(View, _TENSOR),
-    "Tensor | float": _kind(Tensor | Real, "a tensor of one element, or a number"),
-    "View | NDArray[Any]": _kind(View | np.ndarray, "a tensor, or an ndarray of constants"),
-    "Window": _kind(Window, "an engine.library.window.Window"),
-    "Mapping[str, int]": _kind(Mapping, "a dictionary of whole numbers"),
-    "str": a_text,
-    "bool": a_switch,
-    "int": a_count,
-    "float": _kind(Real, "a number"),
-    "Sequence[int]": _several,
-    "tuple[int, int]": _pair,
-    "Any": lambda _, value: value,
+#: By type hint: what checks an argument.
+_CHECKS: dict[Any, Callable[[str, Any], object]] = {
+    Builder: _kind(Builder, "an engine.Builder"),
+    View: _kind(View, _TENSOR),
+    Tensor | float: _kind(Tensor | Real, "a tensor of one element, or a number"),
+    View | NDArray[Any]: _kind(View | np.ndarray, "a tensor, or an ndarray of constants"),
+    Window: _kind(Window, "an engine.library.window.Window"),
+    Mapping[str, int]: _kind(Mapping, "a dictionary of whole numbers"),
+    str: a_text,
+    bool: a_switch,
+    int: a_count,
+    float: _kind(Real, "a number"),
+    Sequence[int]: _several,
+    tuple[int, int]: _pair,
+    Any: lambda _, value: value,
 }
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a library function that refuses what its annotations do not name.
+    """Return a library function that refuses arguments of other types than its hints name.
 
-    A type is what `dtype_of` takes and is annotated as anything; the function asks that.
+    An element type is whatever `dtype_of` takes; its hint is `Any`, and the function checks it.
     """
-    signature = inspect.signature(function)
-    looks: dict[str, tuple[Callable[[str, Any], object], bool]] = {}
+    signature = inspect.signature(function, eval_str=True)
+    checks: dict[str, tuple[Callable[[str, Any], object], bool]] = {}
     for name, parameter in signature.parameters.items():
-        annotation = str(parameter.annotation)
-        required = annotation.removesuffix(" | None")
-        looks[name] = _CHECKS[required], required != annotation
+        kinds = set(get_args(parameter.annotation))
+        may_be_none = NoneType in kinds
+        hint = functools.reduce(or_, kinds - {NoneType}) if may_be_none else parameter.annotation
+        checks[name] = _CHECKS[hint], may_be_none
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            look, may_be_none = looks[name]
+            check, may_be_none = checks[name]
             if value is not None or not may_be_none:
-                look(f"{function.__name__}: {name!r}", value)
+                check(f"{function.__name__}: {name!r}", value)
         return function(*args, **kwargs)
 
     return call
