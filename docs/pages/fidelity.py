@@ -53,7 +53,7 @@ _MISSES = {
     ),
     "C16": (
         "Half: the published codelet takes 28 instructions a pixel and its source has 23. It stores"
-        " whole vectors, which may alias the picture's width, so that the compiler works out places"
+        " whole vectors, which may alias the picture's width, so that the compiler computes places"
         " anew for each pixel; how, is not published. Sync: the published one differs between the"
         " two programs (64 and 117 cycles), ours does not."
     ),

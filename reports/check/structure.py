@@ -73,9 +73,7 @@ def _reference_problems(report: Report) -> Iterator[Problem]:
             ids = np.array(report.table(target)[primary_key(target)], np.int64)
             values = np.unique(report.array(spec.name).read())
             if not np.isin(values, ids).all():
-                yield Problem(
-                    "reference", spec.name, f"{spec.name} names a missing {target.name}."
-                )
+                yield Problem("reference", spec.name, f"{spec.name} names a missing {target.name}.")
 
 
 def _missing_rows(report: Report, column: Column[object], key: Column[object]) -> Iterator[Problem]:
