@@ -1,10 +1,10 @@
 """A ring all-reduce over 4 IPUs with the graph API: every IPU ends with the sum of all vectors.
 
-A vector is cut into as many chunks as there are IPUs. In three steps each IPU adds a chunk of its
-neighbour's to its own, a chunk further every time; then it holds one chunk summed over all. In
-three more steps the summed chunks go round. Each step is one compute set with vertices on all
-IPUs; reading the neighbour's chunk makes the exchange over the links. Before that every IPU works
-for a while, each longer than the one before it, so that they wait for the last one.
+The vector has one chunk per IPU. In three steps, every IPU adds one of its neighbour's chunks to its
+own and then holds one chunk of the total. In three more steps, the summed chunks travel around the
+ring. A step is one compute set with vertices on all IPUs; reading the neighbour's chunk causes the
+exchange over the links. Before the first step the IPUs do unequal work, so that all wait for the last
+one.
 """
 
 import numpy as np
@@ -19,17 +19,17 @@ CHUNK = ELEMENTS // N_IPUS
 
 
 def scale_law(batch, _machine):
-    """12 instructions to begin; two for each element and round."""
+    """12 instructions of overhead, two per element and round."""
     return 12 + 2 * batch.size["x"][:, 0] * batch.scalars["rounds"].astype(np.int64)
 
 
 def add_law(batch, _machine):
-    """12 instructions to begin; three for each pair of elements."""
+    """12 instructions of overhead, three per pair of elements."""
     return 12 + 3 * -(-batch.size["own"][:, 0] // 2)
 
 
 SYNC = ("Sync", "sum 0")
-SOURCE = "assumption: a pair of floats is loaded, worked on and stored in three instructions"
+SOURCE = "assumption: a pair of floats is loaded, added and stored in three instructions"
 
 
 @engine.codelet(
@@ -37,7 +37,7 @@ SOURCE = "assumption: a pair of floats is loaded, worked on and stored in three 
     law=scale_law,
     code_bytes=80,
     scalars=(engine.Scalar("rounds"),),
-    source="assumption: a load and a multiplication for each element",
+    source="assumption: a load and a multiplication per element",
 )
 def scale(x, rounds):
     for _ in range(rounds):
@@ -70,10 +70,10 @@ def take(theirs, own):
 
 
 def add_step(graph, name, codelet, vectors, chunk_of):
-    """Add a compute set in which every IPU reads a chunk of the IPU before it in the ring."""
+    """Add a compute set in which every IPU reads a chunk of its predecessor in the ring."""
     ipu = np.repeat(np.arange(N_IPUS), CHUNK // PER_TILE)
-    piece = np.tile(np.arange(CHUNK // PER_TILE), N_IPUS)
-    place = chunk_of(ipu) % N_IPUS * CHUNK + piece * PER_TILE
+    part = np.tile(np.arange(CHUNK // PER_TILE), N_IPUS)
+    place = chunk_of(ipu) % N_IPUS * CHUNK + part * PER_TILE
     own, theirs = ipu * ELEMENTS + place, (ipu - 1) % N_IPUS * ELEMENTS + place
     compute_set = graph.add_compute_set(name)
     graph.add_vertices(
@@ -95,10 +95,10 @@ def main() -> None:
 
     work = graph.add_compute_set("work")
     tile = np.arange(N_IPUS * TILES)
-    pieces = blocks(vectors.variable, tile * PER_TILE, [PER_TILE], [1], tile.size)
+    parts = blocks(vectors.variable, tile * PER_TILE, [PER_TILE], [1], tile.size)
     rounds = 2 * (1 + tile // TILES)
-    graph.add_vertices(work, scale, tile, {"x": pieces}, {"rounds": rounds})
-    # In step s an IPU adds chunk ipu - 1 - s; in the end it holds the sum of chunk ipu + 1.
+    graph.add_vertices(work, scale, tile, {"x": parts}, {"rounds": rounds})
+    # In step s an IPU adds chunk ipu - 1 - s; at the end it holds the sum of chunk ipu + 1.
     sums = [
         add_step(graph, f"sum {s}", add, vectors, lambda ipu, s=s: ipu - 1 - s)
         for s in range(N_IPUS - 1)
@@ -117,22 +117,22 @@ def main() -> None:
         result = device.read_tensor(vectors)
         timelines = device.timelines()
 
-    # Whoever worked less waits in the first sync, until the last IPU is there.
+    # IPUs with less work wait in the first sync until the last IPU arrives.
     (first,) = (step.step_id for step in executable.steps if (step.kind, step.name) == SYNC)
     waits = [timeline.end[1] - timeline.start[1] for timeline in timelines]
     worked = [timeline.end[0] for timeline in timelines]
-    is_as_meant = all(timeline.step_id[1] == first for timeline in timelines)
-    is_as_meant &= len({a + b for a, b in zip(worked, waits, strict=True)}) == 1
+    is_as_expected = all(timeline.step_id[1] == first for timeline in timelines)
+    is_as_expected &= len({a + b for a, b in zip(worked, waits, strict=True)}) == 1
 
     scaled = start * np.float32(0.5) ** (2 * np.arange(1, N_IPUS + 1))[:, None]
     error = np.abs(result - scaled.sum(axis=0)).max()
     sent = sum(step.cost.link_out_bytes for step in executable.steps)
     print(
         f"{ELEMENTS:,} floats of {N_IPUS} IPUs summed in {timelines[0].n_cycles:,} cycles,"
-        f" {int(sent[0]):,} bytes over the links of each, largest error {error:.1e}"
+        f" {int(sent[0]):,} bytes over the links of every IPU, largest error {error:.1e}"
     )
-    if not is_as_meant:
-        raise SystemExit("The IPUs do not wait as they should")
+    if not is_as_expected:
+        raise SystemExit("The IPUs do not wait as expected")
     if error > 1e-5 or (sent != 2 * (N_IPUS - 1) * CHUNK * 4).any():
         raise SystemExit("The result is wrong")
 

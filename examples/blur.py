@@ -1,8 +1,8 @@
 """A 3 x 3 Gaussian blur of an image with four channels, in blocks over all tiles, with halos.
 
 Every tile holds a block of the picture, and six vertices share its rows. A pixel needs its eight
-neighbours: those at a block's edge lie on other tiles, and the compiler finds out which and
-exchanges them. Outside the picture is zero: a ring of zeros lies around it and is never written.
+neighbours. At the edge of a block they are on other tiles; the compiler infers which, and exchanges
+them. The picture is padded with a ring of zeros, which is never written.
 
     python examples/blur.py --machine gc2 --type half
 """
@@ -21,7 +21,7 @@ BLOCKS = {1_472: (46, 32), 1_216: (38, 32)}  # down and across, by tiles of a ma
 
 
 def blur_law(batch, machine):
-    """20 to begin; 2 for a turn of a loop; 9 loads, 11 operations and a store for 8 bytes."""
+    """20 of overhead, 2 per loop iteration, 9 loads, 11 operations and a store per 8 bytes."""
     height, width, channels = batch.size["out"].T
     vectors = batch.n_vectors(channels, "out", machine)
     return 20 + height * (2 + width * (2 + 21 * vectors))
@@ -35,7 +35,7 @@ def blur_law(batch, machine):
     source="assumption: every load, store and operation of the formula is one instruction",
 )
 def blur(image, out):
-    # image has a pixel more than out on every side
+    # image is one pixel larger than out on every side
     for y in range(out.shape[0]):
         for x in range(out.shape[1]):
             for c in range(out.shape[2]):
@@ -48,15 +48,15 @@ def blur(image, out):
 
 
 def edges(n_parts, size):
-    """Return where each of as many equal parts as possible begins, and the end."""
+    """Return the boundaries of parts of nearly equal size."""
     return np.arange(n_parts + 1) * size // n_parts
 
 
 def add_picture(graph, dtype, name):
-    """Add a picture in its ring of zeros; a tile's rows are intervals of the ring's lines."""
+    """Add a zero-padded picture; the rows of a tile are intervals of the padded lines."""
     picture = graph.add_variable(dtype, (HEIGHT + 2, WIDTH + 2, CHANNELS), name)
     down, across = BLOCKS[graph.machine.n_tiles]
-    # The ring goes to the tiles beside it.
+    # The padding is mapped to the adjacent tiles.
     row = np.clip(np.arange(HEIGHT + 2) - 1, 0, HEIGHT - 1)
     block_row = np.searchsorted(edges(down, HEIGHT), row, side="right") - 1
     begins = edges(across, WIDTH)[:-1] + 1
@@ -78,7 +78,7 @@ def add_step(graph, name, source, target):
     first = top + worker * (bottom - top) // n_contexts
     height = top + (worker + 1) * (bottom - top) // n_contexts - first
     width, line = right - left, (WIDTH + 2) * CHANNELS
-    # In the ring's numbering a pixel is one further down and to the right.
+    # Padding shifts a pixel by one down and to the right.
     corner = first * line + left * CHANNELS
     strides = [line, CHANNELS, 1]
     compute_set = graph.add_compute_set(name)
@@ -103,7 +103,7 @@ def add_step(graph, name, source, target):
 
 
 def in_numpy(picture, dtype):
-    """Return the picture after all steps, each rounded to the type."""
+    """Return the picture after all steps, rounded to the type after every step."""
     for _ in range(STEPS):
         ring = np.pad(picture.astype(np.float32), ((1, 1), (1, 1), (0, 0)))
         shifted = (
@@ -118,9 +118,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Blur a picture on a simulated machine.")
     parser.add_argument("--machine", choices=["gc200", "gc2", "bow", "c600"], default="gc200")
     parser.add_argument("--type", choices=["float", "half"], default="float")
-    asked = parser.parse_args()
-    dtype = {"float": "float32", "half": "float16"}[asked.type]
-    graph = engine.Graph(engine.load_machine(asked.machine))
+    arguments = parser.parse_args()
+    dtype = {"float": "float32", "half": "float16"}[arguments.type]
+    graph = engine.Graph(engine.load_machine(arguments.machine))
     now, then = (add_picture(graph, dtype, name) for name in ("now", "then"))
     there = add_step(graph, "there", now, then)
     back = add_step(graph, "back", then, now)
@@ -150,7 +150,7 @@ def main() -> None:
     expected = in_numpy(picture, dtype)
     error = np.abs(result.astype(np.float32) - expected.astype(np.float32)).max()
     print(f"largest error {error:.1e}")
-    if error > (1e-6 if asked.type == "float" else 1e-3):
+    if error > (1e-6 if arguments.type == "float" else 1e-3):
         raise SystemExit("The result is wrong")
 
 

@@ -1,8 +1,8 @@
-"""Heat spreading along a rod: a custom vertex, halos by exchange, a loop on the machine.
+"""The heat equation on a rod: a custom codelet, halo exchange, a loop on the machine.
 
-Every tile holds a piece of the rod. In a step a cell becomes the mean of itself and its two
-neighbours, weighted; the cells at a piece's ends need one cell of the next tile, which the
-compiler finds out by itself and exchanges.
+Every tile holds a section of the rod. In a step, a cell becomes the weighted mean of itself and its
+two neighbours. The cells at the ends of a section need one cell of the adjacent tile; the compiler
+infers this and adds an exchange.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ CELLS, STEPS, ALPHA = 94_208, 1_000, np.float32(0.25)
 
 
 def spread_law(batch, _machine):
-    """12 instructions to begin, then 5 for every pair of cells, on each context."""
+    """12 instructions of overhead, then 5 per pair of cells."""
     pairs = -(-(batch.size["out"][:, 0]) // 2)
     return 12 + 5 * pairs
 
@@ -25,23 +25,23 @@ def spread_law(batch, _machine):
     engine.Field("out", "out"),
     law=spread_law,
     code_bytes=160,
-    source="assumption: two loads, two multiply-adds and a store for a pair of floats",
+    source="assumption: two loads, two multiply-adds and a store per pair of floats",
 )
 def spread(rod, out):
-    # rod has a cell more than out at each end
+    # rod is one cell longer than out at either end
     for i in range(out.size):
         out[i] = rod[i + 1] + ALPHA * (rod[i] - 2 * rod[i + 1] + rod[i + 2])
 
 
 def add_step(graph, name, source, target):
-    """Add a compute set that spreads heat from `source` to `target`, six vertices a tile."""
+    """Add a compute set that spreads heat from `source` to `target`, six vertices per tile."""
     machine = graph.machine
     per_tile, n_contexts = CELLS // machine.n_tiles, machine.n_worker_contexts
     tile = np.repeat(np.arange(machine.n_tiles), n_contexts)
     part = np.tile(np.arange(n_contexts), machine.n_tiles)
     start = tile * per_tile + part * per_tile // n_contexts
     end = tile * per_tile + (part + 1) * per_tile // n_contexts
-    start, end = np.maximum(start, 1), np.minimum(end, CELLS - 1)  # the rod's ends stay
+    start, end = np.maximum(start, 1), np.minimum(end, CELLS - 1)  # the ends of the rod are fixed
     size, n_vertices = end - start, tile.size
     compute_set = graph.add_compute_set(name)
     graph.add_vertices(

@@ -1,8 +1,8 @@
-"""Feed the next batch and fetch the last result while the one in between is worked on.
+"""Overlap host copies with compute: load the next batch and store the last result meanwhile.
 
-32 tiles are kept for input and output. Every batch passes through three places: the input buffer on
-those tiles, the compute tiles, the output buffer. A round hands over between them and then lets
-both sides run at once, so that it takes as long as the longer one instead of both together.
+32 tiles are reserved for I/O. Every batch passes through the input buffer on those tiles, the compute
+tiles and the output buffer. A round copies between them and then runs both sides concurrently, so it
+takes as long as the longer side instead of the sum.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ BATCHES, IO_TILES, PER_VERTEX, ROUNDS = 16, 32, 8, 380
 
 
 def iterate_law(batch, _machine):
-    """5 instructions to begin; in a round 4 for every pair of elements."""
+    """5 instructions of overhead, 4 per round and pair of elements."""
     return 5 + 4 * batch.scalars["rounds"] * -(-batch.size["x"][:, 0] // 2)
 
 
@@ -44,14 +44,14 @@ def iterate(x, out, rounds):
 
 
 def vector(graph, name, tiles, n_elements):
-    """Add a variable of one batch that is spread over some tiles."""
+    """Add a variable for one batch, mapped to the given tiles."""
     tensor = graph.add_variable("float32", (n_elements,), name)
     graph.map_linearly(tensor, grain=PER_VERTEX, tiles=tiles)
     return tensor
 
 
 def add_work(graph, x, out):
-    """Return a program with six vertices on every compute tile, one for each context."""
+    """Return a program with six vertices on every compute tile, one per context."""
     start = np.arange(0, x.n_elements, PER_VERTEX)
     compute_set = graph.add_compute_set("iterate")
     graph.add_vertices(
@@ -68,7 +68,7 @@ def add_work(graph, x, out):
 
 
 def compiled(overlaps):
-    """Return the program with its host copies beside compute, or else before it."""
+    """Return the program with host copies overlapped with compute, or before it."""
     graph = engine.Graph(engine.load_machine("gc200"), n_io_tiles=IO_TILES)
     n_elements = graph.compute_tiles.size * graph.machine.n_worker_contexts * PER_VERTEX
     coming = vector(graph, "coming", graph.io_tiles, n_elements)
@@ -105,7 +105,7 @@ def run(executable, batches, name):
 
 
 def cycles_of(executable, timeline, kinds):
-    """Return the cycles of all executions of some kinds of steps on one track."""
+    """Return the cycles of all executions of steps of the given kinds on one track."""
     chosen = np.isin(
         timeline.step_id, [step.step_id for step in executable.steps if step.kind in kinds]
     )

@@ -1,8 +1,8 @@
-"""A pipeline of two stages over two IPUs: while one works on a batch, the other is a batch behind.
+"""A pipeline of two stages over two IPUs, one batch apart.
 
-Stage 1 lives on IPU 0, stage 2 on IPU 1. Each IPU counts its own cycles, so the two stages of a
-round run at the same time. Then what stage 1 made crosses the link: an exchange of all IPUs, in
-whose sync the IPU with the shorter stage waits. The host feeds batches and takes results through
+Stage 1 runs on IPU 0, stage 2 on IPU 1. Every IPU has its own cycle counter, so the two stages of a
+round run concurrently. The output of stage 1 then crosses the link in an exchange of all IPUs; the
+IPU with the shorter stage waits in its sync. The host feeds batches and receives results through
 callbacks.
 """
 
@@ -16,7 +16,7 @@ BATCHES, INPUTS, HIDDEN, OUTPUTS = 12, 256, 2_048, 512
 
 
 def dense_law(batch, _machine):
-    """12 instructions to begin, 9 for each row, and one for every pair of inputs of a row."""
+    """12 instructions of overhead, 9 per row, and one per pair of inputs of a row."""
     rows, columns = batch.size["weights"].T
     return 12 + rows * (9 + -(-columns // 2))
 
@@ -44,14 +44,14 @@ def tiles_of(graph, ipu):
 
 
 def variable(graph, name, shape, ipu):
-    """Add a variable that is spread over the tiles of one IPU, whole rows on each."""
+    """Add a variable mapped to the tiles of one IPU in whole rows."""
     tensor = graph.add_variable("float32", shape, name)
     graph.map_linearly(tensor, grain=shape[-1] if len(shape) > 1 else 1, tiles=tiles_of(graph, ipu))
     return tensor
 
 
 def add_stage(graph, name, x, weights, ipu):
-    """Add a dense layer on one IPU, a row of weights a vertex; return its output and program."""
+    """Add a dense layer on one IPU, one row of weights per vertex; return output and program."""
     n_rows, n_columns = weights.shape
     kept = graph.add_constant(weights, f"{name}/weights")
     graph.map_linearly(kept, grain=n_columns, tiles=tiles_of(graph, ipu))
@@ -74,7 +74,7 @@ def add_stage(graph, name, x, weights, ipu):
 
 
 def spans(executable, timeline, name):
-    """Return the cycles of each time a stage came to run on an IPU, its exchange included."""
+    """Return the cycles of all executions of a stage on an IPU, exchange included."""
     ids = {step.step_id for step in executable.steps if step.name == name and step.kind != "Sync"}
     found = []
     for step, start, end in zip(timeline.step_id, timeline.start, timeline.end, strict=True):
@@ -118,13 +118,13 @@ def main() -> None:
     expected = np.maximum(np.maximum(batches @ first.T, 0) @ second.T, 0)
     error = np.abs(np.array(results) - expected).max()
 
-    # In a full round stage 1 of a batch runs beside stage 2 of the one before.
+    # In a full round, stage 1 of a batch runs beside stage 2 of the previous batch.
     ahead, behind = spans(executable, lines[0], "stage 1"), spans(executable, lines[1], "stage 2")
     pairs = zip(ahead[1:], behind, strict=False)
     shared = sum(max(0, min(a.stop, b.stop) - max(a.start, b.start)) for a, b in pairs)
     print(
-        f"{BATCHES} batches in {lines[0].n_cycles:,} cycles, {shared:,} of them with both IPUs at"
-        f" work, largest error {error:.1e}"
+        f"{BATCHES} batches in {lines[0].n_cycles:,} cycles, {shared:,} of them with both IPUs"
+        f" busy, largest error {error:.1e}"
     )
     if shared != sum(map(len, ahead[1:])):
         raise SystemExit("The stages do not overlap")

@@ -1,10 +1,10 @@
-"""Multiply three matrices, and look at the program and its memory.
+"""Multiply three matrices and profile the program.
 
-The program that Poplar's tutorial on profiling builds: (m1 x m2) x m3 in float, on the IPU Model.
+This is the program of Poplar's profiling tutorial: (m1 x m2) x m3 in float, on the IPU Model.
 
-    python examples/two_products.py --report report
-    python examples/two_products.py --report other --sizes 400 500 200 100
-    tilescope diff report other
+    python examples/two_products.py --report baseline
+    python examples/two_products.py --report candidate --sizes 400 500 200 100
+    tilescope diff baseline candidate
 """
 
 import argparse
@@ -21,10 +21,10 @@ NAMES = ("m1", "m2", "m3")
 def main() -> None:
     parser = argparse.ArgumentParser(description="Multiply three matrices on a simulated machine.")
     parser.add_argument("--sizes", type=int, nargs=4, default=[800, 500, 400, 200])
-    parser.add_argument("--report", help="directory for a report")
-    asked = parser.parse_args()
+    parser.add_argument("--report", help="directory of the report")
+    arguments = parser.parse_args()
     graph = engine.Graph(engine.load_machine("gc200", parameter_set="ipu_model"))
-    shapes = [(1, *pair) for pair in zip(asked.sizes, asked.sizes[1:], strict=False)]
+    shapes = [(1, *pair) for pair in zip(arguments.sizes, arguments.sizes[1:], strict=False)]
     m1, m2, m3 = (
         graph.add_variable("float32", shape, name)
         for name, shape in zip(NAMES, shapes, strict=True)
@@ -38,7 +38,9 @@ def main() -> None:
     executable = engine.compile_programs(graph, [program], plans=builder.plans)
 
     options = engine.resolve_options(
-        code={"autoReport.all": True, "autoReport.directory": asked.report} if asked.report else {}
+        code={"autoReport.all": True, "autoReport.directory": arguments.report}
+        if arguments.report
+        else {}
     )
     random = np.random.default_rng(1)
     values = [random.standard_normal(shape).astype(np.float32) for shape in shapes]

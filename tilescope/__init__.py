@@ -1,1 +1,1 @@
-"""The front door: the `tilescope` command."""
+"""The `tilescope` command."""

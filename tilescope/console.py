@@ -1,7 +1,7 @@
-"""What commands print: tables for people, JSON for programs.
+"""Output of commands: tables for people, JSON for programs.
 
-In a pipe there are no colours and no cut columns; names from a report are cleaned of control
-characters before they reach a terminal.
+Output to a pipe has no colours and no truncated columns. Control characters are removed from names
+of a report before they reach a terminal.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ __all__ = [
 
 #: Unicode categories that move the cursor, reverse the writing direction or are invisible.
 _HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-#: A pipe has no width; no name of a report is longer than its limits allow.
+#: A pipe has no width; names in a report are limited in length.
 _PIPE_WIDTH = 100_000
-#: Space between columns.
+#: Spaces between columns.
 _GAP = 2
-#: A column of text is not folded below this.
+#: Minimum width of a folded text column.
 _NARROWEST_TEXT = 16
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; numbers stand on the right."""
+    """A column of a table; numbers are right-aligned."""
 
     title: str
     is_number: bool = False
 
 
 def clean(text: str) -> str:
-    """Return a text without control characters and the like; each becomes a replacement mark."""
+    """Return a text with control and invisible characters replaced by a replacement mark."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join("�" if unicodedata.category(each) in _HOSTILE else each for each in text)
+    return "".join("�" if unicodedata.category(char) in _HOSTILE else char for char in text)
 
 
 def fit_streams() -> None:
-    """Let standard streams replace what their encoding does not have, instead of failing."""
+    """Make standard streams replace characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -65,22 +65,22 @@ def print_line(text: str = "") -> None:
 
 
 def print_json(answer: object) -> None:
-    """Print an answer as JSON: raw numbers, units in the keys, ASCII only."""
+    """Print an object as JSON: raw numbers, units in keys, ASCII only."""
     json.dump(answer, sys.stdout, indent=2, allow_nan=False)
     print()  # noqa: T201
 
 
 def report_json(report: Report) -> dict[str, object]:
-    """Return what every JSON answer says of its report."""
+    """Return the report's fields common to all JSON output."""
     return {"path": str(report.path), "is_complete": report.is_complete}
 
 
 def print_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], title: str | None = None
 ) -> None:
-    """Print a table; on a terminal it fits the width, in a pipe nothing is cut or folded.
+    """Print a table that fits the width of a terminal; in a pipe nothing is truncated or folded.
 
-    Where a terminal is narrow, texts are folded and numbers stay whole.
+    On a narrow terminal, texts are folded and numbers stay whole.
     """
     from rich import box
     from rich.console import Console
@@ -123,7 +123,7 @@ def print_table(
 
 
 def _widths(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[int]:
-    """Return the width of every column: texts give way in turn until the table fits."""
+    """Return column widths: the widest text column shrinks until the table fits."""
     from rich.cells import cell_len
 
     widths = [

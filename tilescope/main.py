@@ -1,4 +1,4 @@
-"""The ``tilescope`` command: its subcommands, and the one place where errors become sentences."""
+"""The ``tilescope`` command: subcommands, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilescope.console import clean, fit_streams
 
 __all__ = ["COMMANDS", "command_line", "main"]
 
-#: Modules of ``tilescope.commands`` in the order of the help; each has ``register(app)``.
+#: Modules of ``tilescope.commands`` in the order of the help; all define ``register(app)``.
 COMMANDS = (
     "run",
     "serve",
@@ -33,7 +33,7 @@ COMMANDS = (
     "doctor",
 )
 
-#: Packages that only an extra installs.
+#: Packages installed by an extra only.
 _EXTRA_OF_PACKAGE = {
     "numba": "engine",
     "llvmlite": "engine",
@@ -55,12 +55,12 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; errors become one sentence on standard error.
+    """Run the command and return its exit code; print errors as one sentence to standard error.
 
-    0 is success, 1 a failed gate, 2 usage or bad input, 3 a gated metric that is missing, 4 a run
-    that failed, 70 an internal error, 130 an interruption.
+    0 success, 1 gate failed, 2 invalid usage or input, 3 gated metric missing, 4 run failed,
+    70 internal error, 130 interrupted.
     """
-    if sys.stdout is None or sys.stderr is None:  # closed by whoever started the command
+    if sys.stdout is None or sys.stderr is None:  # closed by the parent process
         sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     fit_streams()
@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader left, as `head` does; whatever is still to be flushed goes nowhere.
+        # The reader closed the pipe, as `head` does: discard the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         if sys.stdout is not None and error.errno == errno.ENOSPC and error.filename is None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            _say("what the command says cannot be written: no space is left where it goes")
+            _say("cannot write the output: no space left on the device")
             return EXIT_FAILED
         return _report_error(error)
     except Exception as error:
@@ -85,10 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run one command; what Typer raises about arguments comes out as it is."""
+    """Run one command; errors that Typer raises about arguments pass through."""
     command = command_line()
     try:
-        # Not command.main(), which ends the process itself when a pipe breaks.
+        # Not command.main(), which exits the process when a pipe breaks.
         with command.make_context("tilescope", arguments) as context:
             command.invoke(context)
     except typer.Exit as end:
@@ -99,10 +99,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def command_line() -> Any:
-    """Return the command line with every subcommand whose module is there, as Typer runs it."""
+    """Return the Typer command with every installed subcommand."""
     app = typer.Typer(
         name="tilescope",
-        help="Profile programs for tile processors: run a model, read its report, compare two.",
+        help="Profile programs for tile processors: run models, query reports, compare them.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -111,7 +111,7 @@ def command_line() -> Any:
     )
 
     @app.callback()
-    def front_door(
+    def options(
         version: Annotated[
             bool,
             typer.Option(
@@ -119,7 +119,7 @@ def command_line() -> Any:
             ),
         ] = False,
     ) -> None:
-        """Profile programs for tile processors: run a model, read its report, compare two."""
+        """Profile programs for tile processors: run models, query reports, compare them."""
         del version
 
     for name in COMMANDS:
@@ -129,9 +129,9 @@ def command_line() -> Any:
     return typer.main.get_command(app)
 
 
-def _print_version(is_asked: bool) -> None:
-    """Print the version and end."""
-    if is_asked:
+def _print_version(is_given: bool) -> None:
+    """Print the version and exit."""
+    if is_given:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -142,9 +142,9 @@ def _print_version(is_asked: bool) -> None:
 
 
 def _report_error(error: Exception) -> int:
-    """Print an error as a sentence and return the exit code it stands for."""
+    """Print an error as one sentence and return its exit code."""
     format_message = getattr(error, "format_message", None)
-    if format_message is not None:  # what Typer raises about arguments
+    if format_message is not None:  # raised by Typer about arguments
         text = str(format_message()).strip()
         if type(error).__name__ == "NoArgsIsHelpError":
             print(text, file=sys.stderr)  # noqa: T201
@@ -157,8 +157,8 @@ def _report_error(error: Exception) -> int:
         return code
     if isinstance(error, MemoryError):
         _say(
-            "this takes more memory than this computer has to give;"
-            " try a smaller model or batch, or fewer tiles"
+            "not enough memory on this computer;"
+            " use a smaller model, a smaller batch or fewer tiles"
         )
         return EXIT_FAILED
     if isinstance(error, ModuleNotFoundError):
@@ -166,25 +166,22 @@ def _report_error(error: Exception) -> int:
         extra = _EXTRA_OF_PACKAGE.get(package)
         if extra is not None:
             _say(
-                f"this command needs the package {package}, which is not installed;"
-                f" install it with: pip install 'tilescope[{extra}]'"
+                f"this command requires the package {package}, which is not installed;"
+                f" run: pip install 'tilescope[{extra}]'"
             )
             return EXIT_USAGE
-    _say(
-        f"internal error ({type(error).__name__}); what happened is written down in"
-        f" {_write_log(error)}"
-    )
+    _say(f"internal error ({type(error).__name__}); details are in {_write_log(error)}")
     return EXIT_INTERNAL
 
 
 def _usage_hint(error: Exception) -> str:
-    """Return where to read on after a usage error."""
+    """Return a pointer to the help after a usage error."""
     context = getattr(error, "ctx", None)
     return "" if context is None else f" See '{context.command_path} --help'."
 
 
 def _say(text: str) -> None:
-    """Print a sentence to standard error; it may be several lines, never control characters."""
+    """Print a message to standard error, without control characters; it may span lines."""
     lines = "\n".join(clean(line) for line in text.splitlines())
     print(f"tilescope: {lines}", file=sys.stderr)  # noqa: T201
 
@@ -215,4 +212,4 @@ def _write_log(error: Exception) -> str:
         except OSError:
             continue
         return str(path)
-    return "no file, since none could be written"
+    return "no file: no directory is writable"

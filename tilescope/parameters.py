@@ -1,4 +1,4 @@
-"""Parameters that several commands share."""
+"""Parameters shared by several commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["AsJson", "ReportPath", "TopOption", "Units", "UnitsOption"]
 
 
 class Units(StrEnum):
-    """How bytes are written."""
+    """Format of byte counts."""
 
     BINARY = "binary"
     SI = "si"
@@ -23,7 +23,7 @@ class Units(StrEnum):
 
     @property
     def style(self) -> BytesStyle:
-        """The same as the analyser takes it."""
+        """The analyser's name of the format."""
         return self.value
 
 
@@ -31,16 +31,16 @@ ReportPath: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="REPORT",
-        help="A profile.pop, or the directory it lies in.",
+        help="A profile.pop, or its directory.",
         show_default=False,
     ),
 ]
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON: raw numbers, units in the keys.")
+    bool, typer.Option("--json", help="Print JSON: raw numbers, units in keys.")
 ]
 UnitsOption: TypeAlias = Annotated[
-    Units, typer.Option("--units", help="Memory in multiples of 1024, of 1000, or in bytes.")
+    Units, typer.Option("--units", help="Unit of memory: powers of 1024, powers of 1000, or bytes.")
 ]
 TopOption: TypeAlias = Annotated[
-    int, typer.Option("--top", min=1, help="How many rows of a long list to show.")
+    int, typer.Option("--top", min=1, help="Number of rows shown of a long list.")
 ]

@@ -91,7 +91,7 @@ def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
 
 def test_liveness(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("liveness", reports_directory / "base", "--top", 1)
-    assert "Most is live at step 3, OnTileExecute (layer1/conv): 128 B" in done.out
+    assert "Peak at step 3, OnTileExecute (layer1/conv): 128 B" in done.out
     lines = [line.split() for line in done.out.splitlines()]
     # Its lifetime is [0, 4): the last step at which it is live is 3.
     assert ["in", "16", "float32", "64", "B", "0", "to", "3"] in lines
@@ -113,7 +113,7 @@ def test_liveness_json(tilescope: Run, reports_directory: Path) -> None:
 def test_programs(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("programs", reports_directory / "base", "--depth", 1, "--limit", 5)
     assert "    Repeat (loop) 3× (Id: 5)" not in done.out
-    assert "    … 6 inside" in done.out
+    assert "    … 6 nested" in done.out
     deeper = tilescope("programs", reports_directory / "base", "--depth", 2, "--limit", 5)
     assert "    Repeat (loop) 3× (Id: 5)" in deeper.out
     assert "    … 1 more" in deeper.out
@@ -135,7 +135,7 @@ def test_programs_json(tilescope: Run, reports_directory: Path) -> None:
 def test_programs_node(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("programs", reports_directory / "base", "--node", 7)
     assert "    OnTileExecute (layer1/relu) (Id: 7)" in done.out
-    assert "made by library poplin.convolution layer1/conv" in done.out
+    assert "Created by library poplin.convolution layer1/conv" in done.out
 
 
 @pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs", "ops"])
@@ -162,7 +162,7 @@ def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_direct
     done = tilescope("summary", reports_directory / "incomplete")
     assert done.code == 0
     assert "This report is incomplete" in done.out
-    assert "It came as far as: run." in done.out
+    assert "Last milestone: run." in done.out
     assert (
         tilescope("summary", reports_directory / "incomplete", "--json").json()["is_complete"]
         is False

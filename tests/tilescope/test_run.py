@@ -192,12 +192,12 @@ def test_bad_options_are_one_sentence(
 
 def test_a_batch_of_one_that_is_assumed_is_said(tilescope: Run, model: Path) -> None:
     outcome = tilescope("run", model, "--tiles", 8, "--report", "r")
-    assert "Input x: its first dimension has no size in the model and was taken as 1" in outcome.out
+    assert "Input x: its dynamic first dimension was set to 1" in outcome.out
     assert "--shape x=1,8" in outcome.out
     facts = dict(tilescope("summary", "r", "--json").json()["provenance"])
     assert facts["assumed_batch_of_one"] == '["x"]'
     outcome = tilescope("run", model, "--tiles", 8, "--shape", "x=3,8", "--report", "r")
-    assert "taken as 1" not in outcome.out
+    assert "set to 1" not in outcome.out
     assert "assumed_batch_of_one" not in tilescope("summary", "r", "--json").out
 
 

@@ -1,4 +1,4 @@
-"""``tilescope diff``: what changed from one report to another, and gates for continuous checks."""
+"""``tilescope diff``: compare a baseline with a candidate, and gate on the change."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--fail-on",
                 metavar="METRIC:LIMIT",
-                help="Exit 1 if a metric changes beyond a limit, such as cycles.total:+1% or"
-                " memory.max_tile:+1024B; repeat for several.",
+                help="Exit with 1 if a metric exceeds a limit, such as cycles.total:+1% or"
+                " memory.max_tile:+1024B; repeatable.",
             ),
         ] = None,
         units: UnitsOption = Units.BINARY,
@@ -80,10 +80,10 @@ def _as_json(
         "is_data_dependent": difference.is_data_dependent,
         "unequal": list(difference.unequal),
         "sentences": list(sentences),
-        "context": [asdict(each) for each in difference.context],
+        "context": [asdict(fact) for fact in difference.context],
         "metrics": {
-            each.name: {key: value for key, value in asdict(each).items() if key != "name"}
-            for each in difference.metrics
+            metric.name: {key: value for key, value in asdict(metric).items() if key != "name"}
+            for metric in difference.metrics
         },
         "tiles": {
             "n_changed": tiles.n_changed,
@@ -92,31 +92,31 @@ def _as_json(
             "delta_bytes": tiles.delta_bytes.tolist(),
         },
         "variables": {
-            "added": [asdict(each) for each in variables.added],
-            "removed": [asdict(each) for each in variables.removed],
-            "changed": [asdict(each) for each in variables.changed],
+            "added": [asdict(variable) for variable in variables.added],
+            "removed": [asdict(variable) for variable in variables.removed],
+            "changed": [asdict(variable) for variable in variables.changed],
             "n_same": variables.n_same,
         },
         "steps": {
             "basis": steps.basis,
-            "added": [asdict(each) for each in steps.added],
-            "removed": [asdict(each) for each in steps.removed],
-            "changed": [asdict(each) for each in steps.changed],
+            "added": [asdict(step) for step in steps.added],
+            "removed": [asdict(step) for step in steps.removed],
+            "changed": [asdict(step) for step in steps.changed],
             "n_same": steps.n_same,
             "delta_cycles": steps.delta_cycles,
         },
         "gates": [
             {
-                "gate": each.gate.text,
-                "metric": each.gate.metric,
-                "status": each.status,
-                "base": each.base,
-                "new": each.new,
-                "delta": each.delta,
-                "is_data_dependent": each.is_data_dependent,
-                "text": each.text,
+                "gate": result.gate.text,
+                "metric": result.gate.metric,
+                "status": result.status,
+                "base": result.base,
+                "new": result.new,
+                "delta": result.delta,
+                "is_data_dependent": result.is_data_dependent,
+                "text": result.text,
             }
-            for each in results
+            for result in results
         ],
     }
 
@@ -128,7 +128,7 @@ def _print(
     units: Units,
     top: int,
 ) -> None:
-    """Print sentences first, then tables of what changed, then the gates."""
+    """Print sentences, then tables of the changes, then gates."""
     print_line(f"Baseline  {difference.base.path}")
     print_line(f"Candidate {difference.new.path}")
     print_line()
@@ -145,21 +145,21 @@ def _print(
 
 
 def _print_metrics(difference: Difference, units: Units) -> None:
-    """Print the metrics that changed."""
+    """Print the changed metrics."""
     from tilescope.analyser.quantities import format_change, format_percent, format_value
 
     style = units.style
     rows = [
         (
-            each.name,
-            format_value(each.base, _told(each.unit), style),
-            format_value(each.new, _told(each.unit), style),
-            format_change(each.delta, _told(each.unit), style),
-            format_percent(each.percent_of_base, is_signed=True),
-            each.verdict,
+            metric.name,
+            format_value(metric.base, _unit_suffix(metric.unit), style),
+            format_value(metric.new, _unit_suffix(metric.unit), style),
+            format_change(metric.delta, _unit_suffix(metric.unit), style),
+            format_percent(metric.percent_of_base, is_signed=True),
+            metric.verdict,
         )
-        for each in difference.metrics
-        if each.verdict not in {"same", "absent"}
+        for metric in difference.metrics
+        if metric.verdict not in {"same", "absent"}
     ]
     if rows:
         numbers = ("Baseline", "Candidate", "Change", "% of baseline")
@@ -168,59 +168,59 @@ def _print_metrics(difference: Difference, units: Units) -> None:
         print_table([Column("Metric"), *titles, Column("")], rows)
 
 
-def _told(unit: str) -> str:
-    """Return a unit that has to be written; the name of a metric tells the others."""
+def _unit_suffix(unit: str) -> str:
+    """Return the unit to print; empty where the metric's name states it."""
     return "" if unit in {"cycles", "flops", "tiles"} else unit
 
 
 def _print_steps(difference: Difference, top: int) -> None:
-    """Print the steps that changed most."""
+    """Print the steps with the largest changes."""
     steps = difference.steps
     every: list[tuple[str, StepChange]] = [
-        *(("added", each) for each in steps.added),
-        *(("removed", each) for each in steps.removed),
-        *(("changed", each) for each in steps.changed),
+        *(("added", step) for step in steps.added),
+        *(("removed", step) for step in steps.removed),
+        *(("changed", step) for step in steps.changed),
     ]
     every.sort(key=lambda item: -abs(item[1].delta_cycles))
     rows = [
         (
-            each.name,
-            each.kind,
-            _cycles(each.base_cycles),
-            _cycles(each.new_cycles),
-            f"{each.delta_cycles:+,}" if each.delta_cycles else "0",
+            step.name,
+            step.kind,
+            _cycles(step.base_cycles),
+            _cycles(step.new_cycles),
+            f"{step.delta_cycles:+,}" if step.delta_cycles else "0",
             word,
         )
-        for word, each in every[:top]
+        for word, step in every[:top]
     ]
     if rows:
         numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
-        cycles = "cycles over all runs" if steps.basis == "runs" else "cycles of one execution"
+        cycles = "cycles, all runs" if steps.basis == "runs" else "cycles, one execution"
         print_line()
         print_table([Column(f"Step ({cycles})"), Column("Kind"), *numbers, Column("")], rows)
         _print_rest(len(every) - len(rows))
 
 
 def _print_variables(difference: Difference, units: Units, top: int) -> None:
-    """Print the variables that changed most."""
+    """Print the variables with the largest changes."""
     from tilescope.analyser.quantities import format_bytes, format_change
 
     variables = difference.variables
     every: list[tuple[str, VariableChange]] = [
-        *(("added", each) for each in variables.added),
-        *(("removed", each) for each in variables.removed),
-        *(("changed", each) for each in variables.changed),
+        *(("added", variable) for variable in variables.added),
+        *(("removed", variable) for variable in variables.removed),
+        *(("changed", variable) for variable in variables.changed),
     ]
     every.sort(key=lambda item: -abs(item[1].delta_bytes))
     rows = [
         (
-            each.name,
-            format_bytes(each.base.bytes if each.base else None, units.style),
-            format_bytes(each.new.bytes if each.new else None, units.style),
-            format_change(each.delta_bytes, "bytes", units.style),
+            variable.name,
+            format_bytes(variable.base.bytes if variable.base else None, units.style),
+            format_bytes(variable.new.bytes if variable.new else None, units.style),
+            format_change(variable.delta_bytes, "bytes", units.style),
             word,
         )
-        for word, each in every[:top]
+        for word, variable in every[:top]
     ]
     if rows:
         numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
@@ -229,14 +229,14 @@ def _print_variables(difference: Difference, units: Units, top: int) -> None:
         _print_rest(len(every) - len(rows))
 
 
-def _print_rest(n_left_out: int) -> None:
-    """Say how many rows were left out."""
-    if n_left_out:
-        print_line(f"… {n_left_out:,} more; --top N shows more, --json all")
+def _print_rest(n_omitted: int) -> None:
+    """Print the number of omitted rows."""
+    if n_omitted:
+        print_line(f"… {n_omitted:,} more; --top N shows more, --json all")
 
 
 def _cycles(cycles: int | None) -> str:
-    """Return cycles without their word, which stands in the heading."""
+    """Return cycles without their unit, which is in the heading."""
     from tilescope.analyser.quantities import MISSING
 
     return MISSING if cycles is None else f"{cycles:,}"

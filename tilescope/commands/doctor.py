@@ -1,4 +1,4 @@
-"""``tilescope doctor``: what is installed here, and how far the simulator's figures go."""
+"""``tilescope doctor``: installed packages, machines, and the fidelity of the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilescope.console import Column, print_json, print_line, print_table
 
 __all__ = ["register"]
 
-#: Distributions whose version matters to a fault report: base, then those of the extras.
+#: Distributions whose versions matter in a bug report: base, then extras.
 _PACKAGES = (
     "tilescope",
     "numpy",
@@ -38,14 +38,14 @@ def _doctor(
         bool,
         typer.Option(
             "--fidelity",
-            help="Print published figures beside the simulator's own, and what it does not know.",
+            help="Compare simulated with published figures, and list what is not modelled.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: raw numbers, units in the keys.")
+        bool, typer.Option("--json", help="Print JSON: raw numbers, units in keys.")
     ] = False,
 ) -> None:
-    """Say what is installed, where compiled kernels are kept, which machines there are."""
+    """Show installed packages, the kernel cache and the machine presets."""
     if fidelity:
         _fidelity(as_json)
         return
@@ -69,8 +69,8 @@ def _doctor(
     print_line()
     columns = [
         Column("Machine"),
-        Column("Tiles of an IPU", is_number=True),
-        Column("Bytes of a tile", is_number=True),
+        Column("Tiles per IPU", is_number=True),
+        Column("Bytes per tile", is_number=True),
         Column("Clock, MHz", is_number=True),
     ]
     print_table(columns, (_machine_row(machine) for machine in _machines()))
@@ -86,7 +86,7 @@ def _version(name: str) -> str | None:
 
 
 def _kernel_cache() -> str | None:
-    """Return where numba keeps what it compiled for these sources; None without numba."""
+    """Return numba's cache directory for these sources; None without numba."""
     if find_spec("numba") is None:
         return None
     from tilescope.engine.jit._jit import cache_folder
@@ -144,12 +144,12 @@ def _fidelity(as_json: bool) -> None:
     print_line()
     print_line(said.summary)
     print_line()
-    heading = "Further published figures, tried after the laws were set"
+    heading = "Further published figures, tested after the cycle laws were set"
     print_table(columns[:-1], said.further, heading)
     print_line(said.further_summary)
     print_line()
     print_table(
-        [Column("Number"), Column("Trust"), Column("Because")],
+        [Column("Number"), Column("Trust"), Column("Reason")],
         said.trust,
         "How far to trust a number",
     )

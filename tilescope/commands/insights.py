@@ -1,4 +1,4 @@
-"""``tilescope insights``: does it fit, what takes the fullest tile, what would help."""
+"""``tilescope insights``: whether the program fits, its largest consumers, suggestions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
         units: UnitsOption = Units.BINARY,
         top: TopOption = 5,
     ) -> None:
-        """Say whether it fits, what takes the memory of the fullest tiles, and what would help."""
+        """Show whether the program fits, what fills the fullest tiles, and what would help."""
         from tilescope import analyser
         from tilescope.analyser.insights import insights as ask
 
@@ -49,14 +49,14 @@ def _as_json(found: Insights) -> dict[str, object]:
     return {
         "fits": found.fit.fits,
         "fit": asdict(found.fit),
-        "worst_tiles": [asdict(each) for each in found.worst_tiles],
+        "worst_tiles": [asdict(tile) for tile in found.worst_tiles],
         "histogram": {
             "edges_bytes": found.histogram_edges_bytes.tolist(),
             "n_tiles": found.histogram_n_tiles.tolist(),
         },
-        "vertex_states": [asdict(each) for each in found.vertex_states],
-        "vertex_codes": [asdict(each) for each in found.vertex_codes],
-        "exchanges": [asdict(each) for each in found.exchanges],
+        "vertex_states": [asdict(consumer) for consumer in found.vertex_states],
+        "vertex_codes": [asdict(consumer) for consumer in found.vertex_codes],
+        "exchanges": [asdict(consumer) for consumer in found.exchanges],
         "always_live": _variables_json(found.always_live),
         "peak": None
         if peak is None
@@ -68,7 +68,7 @@ def _as_json(found: Insights) -> dict[str, object]:
             "plan": None if peak.plan is None else peak.plan.name,
             "variables": _variables_json(peak.variables),
         },
-        "tips": [asdict(each) for each in tips(found)],
+        "tips": [asdict(tip) for tip in tips(found)],
     }
 
 
@@ -83,7 +83,7 @@ def _variables_json(found: LiveVariables) -> dict[str, object]:
 
 
 def _print(found: Insights, units: Units, top: int) -> None:
-    """Print whether it fits, the fullest tiles, what takes their memory, and tips."""
+    """Print whether the program fits, the fullest tiles, their contents, and tips."""
     from tilescope.analyser.insights import fit_sentence, tips
     from tilescope.analyser.quantities import format_bytes
 
@@ -95,36 +95,34 @@ def _print(found: Insights, units: Units, top: int) -> None:
             Column("IPU", is_number=True),
             Column("Including gaps", is_number=True),
             Column("Excluding gaps", is_number=True),
-            Column("Most of it"),
+            Column("Largest categories"),
         ],
         [
             (
-                f"{each.tile_id:,}",
-                f"{each.ipu_id:,}",
-                format_bytes(each.including_gaps_bytes, units.style),
-                format_bytes(each.excluding_gaps_bytes, units.style),
+                f"{row.tile_id:,}",
+                f"{row.ipu_id:,}",
+                format_bytes(row.including_gaps_bytes, units.style),
+                format_bytes(row.excluding_gaps_bytes, units.style),
                 ", ".join(
                     f"{label} {format_bytes(size, units.style)}"
-                    for label, size in sorted(each.categories.items(), key=lambda one: -one[1])[:3]
+                    for label, size in sorted(row.categories.items(), key=lambda one: -one[1])[:3]
                 ),
             )
-            for each in found.worst_tiles
+            for row in found.worst_tiles
         ],
     )
     if found.worst_tiles:
         tile = f"tile {found.worst_tiles[0].tile_id:,}"
         _print_variables(f"Always live on {tile}", found.always_live, units, top)
         if found.peak is not None:
-            title = f"Live on {tile} at its peak, step {found.peak.step:,}"
+            title = f"Also live at the peak of {tile}, step {found.peak.step:,}"
             _print_variables(title, found.peak.variables, units, top)
-    _print_consumers(
-        "State of vertices, over all tiles", "Compute sets", found.vertex_states, units, top
-    )
-    _print_consumers("Code of a codelet, on a tile", "Compute sets", found.vertex_codes, units, top)
-    _print_consumers("Code of an exchange, over all tiles", "", found.exchanges, units, top)
-    for each in tips(found, units.style):
+    _print_consumers("Vertex state, all tiles", "Compute sets", found.vertex_states, units, top)
+    _print_consumers("Codelet code, per tile", "Compute sets", found.vertex_codes, units, top)
+    _print_consumers("Exchange code, all tiles", "", found.exchanges, units, top)
+    for tip in tips(found, units.style):
         print_line()
-        print_line(f"{each.title}: {each.text}")
+        print_line(f"{tip.title}: {tip.text}")
 
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
@@ -148,7 +146,7 @@ def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -
 def _print_consumers(
     title: str, users: str, found: Sequence[Consumer], units: Units, top: int
 ) -> None:
-    """Print what takes most, and how many use it."""
+    """Print the largest consumers and the number of their users."""
     from tilescope.analyser.quantities import format_bytes
 
     if not found:
@@ -156,15 +154,15 @@ def _print_consumers(
     print_line()
     columns = [Column(title), Column("Size", is_number=True)]
     if users:
-        columns += [Column(users, is_number=True), Column("Most of it in")]
+        columns += [Column(users, is_number=True), Column("Largest user")]
     print_table(
         columns,
         [
             (
-                each.name,
-                format_bytes(each.bytes, units.style),
-                *((f"{each.n_users:,}", each.detail) if users else ()),
+                consumer.name,
+                format_bytes(consumer.bytes, units.style),
+                *((f"{consumer.n_users:,}", consumer.detail) if users else ()),
             )
-            for each in found[:top]
+            for consumer in found[:top]
         ],
     )

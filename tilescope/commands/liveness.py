@@ -1,4 +1,4 @@
-"""``tilescope liveness``: how much is live at each step, and which variables."""
+"""``tilescope liveness``: live memory by step, and the variables that hold it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def register(app: typer.Typer) -> None:
     def liveness(
         path: ReportPath,
         as_json: AsJson = False,
-        source: Annotated[str, typer.Option(help="Which tiles: all, ipu:N or tile:N.")] = "all",
+        source: Annotated[str, typer.Option(help="Tiles: all, ipu:N or tile:N.")] = "all",
         step: Annotated[
             int | None,
-            typer.Option("--step", help="Step whose variables to list; the peak if not given."),
+            typer.Option("--step", help="List the variables of this step; default: the peak."),
         ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
-        """Show live memory over the program, its peak, and the variables that hold it."""
+        """Show live memory by step, its peak, and the variables that hold it."""
         from tilescope import analyser
         from tilescope.analyser.machine import parse_source
 
@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _as_json(report: Report, source: Source, step: int | None) -> dict[str, object]:
-    """Return the curve in columns, the variables of a step, and what is always live."""
+    """Return the curve in columns, the variables of a step, and always-live variables."""
     from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
     from tilescope.analyser.machine import format_source
 
@@ -81,7 +81,7 @@ def _columns(found: LiveVariables) -> dict[str, object]:
 
 
 def _print(report: Report, source: Source, step: int | None, units: Units, top: int) -> None:
-    """Print the peak, the variables of a step, and what is always live."""
+    """Print the peak, the variables of a step, and always-live variables."""
     from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
     from tilescope.analyser.machine import format_source
     from tilescope.analyser.quantities import format_bytes
@@ -92,33 +92,33 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
     found = step_variables(report, shown, source)
     print_line(f"Liveness of {report.path}, tiles: {format_source(source)}")
     print_line(f"{len(live):,} steps; always live {format_bytes(live.always_live_bytes, style)}")
-    if peak is not None:  # a report without steps was refused above
+    if peak is not None:  # a report without steps was rejected above
         most = int(live.not_always_live_bytes[peak])
         print_line(
-            f"Most is live at step {peak:,}, {live.kind[peak]} ({live.name[peak]}):"
-            f" {format_bytes(most, style)} besides what always is,"
-            f" {format_bytes(most + live.always_live_bytes, style)} in all"
+            f"Peak at step {peak:,}, {live.kind[peak]} ({live.name[peak]}):"
+            f" {format_bytes(most, style)} not always live,"
+            f" {format_bytes(most + live.always_live_bytes, style)} in total"
         )
     print_line()
-    _print_variables(f"Live at step {shown:,}, not always", found, units, top)
+    _print_variables(f"Live at step {shown:,}", found, units, top)
     print_line()
     _print_variables("Always live", always_live_variables(report, source), units, top)
 
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
-    """Print the largest variables, and what the rest adds up to."""
+    """Print the largest variables and the sum of the rest."""
     from tilescope.analyser.quantities import format_bytes, format_steps
 
     style, n_shown = units.style, min(top, len(found))
     rows = [
         (
-            found.name[each],
-            "×".join(str(size) for size in found.shape[each]),
-            found.dtype[each],
-            format_bytes(int(found.bytes[each]), style),
-            format_steps(int(found.start_step[each]), int(found.end_step[each])),
+            found.name[place],
+            "×".join(str(size) for size in found.shape[place]),
+            found.dtype[place],
+            format_bytes(int(found.bytes[place]), style),
+            format_steps(int(found.start_step[place]), int(found.end_step[place])),
         )
-        for each in range(n_shown)
+        for place in range(n_shown)
     ]
     rest = len(found) - n_shown
     if rest:
@@ -131,7 +131,7 @@ def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -
             Column("Shape"),
             Column("Type"),
             Column("Size", is_number=True),
-            Column("Live at steps", is_number=True),
+            Column("Live steps", is_number=True),
         ],
         rows,
     )

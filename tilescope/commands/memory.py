@@ -1,4 +1,4 @@
-"""``tilescope memory``: where memory goes, over all tiles or on some."""
+"""``tilescope memory``: memory by region, category and liveness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["register"]
 
 
 class _Breakdown(StrEnum):
-    """How the memory of every tile is broken down."""
+    """Breakdown of the memory per tile."""
 
     NONE = "none"
     REGION = "region"
@@ -35,16 +35,16 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         tile: Annotated[
             list[int] | None,
-            typer.Option("--tile", help="A column for this tile; repeat for several."),
+            typer.Option("--tile", help="Add a column for this tile; repeatable."),
         ] = None,
         breakdown: Annotated[
-            _Breakdown, typer.Option(help="How the series per tile of --json are broken down.")
+            _Breakdown, typer.Option(help="Breakdown of the series per tile in --json.")
         ] = _Breakdown.NONE,
         include_gaps: Annotated[
-            bool, typer.Option("--include-gaps", help="Count gaps in the series per tile.")
+            bool, typer.Option("--include-gaps", help="Include gaps in the series per tile.")
         ] = False,
         variables: Annotated[
-            bool, typer.Option("--variables", help="Also list the variables of the tiles.")
+            bool, typer.Option("--variables", help="Also list the variables of these tiles.")
         ] = False,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
         from tilescope import analyser
 
         if variables and not tile:
-            raise typer.BadParameter("--variables needs at least one --tile N.")
+            raise typer.BadParameter("--variables requires at least one --tile N.")
         with analyser.open(path) as report:
             if as_json:
                 print_json(_as_json(report, tile, breakdown, include_gaps, variables, top))
@@ -92,11 +92,11 @@ def _as_json(
             "breakdown": series.breakdown,
             "include_gaps": series.include_gaps,
             "total_bytes": series.total_bytes.tolist(),
-            "series_bytes": {label: each.tolist() for label, each in series.series.items()},
+            "series_bytes": {label: values.tolist() for label, values in series.series.items()},
         },
     }
     if variables and tiles:
-        answer["variables"] = [_variables_json(tile_variables(report, each)) for each in tiles]
+        answer["variables"] = [_variables_json(tile_variables(report, tile)) for tile in tiles]
     return answer
 
 
@@ -126,13 +126,13 @@ def _print(
 
     table = memory_table(report, tiles)
     print_line(
-        f"Memory of {report.path}; a tile has {format_bytes(table.capacity_bytes, units.style)}"
+        f"Memory of {report.path}; {format_bytes(table.capacity_bytes, units.style)} per tile"
     )
     print_line()
     print_table(
         [Column(""), *(Column(title, is_number=True) for title in table.columns)],
         [
-            ("  " * row.depth + row.label, *(format_bytes(each, units.style) for each in row.bytes))
+            ("  " * row.depth + row.label, *(format_bytes(size, units.style) for size in row.bytes))
             for row in table.rows
         ],
     )
@@ -148,7 +148,7 @@ def _print(
             Column("IPU", is_number=True),
             Column("Including gaps", is_number=True),
             Column("Excluding gaps", is_number=True),
-            Column("Of capacity", is_number=True),
+            Column("% of capacity", is_number=True),
         ],
         [
             (
@@ -177,7 +177,7 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     found = tile_variables(report, tile)
     largest = (-found.bytes).argsort(kind="stable")[:top].tolist()
     print_line()
-    print_line(f"Tile {tile}: {len(found):,} parts of variables, the largest {len(largest)}")
+    print_line(f"Tile {tile}: the {len(largest):,} largest of {len(found):,} parts of variables")
     print_table(
         [
             Column("Variable"),
@@ -189,15 +189,15 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
         ],
         [
             (
-                found.name[each],
-                found.dtype[each],
-                f"0x{found.offset_bytes[each]:x}",
-                format_bytes(int(found.bytes[each]), units.style),
-                found.region[each].lower(),
+                found.name[part],
+                found.dtype[part],
+                f"0x{found.offset_bytes[part]:x}",
+                format_bytes(int(found.bytes[part]), units.style),
+                found.region[part].lower(),
                 "always"
-                if found.is_always_live[each]
-                else format_steps(int(found.start_step[each]), int(found.end_step[each])),
+                if found.is_always_live[part]
+                else format_steps(int(found.start_step[part]), int(found.end_step[part])),
             )
-            for each in largest
+            for part in largest
         ],
     )

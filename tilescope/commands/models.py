@@ -1,4 +1,4 @@
-"""``tilescope models``: which trained models there are, and one of them onto this machine."""
+"""``tilescope models``: list and fetch trained models."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON: raw numbers, units in the keys.")
-]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: raw numbers, units in keys.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands ``models list`` and ``models fetch``."""
-    models = typer.Typer(help="Trained models to try: list them, fetch one.", no_args_is_help=True)
+    models = typer.Typer(help="List and fetch trained models.", no_args_is_help=True)
     models.command("list")(_list)
     models.command("fetch")(_fetch)
     app.add_typer(models, name="models")
 
 
 def _list(as_json: _AsJson = False) -> None:
-    """List the catalogue: size, opset, licence, inputs, which run and which are here."""
+    """List the catalogue: size, opset, licence, inputs, support and cache status."""
     from tilescope.engine.models import all_models, cached
 
     rows = [(model, cached(model.name) is not None) for model in all_models().values()]
@@ -41,8 +39,8 @@ def _list(as_json: _AsJson = False) -> None:
         Column("Opset", is_number=True),
         Column("Licence"),
         Column("Inputs"),
-        Column("Runs"),
-        Column("Here"),
+        Column("Supported"),
+        Column("Cached"),
         Column("Description"),
     ]
     print_table(columns, (_as_row(model, is_cached) for model, is_cached in rows))
@@ -52,10 +50,10 @@ def _fetch(
     name: Annotated[str, typer.Argument(help="Name in the catalogue, such as mnist-8.")],
     as_json: _AsJson = False,
 ) -> None:
-    """Bring a model into the user's cache, check it against its hash, and print its path."""
+    """Download a model into the user's cache, verify its hash, and print its path."""
     from tilescope.engine.models import companion_paths, fetch
 
-    path = fetch(name, tell=_tell)
+    path = fetch(name, tell=_print_status)
     if as_json:
         companions = {saved_as: str(place) for saved_as, place in companion_paths(name).items()}
         print_json({"name": name, "path": str(path), "companions": companions})
@@ -63,8 +61,8 @@ def _fetch(
         print_line(str(path))
 
 
-def _tell(line: str) -> None:
-    """Say what takes time, to a person only."""
+def _print_status(line: str) -> None:
+    """Print a status line on a terminal only."""
     if sys.stderr.isatty():
         print(line, file=sys.stderr)  # noqa: T201
 

@@ -1,4 +1,4 @@
-"""``tilescope ops``: what each call of a program costs, or how one of them was planned."""
+"""``tilescope ops``: cost of every operation, or the plan of one of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["register"]
 
 
 class _Layer(StrEnum):
-    """Whose calls are listed."""
+    """Layer whose calls are listed."""
 
     LIBRARY = "library"
     ONNX = "onnx"
@@ -38,19 +38,19 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--plan",
                 metavar="NAME",
-                help="Explain the plan of one convolution or product, by the name of the operation"
-                " or of the model's node.",
+                help="Explain the plan of a convolution or product, by the name of the operation or"
+                " of the model's node.",
                 show_default=False,
             ),
         ] = None,
         layer: Annotated[
             _Layer,
-            typer.Option(help="List the calls of the library, or the nodes of the ONNX model."),
+            typer.Option(help="List library calls, or nodes of the ONNX model."),
         ] = _Layer.LIBRARY,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 20,
     ) -> None:
-        """List operations with what they cost, or explain how one was planned."""
+        """List operations with their cost, or explain the plan of one of them."""
         from tilescope import analyser
         from tilescope.analyser.operations import operations
         from tilescope.analyser.plans import explain_plan
@@ -76,8 +76,8 @@ def _operations_json(listed: Operations) -> dict[str, object]:
         "layer": listed.layer,
         "n_runs": listed.n_runs,
         "total_cycles": listed.total_cycles,
-        "operations": [asdict(each) for each in listed.operations],
-        "kinds": [asdict(each) for each in listed.kinds],
+        "operations": [asdict(operation) for operation in listed.operations],
+        "kinds": [asdict(kind) for kind in listed.kinds],
     }
 
 
@@ -92,8 +92,8 @@ def _plan_json(found: PlanExplanation) -> dict[str, object]:
         "live_bytes": found.live_bytes,
         "compiled_cycles": found.compiled_cycles,
         "compared_cycles": found.compared_cycles,
-        "parts": [asdict(each) for each in found.parts],
-        "vertices": [asdict(each) for each in found.vertices],
+        "parts": [asdict(part) for part in found.parts],
+        "vertices": [asdict(vertex) for vertex in found.vertices],
     }
 
 
@@ -109,7 +109,7 @@ _WHAT = {
 
 
 def _print_operations(report: Report, listed: Operations, units: Units, top: int) -> None:
-    """Print the operations that take longest, then the kinds."""
+    """Print the most expensive operations, then totals by kind."""
     if not listed.operations:
         print_line(
             f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
@@ -121,8 +121,8 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
     what = f"1 {one} takes" if n_listed == 1 else f"{n_listed:,} {several} take"
     total = listed.total_cycles
     runs = "1 recorded run" if listed.n_runs == 1 else f"{listed.n_runs:,} recorded runs"
-    when = f"in {runs}" if listed.n_runs else "as compiled, no run was recorded"
-    rest = "; the rest is in no operation, such as copies from and to the host"
+    when = f"in {runs}" if listed.n_runs else "as compiled (no recorded run)"
+    rest = "; the rest belongs to no operation, such as host copies"
     rest = rest if listed.cycles < total else ""
     print_line(
         f"{what} {listed.cycles:,} of {total:,} cycles"
@@ -136,7 +136,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
             Column("Call"),
             *(Column(title, is_number=True) for title in numbers),
         ],
-        [_row(each, total, units) for each in listed.operations[:top]],
+        [_row(operation, total, units) for operation in listed.operations[:top]],
     )
     if len(listed.operations) > top:
         print_line(
@@ -164,32 +164,32 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
     )
 
 
-def _row(each: Operation, total: int, units: Units) -> tuple[str, ...]:
+def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:
     """Return an operation as a row of the table."""
     from tilescope.analyser.quantities import format_bytes
 
-    sizes = (each.always_live_bytes, each.temporary_bytes, each.code_bytes)
+    sizes = (operation.always_live_bytes, operation.temporary_bytes, operation.code_bytes)
     return (
-        each.name,
-        each.operation,
-        f"{each.cycles:,}",
-        _share(each.cycles, total),
-        f"{each.flops:,}",
-        "–" if each.utilisation is None else f"{each.utilisation:.1%}",
+        operation.name,
+        operation.operation,
+        f"{operation.cycles:,}",
+        _share(operation.cycles, total),
+        f"{operation.flops:,}",
+        "–" if operation.utilisation is None else f"{operation.utilisation:.1%}",
         *(format_bytes(size, units.style) for size in sizes),
     )
 
 
 def _print_plan(found: PlanExplanation, units: Units) -> None:
-    """Print what was chosen and why, then each part as predicted and as compiled."""
+    """Print the plan and its bound, then predicted and compiled cycles by part."""
     from tilescope.analyser.plan_words import part_rows, plan_facts
 
     print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
     rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]
     print_table([Column(""), Column("")], rows)
     print_line()
-    columns = ("Predicted cycles", "Compiled cycles", "Compiled is")
+    columns = ("Predicted cycles", "Compiled cycles", "Difference")
     print_table(
-        [Column("Part"), *(Column(each, is_number=True) for each in columns)],
-        [(each.label, *each.texts) for each in part_rows(found)],
+        [Column("Part"), *(Column(title, is_number=True) for title in columns)],
+        [(part.label, *part.texts) for part in part_rows(found)],
     )

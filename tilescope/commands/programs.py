@@ -1,4 +1,4 @@
-"""``tilescope programs``: the program tree, one of its nodes, or a search in it."""
+"""``tilescope programs``: the program tree, a single node, or search results."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ def register(app: typer.Typer) -> None:
         path: ReportPath,
         as_json: AsJson = False,
         search: Annotated[
-            str | None, typer.Option("--search", help="List programs whose label holds this text.")
+            str | None,
+            typer.Option("--search", help="List programs whose label contains this text."),
         ] = None,
-        node: Annotated[
-            int | None, typer.Option("--node", help="Show one program by its id.")
-        ] = None,
+        node: Annotated[int | None, typer.Option("--node", help="Show one program, by id.")] = None,
         depth: Annotated[
             int | None,
             typer.Option(
                 min=0,
                 max=200,
-                help="How deep the tree is shown; a small one whole, a large one to 3.",
+                help="Depth of the tree; by default all of a small tree, 3 levels of a large one.",
                 show_default=False,
             ),
         ] = None,
         limit: Annotated[
-            int, typer.Option(min=1, help="How many children or matches are listed.")
+            int, typer.Option(min=1, help="Number of children or matches listed.")
         ] = 20,
     ) -> None:
-        """Show the program tree, search in it, or show what one program costs."""
+        """Show the program tree, search it, or show the cost of one program."""
         from tilescope import analyser
 
         if search is not None and node is not None:
-            raise typer.BadParameter("--search and --node cannot be used together.")
+            raise typer.BadParameter("--search and --node are mutually exclusive.")
         with analyser.open(path) as report:
             if node is not None:
                 _show_node(report, node, as_json)
@@ -61,12 +60,12 @@ def register(app: typer.Typer) -> None:
                     _print_tree(report, depth, limit)
 
 
-#: A tree of at most this many programs is shown whole.
+#: A tree of at most this many programs is shown in full.
 _SMALL_TREE = 150
 
 
 def _depth(report: Report) -> int:
-    """Return how deep a tree is shown if nothing is said."""
+    """Return the default depth of the tree."""
     from tilescope.analyser.programs import n_programs
 
     return 200 if n_programs(report) <= _SMALL_TREE else 3
@@ -78,7 +77,7 @@ def _node_json(node: ProgramNode) -> dict[str, object]:
 
 
 def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
-    """Return the tree as nested objects, each with at most ``limit`` children."""
+    """Return the tree as nested objects with at most ``limit`` children per node."""
     from tilescope.analyser.programs import children, roots
 
     def nested(node: ProgramNode, left: int) -> dict[str, object]:
@@ -92,7 +91,7 @@ def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
 
 
 def _print_tree(report: Report, depth: int, limit: int) -> None:
-    """Print the tree, indented; what is left out is counted."""
+    """Print the tree, indented, with the number of omitted programs."""
     from tilescope.analyser.programs import children, roots
 
     def show(node: ProgramNode, level: int) -> None:
@@ -102,7 +101,7 @@ def _print_tree(report: Report, depth: int, limit: int) -> None:
         if not node.n_children:
             return
         if level >= depth:
-            print_line(f"{'  ' * (level + 1)}… {node.n_children:,} inside")
+            print_line(f"{'  ' * (level + 1)}… {node.n_children:,} nested")
             return
         below = children(report, node.program_id)
         for child in below[:limit]:
@@ -117,7 +116,7 @@ def _print_tree(report: Report, depth: int, limit: int) -> None:
 
 
 def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
-    """Print programs that were found, with where they stand."""
+    """Print the matches of a search."""
     from tilescope.analyser.programs import search
 
     found = search(report, text, limit)
@@ -133,7 +132,7 @@ def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
             }
         )
         return
-    print_line(f"{found.n_matches:,} programs hold {text!r}; the first {len(found.matches):,}:")
+    print_line(f"{found.n_matches:,} programs contain {text!r}; the first {len(found.matches):,}:")
     print_table(
         [Column("Id", is_number=True), Column("Program"), Column("Tiles", is_number=True)],
         [
@@ -153,11 +152,11 @@ def _show_node(report: Report, program_id: int, as_json: bool) -> None:
             report_json(report)
             | {
                 "node": _node_json(details.node),
-                "path": [_node_json(each) for each in details.path],
-                "costs": [asdict(each) for each in details.costs],
+                "path": [_node_json(parent) for parent in details.path],
+                "costs": [asdict(cost) for cost in details.costs],
                 "compute_set": details.compute_set_name,
-                "vertices": [asdict(each) for each in details.vertices],
-                "debug_contexts": [asdict(each) for each in details.debug_contexts],
+                "vertices": [asdict(vertex) for vertex in details.vertices],
+                "debug_contexts": [asdict(context) for context in details.debug_contexts],
             }
         )
         return
@@ -165,38 +164,38 @@ def _show_node(report: Report, program_id: int, as_json: bool) -> None:
 
 
 def _print_details(details: ProgramDetails) -> None:
-    """Print where a program stands, what it costs, and what it runs."""
+    """Print the path of a program, its cost and its vertices."""
     from tilescope.analyser.quantities import format_bytes
 
     found = details.node
-    for level, each in enumerate((*details.path, found)):
-        print_line(f"{'  ' * level}{each.label} (Id: {each.program_id})")
+    for level, node in enumerate((*details.path, found)):
+        print_line(f"{'  ' * level}{node.label} (Id: {node.program_id})")
     print_line(f"{found.n_tiles:,} tiles, {format_bytes(found.code_bytes)} of code")
     if details.costs:
-        titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Ran")
+        titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Executions")
         print_line()
         print_table(
-            [Column(title, is_number=True) for title in (*titles, "Cycles in all runs")],
+            [Column(title, is_number=True) for title in (*titles, "Cycles, all runs")],
             [
                 (
-                    str(each.ipu_id),
-                    f"{each.cycles:,}",
-                    f"{each.max_tile_cycles:,}",
-                    f"{each.n_active_tiles:,}",
-                    format_bytes(each.sent_bytes),
-                    format_bytes(each.received_bytes),
-                    f"{each.n_executions:,}×",
-                    f"{each.taken_cycles:,}",
+                    str(cost.ipu_id),
+                    f"{cost.cycles:,}",
+                    f"{cost.max_tile_cycles:,}",
+                    f"{cost.n_active_tiles:,}",
+                    format_bytes(cost.sent_bytes),
+                    format_bytes(cost.received_bytes),
+                    f"{cost.n_executions:,}×",
+                    f"{cost.taken_cycles:,}",
                 )
-                for each in details.costs
+                for cost in details.costs
             ],
         )
-        if any(each.taken_cycles > each.cycles * each.n_executions for each in details.costs):
-            print_line("Cycles in all runs hold what was waited for others in this step.")
-        elif details.node.phase == "sync" and not any(each.cycles for each in details.costs):
-            print_line("It takes no time of its own, and was never waited in.")
+        if any(cost.taken_cycles > cost.cycles * cost.n_executions for cost in details.costs):
+            print_line("Cycles of all runs include time spent waiting in this step.")
+        elif details.node.phase == "sync" and not any(cost.cycles for cost in details.costs):
+            print_line("This sync takes no cycles, and no IPU waited in it.")
     if details.vertices:
-        numbers = ("Vertices", "Tiles", "Slowest, cycles", "Code", "State")
+        numbers = ("Vertices", "Tiles", "Max cycles", "Code", "State")
         print_line()
         print_table(
             [
@@ -206,16 +205,16 @@ def _print_details(details: ProgramDetails) -> None:
             ],
             [
                 (
-                    each.vertex_type,
-                    each.kind,
-                    f"{each.n_vertices:,}",
-                    f"{each.n_tiles:,}",
-                    f"{each.max_cycles:,}",
-                    format_bytes(each.code_bytes),
-                    format_bytes(each.state_bytes),
+                    vertex.vertex_type,
+                    vertex.kind,
+                    f"{vertex.n_vertices:,}",
+                    f"{vertex.n_tiles:,}",
+                    f"{vertex.max_cycles:,}",
+                    format_bytes(vertex.code_bytes),
+                    format_bytes(vertex.state_bytes),
                 )
-                for each in details.vertices
+                for vertex in details.vertices
             ],
         )
     for context in details.debug_contexts:
-        print_line(f"made by {context.layer} {context.operation} {context.name}")
+        print_line(f"Created by {context.layer} {context.operation} {context.name}")

@@ -1,4 +1,4 @@
-"""``tilescope run``: compile a model, run it, write its report."""
+"""``tilescope run``: compile a model, run it, write a report."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def run(
-        model: Annotated[Path, typer.Argument(help="An ONNX file.", show_default=False)],
+        model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
         machine: Annotated[
             str, typer.Option(help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).")
         ] = "gc200",
         parameters: Annotated[
-            str, typer.Option(help="Parameter set of the machine: hardware or ipu_model.")
+            str, typer.Option(help="Parameter set: hardware or ipu_model.")
         ] = "hardware",
         ipus: Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")] = 1,
         tiles: Annotated[
-            int | None, typer.Option(help="Tiles of an IPU, if not all.", show_default=False)
+            int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
         ] = None,
         inputs: Annotated[
             Path | None,
             typer.Option(
-                help="Inputs by name, an .npz file; those it lacks are random.", show_default=False
+                help="Inputs by name (.npz); missing ones are random.", show_default=False
             ),
         ] = None,
         outputs: Annotated[
             Path | None,
-            typer.Option(help="Where to write the outputs, an .npz file.", show_default=False),
+            typer.Option(help="File for the outputs (.npz).", show_default=False),
         ] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
-        iterations: Annotated[int, typer.Option(min=1, help="How many times to run.")] = 1,
+        iterations: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 1,
         report: Annotated[
             Path | None,
             typer.Option(
-                help="Directory of the report; ./report if not given.",
+                help="Directory of the report; default ./report.",
                 show_default=False,
                 parser=_directory,
                 metavar="<path>",
@@ -59,8 +59,7 @@ def register(app: typer.Typer) -> None:
         cache: Annotated[
             Path | None,
             typer.Option(
-                help="Directory of compiled executables, made if need be: what is compiled is kept"
-                " there, and taken from there the next time.",
+                help="Directory of the executable cache; created if missing.",
                 show_default=False,
                 parser=_directory,
                 metavar="<path>",
@@ -69,15 +68,15 @@ def register(app: typer.Typer) -> None:
         shape: Annotated[
             list[str] | None,
             typer.Option(
-                help="Sizes of an input with open dimensions, as name=d0,d1; repeat for several.",
+                help="Shape of an input with dynamic dimensions, as name=d0,d1; repeatable.",
                 show_default=False,
             ),
         ] = None,
         available_memory_proportion: Annotated[
             float | None,
             typer.Option(
-                help="Share of a tile's memory that a convolution or product may take while it"
-                " runs, above 0 and up to 1; 0.6 if not given. Less memory may take more cycles.",
+                help="Share of tile memory available to a convolution or product, above 0 and up to"
+                " 1; default 0.6. Less memory may cost cycles.",
                 show_default=False,
             ),
         ] = None,
@@ -90,14 +89,14 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> None:
-        """Run an ONNX model on the simulated machine and profile it."""
+        """Run an ONNX model on a simulated machine and profile it."""
         from tilescope.engine.host_memory import within_available
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import resolve
         from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
 
         if no_report and report is not None:
-            raise typer.BadParameter("--report and --no-report exclude each other")
+            raise typer.BadParameter("--report and --no-report are mutually exclusive")
         flags: dict[str, dict[str, object]] = {}
         if no_report:
             flags["--no-report"] = {"autoReport.all": False}
@@ -107,9 +106,9 @@ def register(app: typer.Typer) -> None:
             flags["--available-memory-proportion"] = _memory(available_memory_proportion)
         if cache is not None:
             flags["--cache"] = {"enableEngineCaching": True, "cachePath": str(cache)}
-        asked = _options(option or [], flags)
-        usual = {"autoReport.all": True, "autoReport.directory": "report"}
-        options = resolve(command_line=asked, code=usual)
+        given = _options(option or [], flags)
+        defaults = {"autoReport.all": True, "autoReport.directory": "report"}
+        options = resolve(command_line=given, code=defaults)
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
@@ -130,38 +129,38 @@ def register(app: typer.Typer) -> None:
 
 
 def _directory(text: str) -> Path:
-    """Return the path of a directory; an empty text would silently be the current one."""
+    """Return the path of a directory; reject an empty string, which means the current one."""
     if not text.strip():
-        raise typer.BadParameter("it is empty: give the path of a directory, such as ./report")
+        raise typer.BadParameter("expected a directory such as ./report, got an empty string")
     return Path(text)
 
 
 def _memory(share: float) -> dict[str, object]:
-    """Return the options of convolutions and products that a share of memory stands for."""
+    """Return the options that set a share of memory for convolutions and products."""
     from tilescope.engine.options.available_memory import is_proportion
     from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
 
     if not is_proportion(share):
         raise typer.BadParameter(
-            f"--available-memory-proportion takes a number above 0, up to 1, not {share:g}"
+            f"--available-memory-proportion must be above 0 and at most 1, got {share:g}"
         )
     return {CONVOLUTION_MEMORY: share, MATMUL_MEMORY: share}
 
 
 def _options(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:
-    """Parse ``KEY=VALUE`` and put what other flags say with it; nothing may be said twice."""
-    said_by = {key: flag for flag, given in flags.items() for key in given}
+    """Parse ``KEY=VALUE`` and merge the options of other flags; reject duplicates."""
+    set_by = {key: flag for flag, given in flags.items() for key in given}
     options = {key: value for given in flags.values() for key, value in given.items()}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise typer.BadParameter(f"--option {text} is not of the form KEY=VALUE")
+            raise typer.BadParameter(f"expected KEY=VALUE for --option, got {text}")
         if key in options:
             raise typer.BadParameter(
-                f"--option {text} and {said_by[key]} both say what {key} is: keep one of them"
+                f"--option {text} and {set_by[key]} both set {key}; remove one of them"
             )
         options[key] = value
-        said_by[key] = "another --option"
+        set_by[key] = "another --option"
     return options
 
 
@@ -176,7 +175,7 @@ def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
             shape = ()
         if not name or not shape or min(shape) < 1:
             raise typer.BadParameter(
-                f"--shape {text} is not of the form name=d0,d1 with sizes of at least 1"
+                f"expected name=d0,d1 with sizes of at least 1 for --shape, got {text}"
             )
         shapes[name] = shape
     return shapes
@@ -184,7 +183,7 @@ def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show what is done next on one line of a terminal; in a pipe nothing."""
+    """Show the current phase on a terminal; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -205,8 +204,8 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
     for name in done.compiled.model.assumed_ones:
         sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
         print_line(
-            f"Input {name}: its first dimension has no size in the model and was taken as 1;"
-            f" --shape {name}={','.join(map(str, sizes))} with another number changes it"
+            f"Input {name}: its dynamic first dimension was set to 1;"
+            f" to change it, use --shape {name}={','.join(map(str, sizes))} with another size"
         )
     fullest = int(executable.memory.including_gaps.max())
     print_line(f"Fullest tile: {fullest:,} of {machine.bytes_per_tile:,} bytes")
@@ -217,5 +216,5 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
     if done.report is not None:
         print_line(f"Report: {done.report}")
         print_line(
-            f"See it: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}"
+            f"Next: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}"
         )

@@ -1,4 +1,4 @@
-"""``tilescope serve``: show reports in the browser."""
+"""``tilescope serve``: serve reports to a browser."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def register(app: typer.Typer) -> None:
         paths: Annotated[
             list[Path] | None,
             typer.Argument(
-                help="Reports or directories that hold some; ./report, else this directory.",
+                help="Reports or directories of reports; default ./report, else this directory.",
                 show_default=False,
             ),
         ] = None,
         port: Annotated[
-            int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
+            int, typer.Option(min=0, max=65535, help="Port; 0 selects a free one.")
         ] = 8050,
         host: Annotated[
-            str, typer.Option(help="Address to listen on; others than this machine's own warn.")
+            str, typer.Option(help="Address to listen on; a non-loopback address causes a warning.")
         ] = "127.0.0.1",
         allow_host: Annotated[
             list[str] | None,
             typer.Option(
-                help="A further host name under which browsers may ask; repeat for several.",
+                help="Additional host name accepted from browsers; repeatable.",
                 show_default=False,
             ),
         ] = None,
     ) -> None:
-        """Show reports in the browser, on this machine, behind a link with a token."""
-        # The web app is heavy and may not be installed: load it only here.
+        """Serve reports to a browser on this computer; the printed link holds a token."""
+        # The web app is slow to import and optional: import it here only.
         from tilescope.webapp.serve import serve_reports
 
         serve_reports(
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _fidelity() -> Fidelity:
-    """Return how far to trust the numbers: the pages may not ask the simulator themselves."""
+    """Return the fidelity table for the pages, which must not import the engine."""
     from tilescope.engine.fidelity import packaged_rows
     from tilescope.engine.fidelity.statement import COLUMNS, statement
     from tilescope.webapp.help import Fidelity

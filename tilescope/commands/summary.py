@@ -1,4 +1,4 @@
-"""``tilescope summary``: what a report is about, on one screen."""
+"""``tilescope summary``: an overview of a report."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ def register(app: typer.Typer) -> None:
         units: UnitsOption = Units.BINARY,
         all_options: Annotated[
             bool,
-            typer.Option(
-                "--all-options", help="Also list options that were left at their default."
-            ),
+            typer.Option("--all-options", help="Also list options with default values."),
         ] = False,
         top: TopOption = 10,
     ) -> None:
-        """Show target, graph, memory, execution, provenance and options of a report."""
+        """Show machine, graph, memory, execution, provenance and options of a report."""
         from tilescope import analyser
         from tilescope.analyser.metrics import values
         from tilescope.analyser.summary import summarise
@@ -62,12 +60,12 @@ def _as_json(summary: Summary) -> dict[str, object]:
 
 
 def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
-    """Print the sections one below the other."""
+    """Print all sections."""
     print_line(f"Report {path}")
     if not summary.is_complete:
         print_line(
-            "This report is incomplete: the engine was stopped or still runs."
-            f" It came as far as: {summary.milestones[-1]}."
+            "This report is incomplete: the engine was killed or is still running."
+            f" Last milestone: {summary.milestones[-1]}."
         )
     for title, rows in summary.sections.items():
         if rows:
@@ -77,14 +75,19 @@ def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
                 [(row.label, row.text) for row in rows],
             )
     _print_plans(summary, top)
-    options = [each for each in summary.options if all_options or each.origin != "default"]
+    options = [option for option in summary.options if all_options or option.origin != "default"]
     if options:
         print_line()
         print_table(
             [Column("Option"), Column("Value"), Column("Set by"), Column("Has effect")],
             [
-                (each.name, each.value, each.origin, "yes" if each.has_effect else "not yet")
-                for each in options
+                (
+                    option.name,
+                    option.value,
+                    option.origin,
+                    "yes" if option.has_effect else "not yet",
+                )
+                for option in options
             ],
         )
     if summary.notices:
@@ -94,26 +97,26 @@ def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
 
 
 def _print_plans(summary: Summary, top: int) -> None:
-    """Print how the operations that take longest were split over the tiles."""
+    """Print the plans of the most expensive operations."""
     if not summary.plans:
         return
-    numbers = ("Tiles", "Tile balance", "Expected cycles")
+    numbers = ("Tiles", "Tile balance", "Predicted cycles")
     print_line()
     print_table(
         [Column("Plan"), *(Column(title, is_number=True) for title in numbers), Column("Parts")],
         [
             (
-                each.name,
-                f"{each.n_tiles:,}",
-                f"{each.tile_balance:.1%}",
-                f"{each.predicted_cycles:,}",
+                plan.name,
+                f"{plan.n_tiles:,}",
+                f"{plan.tile_balance:.1%}",
+                f"{plan.predicted_cycles:,}",
                 ", ".join(
                     f"{dimension} {n_parts}"
-                    for dimension, n_parts in each.split.items()
+                    for dimension, n_parts in plan.split.items()
                     if n_parts != 1
                 ),
             )
-            for each in summary.plans[:top]
+            for plan in summary.plans[:top]
         ],
     )
     if len(summary.plans) > top:

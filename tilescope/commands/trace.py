@@ -1,4 +1,4 @@
-"""``tilescope trace``: the runs, where the cycles of a range go, and what costs most."""
+"""``tilescope trace``: runs, cycle proportions and top contributors of a range."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--range",
                 metavar="A:B",
-                help="First cycle and first cycle after the range; either may be left out.",
+                help="Range of cycles, half-open; either end may be omitted.",
             ),
         ] = None,
         ipus: Annotated[
-            str | None, typer.Option("--ipus", metavar="0,1", help="IPUs to look at; all if not.")
+            str | None,
+            typer.Option("--ipus", metavar="0,1", help="IPUs to include; all by default."),
         ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
-        """Show the runs, cycle proportions and top contributors of a range of the trace."""
+        """Show runs, cycle proportions and top contributors of a range of the trace."""
         from tilescope import analyser
         from tilescope.analyser.trace import extent, range_summary
 
@@ -52,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _range(text: str | None) -> tuple[int | None, int | None]:
-    """Return the range ``a:b``; an end that is left out is None."""
+    """Return the range ``a:b``; an omitted end is None."""
     from tilescope.analyser.errors import BadQuestion
 
     if text is None:
@@ -64,7 +65,7 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
         return (int(low) if low else None), (int(high) if high else None)
     except ValueError:
         raise BadQuestion(
-            f"the range {text[:60]!r} cannot be read; write two cycles such as 1000:2000"
+            f"expected a range of cycles such as 1000:2000, got {text[:60]!r}"
         ) from None
 
 
@@ -76,12 +77,12 @@ def _ipus(text: str | None) -> list[int] | None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise BadQuestion(f"{text[:60]!r} is not a list of IPUs; write 0 or 0,1")
+        raise BadQuestion(f"expected a list of IPUs such as 0 or 0,1, got {text[:60]!r}")
     return [int(part) for part in parts]
 
 
 def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, object]:
-    """Return runs, figures per IPU and contributors; numbers are raw."""
+    """Return runs, figures per IPU and contributors as raw numbers."""
     return report_json(report) | {
         "start_cycle": summary.start_cycle,
         "end_cycle": summary.end_cycle,
@@ -132,12 +133,12 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
 
 
 def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
-    """Print the same for people."""
+    """Print runs, figures per IPU and contributors."""
     from tilescope.analyser.quantities import format_cycles
 
     print_line(f"Execution trace of {report.path}")
     if not found.runs:
-        print_line("Nothing ran, or running was not recorded; run the model with profiling on.")
+        print_line("Nothing ran, or no run was recorded; run the model with profiling enabled.")
         return
     print_line(
         f"{len(found.runs):,} runs, {found.n_entries:,} entries, cycles {found.start_cycle:,}"
@@ -166,7 +167,7 @@ def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -
 
 
 def _print_ipus(summary: RangeSummary, units: Units) -> None:
-    """Print proportions, balance and bytes of each IPU."""
+    """Print proportions, balance and bytes of every IPU."""
     from tilescope.analyser.quantities import format_bytes
     from tilescope.analyser.trace import KINDS
 
@@ -201,7 +202,7 @@ def _print_ipus(summary: RangeSummary, units: Units) -> None:
 
 
 def _print_contributors(summary: RangeSummary) -> None:
-    """Print the names that cost most, and how many are left out."""
+    """Print the top contributors and the number of omitted ones."""
     from tilescope.analyser.trace import KINDS
 
     labels = {kind.name: kind.label for kind in KINDS}
@@ -224,7 +225,7 @@ def _print_contributors(summary: RangeSummary) -> None:
             Column("Kind"),
             Column("Count", is_number=True),
             Column("Cycles", is_number=True),
-            Column("Share", is_number=True),
+            Column("% of range", is_number=True),
         ],
         rows,
     )
