@@ -1,10 +1,10 @@
 """A ring all-reduce over 4 IPUs with the graph API: every IPU ends with the sum of all vectors.
 
-The vector has one chunk per IPU. In three steps, every IPU adds one of its neighbour's chunks to its
-own and then holds one chunk of the total. In three more steps, the summed chunks travel around the
-ring. A step is one compute set with vertices on all IPUs; reading the neighbour's chunk causes the
-exchange over the links. Before the first step the IPUs do unequal work, so that all wait for the last
-one.
+The vector has one chunk per IPU. In three steps, every IPU adds one of its neighbour's chunks to
+its own and then holds one chunk of the total. In three more steps, the summed chunks travel around
+the ring. A step is one compute set with vertices on all IPUs; reading the neighbour's chunk causes
+the exchange over the links. Before the first step the IPUs do unequal work, so that all wait for
+the last one.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
-"""Multiply two matrices with the graph API, and profile it.
+"""Multiply two matrices with the graph API and profile the program.
 
-Run it as it is, and no report is written. Ask for one through the environment:
+By default no report is written. Request one through the environment:
 
     POPLAR_ENGINE_OPTIONS='{"autoReport.all":"true","autoReport.directory":"./report"}' \
         python examples/matmul.py
@@ -20,13 +20,13 @@ def main() -> None:
     machine = engine.load_machine("gc200")
     graph = engine.Graph(machine)
 
-    # Variables live on tiles: say which tile holds which elements.
+    # Variables live on tiles: define which tile holds which elements.
     left = graph.add_variable("float32", (1, ROWS, INNER), "left")
     right = graph.add_variable("float32", (1, INNER, COLUMNS), "right")
     graph.map_linearly(left, grain=2)
     graph.map_linearly(right, grain=2)
 
-    # The library plans the product, adds its compute sets, and returns its result.
+    # The library plans the product, adds its compute sets and returns its result.
     program = Sequence("main")
     program.add(StreamCopyIn("left", left), StreamCopyIn("right", right))
     builder = engine.Builder(graph, program)

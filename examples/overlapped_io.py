@@ -1,8 +1,8 @@
 """Overlap host copies with compute: load the next batch and store the last result meanwhile.
 
-32 tiles are reserved for I/O. Every batch passes through the input buffer on those tiles, the compute
-tiles and the output buffer. A round copies between them and then runs both sides concurrently, so it
-takes as long as the longer side instead of the sum.
+32 tiles are reserved for I/O. Every batch passes through the input buffer on those tiles, the
+compute tiles and the output buffer. A round copies between them and then runs both sides
+concurrently, so it takes as long as the longer side instead of the sum.
 """
 
 import numpy as np
