@@ -168,7 +168,7 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
                 " and bytes are the same on every computer; how near they are to the machine"
                 " depends on the kind of number:"
             ),
-            plain_table(("Number", "Trust", "Because"), fidelity.trust),
+            plain_table(("Figure", "Expected error", "Reason"), fidelity.trust),
             html.H3("Not modelled"),
             html.Ul([html.Li(_marked_up(sentence)) for sentence in fidelity.not_modelled]),
             html.H3("Published figures and the simulator's own"),
@@ -178,15 +178,15 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
                 [
                     html.Summary("Shown, not counted"),
                     html.P(
-                        "Their codelets or plans are the author's own, the figure was what a law"
-                        " was made from, or an operator is missing."
+                        "The codelet or plan is the author's own, a cycle law was derived from the"
+                        " figure, or an operator is not supported yet."
                     ),
                     _figures(fidelity, fidelity.shown),
                 ]
             ),
             html.Details(
                 [
-                    html.Summary("Further figures, tried after the laws were set"),
+                    html.Summary("Further figures, tested after the laws were set"),
                     html.P(fidelity.further_summary),
                     _figures(fidelity, fidelity.further),
                 ]

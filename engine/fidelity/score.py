@@ -12,26 +12,26 @@ __all__ = ["FURTHER_TOLERANCE", "Row", "Score", "mean_ratio", "packaged_rows", "
 
 #: The packaged table; `make fidelity` of the checkout writes it.
 TABLE = "table.json"
-#: Share of a further figure by which ours may differ before it is called a miss.
+#: Largest relative error of a further figure that is not a miss.
 FURTHER_TOLERANCE = 0.20
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, as published and as the simulator has it.
+    """One figure, published and simulated.
 
     Parameters
     ----------
     ours
-        None while the target is open.
+        None while the reference is open.
     error
         Signed: a share of the published figure, or for an absolute tolerance in its unit.
     verdict
         ``within``, ``miss`` or ``open``.
     is_further
-        Whether it is one of the figures that were tried after the laws were set.
+        Whether the figure was tested after the laws were set.
     gave_law
-        Whether a term of a law was read off it.
+        Whether a term of a law was derived from it.
     """
 
     id: str
@@ -54,13 +54,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Score:
-    """Counted targets: how many there are, are built, and keep within all their tolerances.
+    """Number of counted references: all, built, and within all their tolerances.
 
     Parameters
     ----------
     mean_ratio
-        Geometric mean of max(r, 1/r) over the counted figures with a share as tolerance that are
-        built; r is ours by published.
+        Geometric mean of max(r, 1/r) over the counted, built figures with a relative tolerance;
+        r is simulated over published.
     """
 
     n_counted: int
@@ -70,7 +70,7 @@ class Score:
 
 
 def mean_ratio(rows: Iterable[Row]) -> float:
-    """Return the geometric mean of max(r, 1/r), r ours by published; NaN when none is built."""
+    """Return the geometric mean of max(r, 1/r), r = simulated / published; NaN if none is built."""
     logs = [
         abs(math.log(row.ours / row.published))
         for row in rows
@@ -80,9 +80,9 @@ def mean_ratio(rows: Iterable[Row]) -> float:
 
 
 def score(rows: Iterable[Row]) -> Score:
-    """Return the score: each target counts once, and is within when all its figures are.
+    """Return the score; a reference is within its tolerances if all its figures are.
 
-    An open figure leaves its target open.
+    An open figure leaves its reference open.
     """
     verdicts: dict[str, list[str]] = {}
     counted = [row for row in rows if row.counted]
@@ -97,6 +97,6 @@ def score(rows: Iterable[Row]) -> Score:
 
 
 def packaged_rows() -> list[Row]:
-    """Return the table that came with this version."""
+    """Return the table packaged with this version."""
     path = resources.files("tilescope.engine.fidelity") / TABLE
     return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]

@@ -1,4 +1,4 @@
-"""The fidelity table as texts: what the command, the pages and the documentation show alike."""
+"""The fidelity table as text, for the command line, the web app and the documentation."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ __all__ = [
     "summary_sentence",
 ]
 
-#: Of the rows' texts.
-COLUMNS = ("Target", "Figure", "Published", "Ours", "Error", "Tolerance", "Verdict")
+#: Headings of the rows.
+COLUMNS = ("Reference", "Figure", "Published", "Simulated", "Error", "Tolerance", "Verdict")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """The table and what it means.
+    """The table with its interpretation.
 
     Parameters
     ----------
     summary
-        The score in a sentence.
+        The score in one sentence.
     counted, shown, further
-        Rows of texts in the order of `COLUMNS`: figures that count, others of the same list, and
-        those tried after the laws were set.
+        Rows of text in the order of `COLUMNS`: counted figures, others of the same list, and
+        those tested after the laws were set.
     further_summary
-        The score of the last in a sentence.
+        The score of the further figures in one sentence.
     targets
-        What a target is, a sentence with its source, by the id in the first column.
+        Description and source of a reference, by the id in the first column.
     trust
-        Kind of number, how far to trust it, why.
+        Kind of figure, expected error, reason.
     not_modelled
-        What the model does not know, a sentence each.
+        Effects that are not modelled, one sentence per effect.
     """
 
     summary: str
@@ -56,7 +56,7 @@ class Statement:
 
 
 def statement(rows: Sequence[Row]) -> Statement:
-    """Return what a table of figures says."""
+    """Return the statement of a fidelity table."""
     return Statement(
         summary_sentence(rows),
         tuple(_texts(row) for row in rows if row.counted),
@@ -82,7 +82,7 @@ def _texts(row: Row) -> tuple[str, ...]:
 
 
 def as_number(value: float | None) -> str:
-    """Return a figure with four digits that count, or whole with thousands separated."""
+    """Return a figure with four significant digits, or as an integer with separators."""
     if value is None:
         return "–"
     if abs(value) >= 1000:
@@ -110,29 +110,28 @@ def summary_sentence(rows: Sequence[Row]) -> str:
     """Return the score in one sentence."""
     found = score(rows)
     return (
-        f"Of {found.n_counted} counted targets {found.n_built} are built in full, and"
-        f" {found.n_within} keep within all their tolerances; over the counted figures that are"
-        f" built, the geometric mean of the ratio to the published one, whichever is larger on"
-        f" top, is {found.mean_ratio:.2f}."
+        f"Of {found.n_counted} counted references, {found.n_built} are built in full and"
+        f" {found.n_within} are within all their tolerances. The geometric mean of the ratio"
+        f" between simulated and published figures (larger over smaller) is {found.mean_ratio:.2f}."
     )
 
 
 def further_sentence(rows: Sequence[Row]) -> str:
-    """Return how the figures did that were tried after the laws were set."""
+    """Return the score of the figures tested after the laws were set, in one sentence."""
     built = [row for row in rows if row.is_further and row.ours]
     found = [row for row in built if not row.gave_law]
     n_within = sum(row.verdict == "within" for row in found)
     mean = mean_ratio(found)
     n_gave = len(built) - len(found)
     return (
-        f"Of {len(found)} figures that were tried after the laws were set, {n_within} differ by no"
-        f" more than {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio, whichever is larger"
-        f" on top, is {mean:.2f}. {n_gave} more gave terms of laws, so that they prove nothing."
+        f"Of {len(found)} figures tested after the laws were set, {n_within} are within"
+        f" {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio (larger over smaller) is"
+        f" {mean:.2f}. {n_gave} more contributed terms to laws and prove nothing."
     )
 
 
 def as_verdict(row: Row) -> str:
-    """Return the verdict in words."""
+    """Return the verdict as text."""
     if row.verdict == "open":
         return f"open: needs {row.needs}"
-    return f"{row.verdict}, gave a law" if row.gave_law else row.verdict
+    return f"{row.verdict}, used in a law" if row.gave_law else row.verdict

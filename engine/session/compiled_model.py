@@ -133,7 +133,7 @@ def compile_model(
     Raises
     ------
     BadModel
-        When the model is not well-formed, or has an operation that is not supported for its types.
+        When the model is not well-formed, or has an operation on unsupported types.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = prune(model)

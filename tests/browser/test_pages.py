@@ -312,7 +312,7 @@ def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
     dialog.get_by_role("tab", name="Words").click()
     expect(dialog).to_contain_text("Always live")
     dialog.get_by_role("tab", name="How far to trust the numbers").click()
-    expect(dialog).to_contain_text("counted targets")
+    expect(dialog).to_contain_text("counted references")
     # What the simulator's own command says is what the page says.
     for row in (row for row in packaged_rows() if row.id == "C5"):
         line = dialog.locator("tr", has_text=row.figure).filter(has_text=as_error(row))

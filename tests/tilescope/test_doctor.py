@@ -47,7 +47,7 @@ def test_fidelity_says_published_and_ours(capsys: pytest.CaptureFixture[str]) ->
     assert answer["score"]["n_counted"] == 14
     assert main(["doctor", "--fidelity"]) == 0
     text = capsys.readouterr().out
-    assert f"{answer['score']['n_within']} keep within all their tolerances" in text
+    assert f"{answer['score']['n_within']} are within all their tolerances" in text
     needs = next(r["needs"] for r in answer["rows"] if r["verdict"] == "open")
     assert f"open: needs {needs}" in text
     for line in answer["not_modelled"]:

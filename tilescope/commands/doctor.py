@@ -137,7 +137,7 @@ def _fidelity(as_json: bool) -> None:
             }
         )
         return
-    numbers = {"Published", "Ours", "Error", "Tolerance"}
+    numbers = {"Published", "Simulated", "Error", "Tolerance"}
     columns = [*(Column(name, name in numbers) for name in COLUMNS), Column("Counted")]
     texts = [(*row, "yes") for row in said.counted] + [(*row, "") for row in said.shown]
     print_table(columns, texts)
@@ -149,9 +149,9 @@ def _fidelity(as_json: bool) -> None:
     print_line(said.further_summary)
     print_line()
     print_table(
-        [Column("Number"), Column("Trust"), Column("Reason")],
+        [Column("Figure"), Column("Expected error"), Column("Reason")],
         said.trust,
-        "How far to trust a number",
+        "Expected accuracy",
     )
     print_line()
     print_line("Not modelled:")
