@@ -10,6 +10,9 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What checks the scripts of the pages: package.json's tools, run by the environment's own Node.
+SCRIPT_TOOLS := node_modules/.package-lock.json
+WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
 PACKAGES := tilescope webapp analyser engine reports compat/pva
 
@@ -36,22 +39,29 @@ $(READY): pyproject.toml constraints.txt
 	  --build-constraint constraints.txt --editable '.[all]' --group test --group lint
 	@touch $@
 
-setup: $(READY)  ## Make .venv with everything in it; quick when it is there
+$(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
+	@echo "==> installing what checks the pages' scripts (package-lock.json)"
+	@$(WITH_NODE) npm ci --silent
+	@touch $@
+
+setup: $(READY) $(SCRIPT_TOOLS)  ## Make .venv with everything in it; quick when it is there
 	@echo "==> ready: $(BIN)/tilescope"
 
 test: $(READY)  ## Set up and run all tests (browser tests where a Chromium is found); ARGS=… to pytest
 	@echo "==> running all tests"
 	@$(BIN)/python -m pytest --ignore tests/bench $(ARGS)
 
-check: lint unit  ## Everything before a commit, fastest first: format, ruff, mypy, imports, words, dependencies, unit tests
+check: lint unit  ## Everything before a commit, fastest first: format, ruff, mypy, imports, words, dependencies, scripts, unit tests
 
-lint: $(READY)  ## The static part of check
+lint: $(READY) $(SCRIPT_TOOLS)  ## The static part of check
 	@echo "==> format";       $(BIN)/ruff format --check .
 	@echo "==> ruff";         $(BIN)/ruff check .
 	@echo "==> mypy";         $(BIN)/mypy && $(BIN)/mypy tests docs
 	@echo "==> imports";      $(IN_TREE) $(BIN)/lint-imports
 	@echo "==> codespell";    $(BIN)/codespell
 	@echo "==> dependencies"; $(BIN)/deptry $(PACKAGES)
+	@echo "==> scripts: eslint"; $(WITH_NODE) node_modules/.bin/eslint --max-warnings 0 .
+	@echo "==> scripts: types";  $(WITH_NODE) node_modules/.bin/tsc --project tsconfig.json
 
 unit: $(READY)  ## Tests without browser and benches
 	@echo "==> unit tests"
@@ -96,5 +106,5 @@ wheel-test: $(READY)  ## Build the wheel, install it into empty environments (al
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 
 clean:  ## Remove the environment, the demo and all caches of this checkout
-	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) node_modules build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

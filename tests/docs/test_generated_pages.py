@@ -57,9 +57,9 @@ def test_a_stale_page_is_named_and_written_only_when_asked(
 
 def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["metrix"])
+        main(["tables"])
     assert stopped.value.code == 2
-    assert "unknown page 'metrix'; known: cli, fidelity," in capsys.readouterr().err
+    assert "unknown page 'tables'; known: cli, fidelity," in capsys.readouterr().err
 
 
 def test_every_command_has_its_section() -> None:

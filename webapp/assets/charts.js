@@ -1,7 +1,7 @@
 // Charts write what was zoomed and clicked into the URL; the server draws what stands there.
 (function () {
   'use strict';
-  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   let withShift = false;
   window.addEventListener('pointerdown', (event) => { withShift = event.shiftKey; }, true);
 
@@ -91,7 +91,7 @@
 
   // Nested tables: a row hides what is below its key.
   document.addEventListener('click', (event) => {
-    const button = event.target.closest('button.disclosure');
+    const button = /** @type {Element} */ (event.target).closest('button.disclosure');
     if (!button) return;
     const row = button.closest('tr');
     const isOpen = button.getAttribute('aria-expanded') === 'true';

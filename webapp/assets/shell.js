@@ -1,7 +1,7 @@
 // The frame: which page is shown, links that keep the reports, colour scheme, keys, copying.
 (function () {
   'use strict';
-  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   const HIDDEN = {display: 'none'};
   const SHOWN = {display: 'block'};
 
@@ -98,27 +98,33 @@
 
   document.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    const shown = [...document.querySelectorAll('.page')].find((page) => page.offsetParent !== null);
+    /** @type {NodeListOf<HTMLElement>} */
+    const pages = document.querySelectorAll('.page');
+    const shown = [...pages].find((page) => page.offsetParent !== null);
     if (event.key === '?') {
       event.preventDefault();
       document.getElementById('help-button')?.click();
     } else if (event.key === '/') {
+      /** @type {HTMLInputElement} */
       const box = shown?.querySelector('[data-search] input, input[data-search], .search-box input');
       if (box) { event.preventDefault(); box.focus(); box.select(); }
     } else if (/^[1-9]$/.test(event.key)) {
-      document.querySelectorAll('.menu-link')[Number(event.key) - 1]?.click();
+      const link = document.querySelectorAll('.menu-link')[Number(event.key) - 1];
+      /** @type {HTMLElement | undefined} */ (link)?.click();
     }
   });
 
   // A collapsed panel stays collapsed, for every report.
   document.addEventListener('toggle', (event) => {
-    const panel = event.target;
+    const panel = /** @type {HTMLDetailsElement} */ (event.target);
     if (!panel.matches || !panel.matches('details.panel[id]')) return;
     try { localStorage.setItem('tilescope-panel-' + panel.id, panel.open ? '' : 'closed'); }
     catch (error) { /* private mode */ }
   }, true);
   new MutationObserver(() => {
-    for (const panel of document.querySelectorAll('details.panel[id]:not([data-restored])')) {
+    /** @type {NodeListOf<HTMLDetailsElement>} */
+    const panels = document.querySelectorAll('details.panel[id]:not([data-restored])');
+    for (const panel of panels) {
       panel.dataset.restored = '1';
       try {
         if (localStorage.getItem('tilescope-panel-' + panel.id) === 'closed') panel.open = false;

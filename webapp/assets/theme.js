@@ -1,8 +1,9 @@
 // Runs before the first paint: takes the remembered colour scheme, else the system's.
 (function () {
-  var stored = null;
+  'use strict';
+  let stored = null;
   try { stored = localStorage.getItem('mantine-color-scheme-value'); } catch (error) { /* private mode */ }
-  var dark = stored === 'dark' ||
+  const dark = stored === 'dark' ||
     (stored !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
   document.documentElement.setAttribute('data-mantine-color-scheme', dark ? 'dark' : 'light');
   document.documentElement.dataset.agThemeMode = 'tilescope';

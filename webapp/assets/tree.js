@@ -2,7 +2,7 @@
 // that a program of a hundred thousand steps opens at once.
 (function () {
   'use strict';
-  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   const ROW_PX = 24;
   const PAGE = 500;
 
@@ -21,6 +21,7 @@
       this.selected = null;
       this.focused = 0;
       this.pending = new Map();
+      this.matches = null;
       host.innerHTML = '';
       this.space = document.createElement('div');
       this.space.className = 'tree-space';
@@ -325,7 +326,7 @@
       return searchNote();
     },
 
-    async step(forward, back) {
+    async step() {
       const trigger = clientside.callback_context.triggered_id;
       if (!search.matches.length) return searchNote();
       const move = trigger === 'programs-next' ? 1 : -1;
@@ -340,7 +341,8 @@
   };
 
   document.addEventListener('keydown', (event) => {
-    if (event.key !== 'Enter' || !event.target.matches || !event.target.matches('#programs-find')) return;
+    const target = /** @type {Element} */ (event.target);
+    if (event.key !== 'Enter' || !target.matches || !target.matches('#programs-find')) return;
     document.getElementById(event.shiftKey ? 'programs-back' : 'programs-next')?.click();
   });
 })();

@@ -2,7 +2,7 @@
 // `set` is for scripts (a click in a chart). Nothing else changes the address.
 (function () {
   'use strict';
-  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   function asControl(parameter, text) {

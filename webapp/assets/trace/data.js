@@ -1,17 +1,17 @@
 // Part of the viewer: which bars there are, which are missing, and asking for them.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const RETRY_MS = 3000;
 
-  (space.parts = space.parts || []).push(class {
+  (space.parts = space.parts || []).push({
     get cyclesPerPixel() {
       return (this.range.end - this.range.start) / this.width;
-    }
+    },
 
     covers(data) {
       return data && data.start <= this.range.start + 1 && data.end >= this.range.end - 1;
-    }
+    },
 
     // The finer of two answers that cover what is seen; else whatever there is.
     best(group) {
@@ -20,14 +20,14 @@
       const fits = (data) => data && data.how === group.how;
       if (fits(near) && (this.covers(near) || !fits(far))) return near;
       return fits(far) ? far : null;
-    }
+    },
 
     isGood(group) {
       const data = this.best(group);
       if (!this.covers(data)) return false;
       const ratio = data.perPixel / this.cyclesPerPixel;
       return ratio <= 1.02 && (ratio > 0.2 || data.perPixel <= 1);
-    }
+    },
 
     // Asks for what is missing: one question at a time, then whatever is missing by then.
     async request() {
@@ -44,7 +44,6 @@
       const ipus = [...new Set(missing.map((group) => group.ipu))];
       const id = this.asked += 1;
       this.inFlight = true;
-      this.isMissing = false;
       try {
         const answer = await source.window({
           start, end, width: pixels, view, ipus: ipus.join(','), collapsed: collapsed.join(','),
@@ -65,7 +64,7 @@
           if (!this.failed) this.request();
         }
       }
-    }
+    },
 
     // Keeps an answer; one of the whole trace stays, to be drawn until a finer one comes.
     take(answer, collapsed, view) {
@@ -77,7 +76,7 @@
         this.data.set(group.key, data);
         if (isWhole) this.whole.set(group.key, data);
       }
-    }
+    },
 
     async loadOverview() {
       const {source, extent, tracks} = this;
@@ -90,6 +89,6 @@
         this.overview.take(answer);
         this.draw();
       } catch (error) { /* the lanes say it */ }
-    }
+    },
   });
 })();

@@ -1,9 +1,9 @@
 // Part of the viewer: the selected slice and the search in names.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
-  (space.parts = space.parts || []).push(class {
+  (space.parts = space.parts || []).push({
     async click(at) {
       const found = at.x < 0 ? null : this.laneAt(at.y);
       if (!found) { this.clear(); return; }
@@ -18,7 +18,7 @@
       this.scroller.focus({preventScroll: true});
       this.loadSelected();
       this.changed('details');
-    }
+    },
 
     async loadSelected() {
       const {at, view, closed} = this.state;
@@ -35,14 +35,14 @@
         this.selected = null;
       }
       this.draw();
-    }
+    },
 
     updateMatches() {
       const {find} = this.state;
       this.matches = find.trim() && this.source && this.source.labels.length
         ? this.source.matches(find) : null;
       this.draw();
-    }
+    },
 
     async countMatches() {
       const {source, state} = this;
@@ -58,7 +58,7 @@
           : 'No step name holds “' + find + '”';
       } catch (error) { this.found = error.message; }
       this.writeNote();
-    }
+    },
 
     async findNext(direction) {
       const {source, state} = this;
@@ -79,6 +79,6 @@
         this.moveTo(middle - span / 2, middle + span / 2, true);
       }
       this.changed();
-    }
+    },
   });
 })();

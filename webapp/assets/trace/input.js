@@ -1,7 +1,7 @@
 // Mouse, touch and keys on the trace.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const CLICK_REACH = 4;
 
   function isTyping(target) {
@@ -34,7 +34,8 @@
     }, {passive: false});
 
     scroller.addEventListener('pointerdown', (event) => {
-      if (event.button !== 0 || !viewer.extent || event.target.closest('button')) return;
+      const target = /** @type {Element} */ (event.target);
+      if (event.button !== 0 || !viewer.extent || target.closest('button')) return;
       const at = place(event);
       if (at.x < 0 || event.clientX > scroller.getBoundingClientRect().left + scroller.clientWidth) return;
       scroller.setPointerCapture(event.pointerId);
@@ -94,12 +95,13 @@
     };
     document.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;
-      if (isTyping(event.target)) {
-        if (event.key === 'Escape' && viewer.root.parentElement.contains(event.target)) event.target.blur();
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (isTyping(target)) {
+        if (event.key === 'Escape' && viewer.root.parentElement.contains(target)) target.blur();
         return;
       }
       const isArrow = event.key.startsWith('Arrow');
-      if (isArrow && event.target !== document.body && !viewer.root.contains(event.target)) return;
+      if (isArrow && target !== document.body && !viewer.root.contains(target)) return;
       const act = keys[event.key] || (event.shiftKey ? null : keys[event.key.toLowerCase()]);
       if (!act) return;
       event.preventDefault();

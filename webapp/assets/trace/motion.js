@@ -1,12 +1,12 @@
 // Part of the viewer: how what is seen moves, and where things lie on the screen.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const GUTTER = 74;
   const SHORTEST = 8;
   const MOVE_MS = 130;
 
-  (space.parts = space.parts || []).push(class {
+  (space.parts = space.parts || []).push({
     bounded(start, end) {
       const {extent} = this;
       const whole = extent.end - extent.start;
@@ -15,7 +15,7 @@
       let low = end - start < span ? middle - span / 2 : start;
       low = Math.max(extent.start, Math.min(low, extent.end - span));
       return {start: low, end: low + span};
-    }
+    },
 
     moveTo(start, end, isSmooth) {
       const goal = this.bounded(start, end);
@@ -26,7 +26,7 @@
       this.draw();
       if (still) this.request();
       this.changed();
-    }
+    },
 
     advance() {
       if (!this.goal) return;
@@ -40,37 +40,37 @@
       if (part >= 1) { this.range = {start, end}; this.goal = null; }
       else this.draw();
       this.request();
-    }
+    },
 
     // Where the goal of a motion lies, so that keys pressed in quick succession add up.
     target() {
       return this.goal ? {start: this.goal.start, end: this.goal.end} : this.range;
-    }
+    },
 
     zoomAt(factor, part, isSmooth) {
       const {start, end} = this.target();
       const at = start + (end - start) * part;
       this.moveTo(at - (at - start) * factor, at + (end - at) * factor, isSmooth);
-    }
+    },
 
     pan(part, isSmooth) {
       const {start, end} = this.target();
       const by = (end - start) * part;
       const low = Math.max(this.extent.start, Math.min(start + by, this.extent.end - (end - start)));
       this.moveTo(low, low + end - start, isSmooth);
-    }
+    },
 
     showAll() {
       this.moveTo(this.extent.start, this.extent.end, true);
-    }
+    },
 
     focusSelection() {
-      const goal = this.state.mark || this.selected;
-      if (!goal) return;
-      const [start, end] = this.state.mark ? [goal.start, goal.end] : [goal.start_cycle, goal.end_cycle];
+      const {selected, state: {mark}} = this;
+      if (!mark && !selected) return;
+      const [start, end] = mark ? [mark.start, mark.end] : [selected.start_cycle, selected.end_cycle];
       const room = (end - start) * 0.05;
       this.moveTo(start - room, end + room, true);
-    }
+    },
 
     clear() {
       this.state.mark = null;
@@ -79,25 +79,25 @@
       this.hover(null);
       this.draw();
       this.changed();
-    }
+    },
 
     mark(from, to) {
       const [start, end] = [Math.round(Math.min(from, to)), Math.round(Math.max(from, to))];
       this.state.mark = end > start ? {start, end} : null;
       this.draw();
-    }
+    },
 
     get width() {
       return Math.max(1, this.scroller.clientWidth - GUTTER);
-    }
+    },
 
     cycleAt(x) {
       return this.range.start + x / this.width * (this.range.end - this.range.start);
-    }
+    },
 
     pointer() {
       return this.last ? Math.max(0, Math.min(1, this.last.x / this.width)) : 0.5;
-    }
+    },
 
     // Lays out the groups from top to bottom; heights follow the lanes that are known.
     arrange() {
@@ -124,7 +124,7 @@
       this.scroller.style.height = shown + 'px';
       this.spacer.style.height = Math.max(0, top - shown) + 'px';
       this.paintGutter();
-    }
+    },
 
     paintGutter() {
       const wanted = this.groups.map((group) => [group.key, group.isClosed, group.top].join()).join(';');
@@ -152,7 +152,7 @@
           this.changed();
         });
       }
-    }
+    },
 
     // Groups on the screen, and one screen around it if `around`.
     visibleGroups(around) {
@@ -162,7 +162,7 @@
       return this.groups.filter(
         (group) => group.top + group.height > top - room && group.top < top + height + room,
       );
-    }
+    },
 
     laneAt(y) {
       const at = y + this.scroller.scrollTop;
@@ -173,6 +173,6 @@
       const data = this.best(group);
       const lane = data && data.lanes.find((one) => one.level === level);
       return lane ? {group, level, lane, data} : null;
-    }
+    },
   });
 })();

@@ -1,7 +1,7 @@
 // The strip of the whole trace with two handles: drag them, drag between them, click elsewhere.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const HEIGHT = 34;
 
   function handle(label) {
@@ -103,9 +103,9 @@
       this.handles[0].style.left = Math.max(0, Math.min(from, width)) + 'px';
       this.handles[1].style.left = Math.max(0, Math.min(Math.max(to, from + 3), width)) + 'px';
       [range.start, range.end].forEach((cycle, side) => {
-        this.handles[side].setAttribute('aria-valuenow', Math.round(cycle));
-        this.handles[side].setAttribute('aria-valuemin', extent.start);
-        this.handles[side].setAttribute('aria-valuemax', extent.end);
+        this.handles[side].setAttribute('aria-valuenow', String(Math.round(cycle)));
+        this.handles[side].setAttribute('aria-valuemin', String(extent.start));
+        this.handles[side].setAttribute('aria-valuemax', String(extent.end));
         this.handles[side].setAttribute('aria-valuetext', 'cycle ' + space.count(cycle));
       });
     }

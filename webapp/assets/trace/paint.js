@@ -1,7 +1,7 @@
 // Drawing: bars of lanes on one canvas, the ruler above, the overview strip. Never waits for data.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const LANE = 19;
   const RUN_LANE = 20;
   const GAP = 10;

@@ -1,9 +1,9 @@
 // Part of the viewer: painting a frame, the note below it, the tooltip, the legend.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
-  (space.parts = space.parts || []).push(class {
+  (space.parts = space.parts || []).push({
     draw() {
       if (this.frame) return;
       this.frame = requestAnimationFrame(() => {
@@ -14,7 +14,7 @@
         this.frames.push(performance.now() - since);
         if (this.frames.length > 600) this.frames.splice(0, 300);
       });
-    }
+    },
 
     paint() {
       if (!this.extent || !this.isShown()) return;
@@ -56,7 +56,7 @@
       this.slices = slices;
       this.bars = bars;
       this.writeNote();
-    }
+    },
 
     paintSelection(context, width, height) {
       const {colours, state, selected} = this;
@@ -79,7 +79,7 @@
       context.strokeStyle = colours.ink;
       context.lineWidth = 2;
       context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), (selected.level < 0 ? space.RUN_LANE : space.LANE) - 1);
-    }
+    },
 
     writeNote() {
       if (!this.extent) { this.note.textContent = ''; return; }
@@ -100,7 +100,7 @@
       if (this.found) parts.push(this.found);
       const text = parts.join(' · ');
       if (this.note.textContent !== text) this.note.textContent = text;
-    }
+    },
 
     hover(at) {
       this.last = at || this.last;
@@ -137,7 +137,7 @@
       this.tooltip.style.left = Math.max(0, Math.min(x, root.width - offsetWidth - 4)) + 'px';
       const fits = box.top + at.y + 16 + offsetHeight < window.innerHeight - 6;
       this.tooltip.style.top = (fits ? y : y - offsetHeight - 30) + 'px';
-    }
+    },
 
     paintLegend() {
       this.legend.textContent = '';
@@ -150,13 +150,13 @@
         swatch.textContent = kind.letter;
         item.append(kind.label);
       }
-    }
+    },
 
     say(text, isError) {
       this.message.textContent = text;
       this.message.className = 'trace-message' + (isError ? ' is-error' : '');
       this.message.setAttribute('role', isError ? 'alert' : 'status');
       this.root.classList.toggle('is-empty', text !== '');
-    }
+    },
   });
 })();

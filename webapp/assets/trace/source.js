@@ -1,7 +1,7 @@
 // The trace's questions to the server, and its binary answers unpacked.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
   async function ask(url, signal) {
     const response = await fetch(url, {signal, headers: {Accept: '*/*'}, credentials: 'same-origin'});

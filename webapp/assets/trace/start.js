@@ -1,8 +1,8 @@
 // Starting the trace, and what its page calls.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
-  const clientside = window.dash_clientside = window.dash_clientside || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
+  const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
 
   function viewerOf(id) {
     const root = document.getElementById(id);
@@ -12,8 +12,10 @@
   const FIELDS = ['view', 'ipus', 'find', 'range', 'mark', 'closed', 'at'];
 
   // The state as the address has it now; what a callback brings may be older.
+  /** @returns {Record<string, string>} */
   function fromAddress(report) {
     const query = new URLSearchParams(location.search);
+    /** @type {Record<string, string>} */
     const view = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) || '']));
     return {...view, view: view.view || 'flame', report: query.get('report') || report};
   }
@@ -23,9 +25,10 @@
   (function early() {
     const view = fromAddress('');
     if (location.pathname !== '/trace' || !view.report) return;
-    space.early = {report: view.report, source: new space.Source(view.report)};
-    space.early.names = space.early.source.loadNames();
-    space.early.extent = space.early.source.json('extent');
+    const source = new space.Source(view.report);
+    space.early = {
+      report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
+    };
     // A first answer too, for about the right width: painting it needs no further question.
     space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
       const range = /^(\d+):(\d+)$/.exec(view.range);

@@ -2,11 +2,16 @@
 // the state; `show` follows it, `changed` writes it once motion has stopped.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   space.QUIET_MS = 220;
 
-  class Viewer {
+  // The methods of the viewer's parts, which stand in files of their own, are added to this class.
+  const Parts = /** @type {new () => TraceViewerParts} */ (/** @type {unknown} */ (class {}));
+
+  /** @implements {TraceViewer} */
+  class Viewer extends Parts {
     constructor(root) {
+      super();
       this.root = root;
       root.textContent = '';
       this.overviewBox = space.make('div', 'trace-overview', root);
@@ -87,8 +92,9 @@
       const list = (text) => (text || '').split(',').flatMap((part) => {
         const [, low, high] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) || [];
         if (low === undefined) return [];
-        const last = Math.min(Number(high ?? low), Number(low) + 5000);
-        return Array.from({length: Math.max(0, last - low + 1)}, (_, i) => Number(low) + i);
+        const first = Number(low);
+        const last = Math.min(Number(high ?? low), first + 5000);
+        return Array.from({length: Math.max(0, last - first + 1)}, (_, i) => first + i);
       });
       const state = this.state;
       if (changed('view')) {
@@ -192,15 +198,12 @@
     }
   }
 
-  // The viewer in an element, made when first asked for; its parts stand in files of their own.
+  // The viewer in an element, made when first asked for.
   space.viewerIn = (root) => {
-    if (!root.viewer) {
-      for (const part of (space.parts || []).splice(0)) {
-        const {constructor, ...methods} = Object.getOwnPropertyDescriptors(part.prototype);
-        Object.defineProperties(Viewer.prototype, methods);
-      }
-      root.viewer = new Viewer(root);
+    for (const part of (space.parts || []).splice(0)) {
+      Object.defineProperties(Parts.prototype, Object.getOwnPropertyDescriptors(part));
     }
+    root.viewer = root.viewer || new Viewer(root);
     return root.viewer;
   };
 })();

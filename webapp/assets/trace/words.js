@@ -1,7 +1,11 @@
 // Numbers and names as people read them, and the elements that hold them.
 (function () {
   'use strict';
-  const space = window.tilescopeTrace = window.tilescopeTrace || {};
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
+  /** @type {[string, number][]} */
+  const TIME_UNITS = [['s', 1], ['ms', 1e-3], ['µs', 1e-6], ['ns', 1e-9]];
+  /** @type {[string, number][]} */
+  const COUNT_UNITS = [[' G', 1e9], [' M', 1e6], [' k', 1e3]];
   const whole = new Intl.NumberFormat('en-US', {maximumFractionDigits: 0});
 
   space.make = (tag, className, parent) => {
@@ -19,7 +23,7 @@
   space.seconds = (cycles, hertz) => {
     if (!hertz) return '';
     const seconds = cycles / hertz;
-    for (const [unit, size] of [['s', 1], ['ms', 1e-3], ['µs', 1e-6], ['ns', 1e-9]]) {
+    for (const [unit, size] of TIME_UNITS) {
       if (seconds >= size || unit === 'ns') return Number((seconds / size).toPrecision(3)) + ' ' + unit;
     }
     return '';
@@ -36,7 +40,7 @@
   };
 
   space.tickLabel = (cycle, step) => {
-    for (const [unit, size] of [[' G', 1e9], [' M', 1e6], [' k', 1e3]]) {
+    for (const [unit, size] of COUNT_UNITS) {
       if (step >= size / 1000 && Math.abs(cycle) >= size) {
         const digits = Math.max(0, Math.ceil(Math.log10(size / step)));
         return (cycle / size).toLocaleString('en-US', {

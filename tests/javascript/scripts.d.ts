@@ -1,0 +1,292 @@
+// What the scripts of webapp/assets share through `window`, as types. `make lint` checks the scripts
+// against it; nothing of it is shipped.
+
+interface DashClientside {
+  readonly no_update: unknown;
+  readonly callback_context: {readonly triggered_id: string};
+  set_props(id: string, props: object): void;
+  /** Groups of callbacks, which Dash calls by name. */
+  [group: string]: any;
+}
+
+interface Window {
+  dash_clientside: DashClientside;
+  dashAgGridFunctions: Record<string, (value: any) => unknown>;
+  tilescope: {changeView(changes: Record<string, string>, push: boolean): void};
+  tilescope_markup: object;
+  tilescopeTrace: TraceSpace;
+  /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
+  React: any;
+  Plotly: any;
+}
+
+interface HTMLElement {
+  /** Of the element that holds the trace. */
+  viewer?: TraceViewer;
+}
+
+/** Half-open, in cycles. */
+interface TraceRange {
+  start: number;
+  end: number;
+}
+
+/** In CSS pixels. */
+interface TracePoint {
+  x: number;
+  y: number;
+}
+
+interface TraceBox extends TracePoint {
+  width: number;
+  height: number;
+}
+
+interface TraceKind {
+  number: number;
+  name: string;
+  label: string;
+  letter: string;
+}
+
+/** Bars of one lane, sorted by start; starts count from the start of their answer, in cycles. */
+interface TraceLane {
+  level: number;
+  /** Bit `k` is set if a bar of kind `k` is among them. */
+  kinds: number;
+  n: number;
+  start: Float64Array;
+  duration: Float64Array;
+  /** Row of the names; negative where several slices are merged. */
+  name: Int32Array;
+  /** Slices that a bar stands for. */
+  count: Int32Array;
+  kind: Uint8Array;
+}
+
+/** The lanes of one track of an IPU. */
+interface TraceLanes {
+  key: string;
+  ipu: number;
+  track: number;
+  lanes: TraceLane[];
+}
+
+/** Lanes with the range and resolution that they were asked for. */
+interface TraceData extends TraceLanes, TraceRange {
+  perPixel: number;
+  how: string;
+}
+
+interface TraceAnswer extends TraceRange {
+  pixels: number;
+  groups: Map<string, TraceLanes>;
+}
+
+/** A group as it is laid out. */
+interface TraceGroup {
+  key: string;
+  ipu: number;
+  track: number;
+  isClosed: boolean;
+  how: string;
+  levels: number;
+  top: number;
+  height: number;
+}
+
+interface TraceSlice {
+  ipu_id: number;
+  track: number;
+  level: number;
+  start_cycle: number;
+  end_cycle: number;
+}
+
+interface TraceColours {
+  kinds: string[];
+  onKinds: string[];
+  groups: string[];
+  ink: string;
+  soft: string;
+  line: string;
+  surface: string;
+  accent: string;
+  shade: string;
+  match: string;
+  font: string;
+}
+
+interface TraceScene extends TraceRange {
+  colours: TraceColours;
+  ratio: number;
+  source: {label(id: number): string};
+  matches: Uint8Array | null;
+  kinds: TraceKind[];
+}
+
+interface TraceSource {
+  labels: string[];
+  parents: number[];
+  json(what: string, query?: object): Promise<any>;
+  window(query: object): Promise<TraceAnswer>;
+  loadNames(): Promise<void>;
+  label(id: number): string;
+  path(id: number): string;
+  matches(text: string): Uint8Array;
+}
+
+interface TraceOverview {
+  take(data: TraceAnswer): void;
+  paint(colours: TraceColours, ratio: number): void;
+}
+
+interface TraceState {
+  view: string;
+  ipus: Set<number> | null;
+  closed: Set<number>;
+  find: string;
+  /** IPU, track, level and cycle of the selected slice, joined by dots. */
+  at: string;
+  mark: TraceRange | null;
+}
+
+/** What the files of the viewer's parts add to it. */
+interface TraceViewerParts {
+  // data.js
+  readonly cyclesPerPixel: number;
+  covers(data: TraceRange | null): boolean;
+  best(group: {key: string; how: string}): TraceData | null;
+  isGood(group: TraceGroup): boolean;
+  request(): Promise<void>;
+  take(answer: TraceAnswer, collapsed: number[], view: string): void;
+  loadOverview(): Promise<void>;
+  // find.js
+  click(at: TracePoint): Promise<void>;
+  loadSelected(): Promise<void>;
+  updateMatches(): void;
+  countMatches(): Promise<void>;
+  findNext(direction: 'next' | 'previous'): Promise<void>;
+  // motion.js
+  readonly width: number;
+  bounded(start: number, end: number): TraceRange;
+  moveTo(start: number, end: number, isSmooth?: boolean): void;
+  advance(): void;
+  target(): TraceRange;
+  zoomAt(factor: number, part: number, isSmooth?: boolean): void;
+  pan(part: number, isSmooth?: boolean): void;
+  showAll(): void;
+  focusSelection(): void;
+  clear(): void;
+  mark(from: number, to: number): void;
+  cycleAt(x: number): number;
+  pointer(): number;
+  arrange(): void;
+  paintGutter(): void;
+  visibleGroups(around: boolean): TraceGroup[];
+  laneAt(y: number): {group: TraceGroup; level: number; lane: TraceLane; data: TraceData} | null;
+  // scene.js
+  draw(): void;
+  paint(): void;
+  paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
+  writeNote(): void;
+  hover(at: TracePoint | null): void;
+  paintLegend(): void;
+  say(text: string, isError?: boolean): void;
+}
+
+interface TraceViewer extends TraceViewerParts {
+  root: HTMLElement;
+  overviewBox: HTMLElement;
+  scroller: HTMLElement;
+  canvas: HTMLCanvasElement;
+  spacer: HTMLElement;
+  tooltip: HTMLElement;
+  message: HTMLElement;
+  note: HTMLElement;
+  legend: HTMLElement;
+  gutter?: HTMLElement;
+  gutterKey?: string;
+  overview: TraceOverview;
+  colours: TraceColours | null;
+  kinds: TraceKind[];
+  hertz: number;
+  tracks: {ipu_id: number; track: number}[];
+  range: TraceRange;
+  /** Where a motion leads, from where, and since when, in milliseconds. */
+  goal?: (TraceRange & {from: TraceRange; since: number}) | null;
+  extent: TraceRange | null;
+  state: TraceState;
+  address: Record<string, string>;
+  report: string | null;
+  source: TraceSource | null;
+  groups: TraceGroup[];
+  data: Map<string, TraceData>;
+  whole: Map<string, TraceData>;
+  matches: Uint8Array | null;
+  selected: TraceSlice | null;
+  found?: string;
+  last?: TracePoint | null;
+  asked: number;
+  inFlight: boolean;
+  failed: string;
+  frame?: number;
+  frames: number[];
+  firstPaint?: number;
+  slices?: number;
+  bars?: number;
+  height?: number;
+  tab?: string;
+  quiet?: ReturnType<typeof setTimeout>;
+  reset(report: string | null): void;
+  isShown(): boolean;
+  show(view: Record<string, string>): Promise<void>;
+  apply(view: Record<string, string>, changed: (name: string) => boolean): void;
+  open(view: Record<string, string>): Promise<void>;
+  follow(view: Record<string, string>): void;
+  rangeText(): string;
+  changed(tab?: string): void;
+}
+
+/** What the scripts of the trace share. */
+interface TraceSpace {
+  QUIET_MS: number;
+  LANE: number;
+  RUN_LANE: number;
+  GAP: number;
+  RULER: number;
+  isStarted?: boolean;
+  early?: {
+    report: string;
+    source: TraceSource;
+    names: Promise<void>;
+    extent: Promise<any>;
+    answer?: TraceAnswer;
+  } | null;
+  parts: (Partial<TraceViewerParts> & ThisType<TraceViewer>)[];
+  Source: new (report: string) => TraceSource;
+  Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
+  viewerIn(root: HTMLElement): TraceViewer;
+  connectInput(viewer: TraceViewer): void;
+  make<K extends keyof HTMLElementTagNameMap>(
+    tag: K, className: string, parent?: Element,
+  ): HTMLElementTagNameMap[K];
+  count(value: number): string;
+  plural(value: number, one: string, many: string): string;
+  seconds(cycles: number, hertz: number): string;
+  ticks(start: number, end: number, pixels: number, spacing: number): {step: number; ticks: number[]};
+  tickLabel(cycle: number, step: number): string;
+  readColours(element: Element): TraceColours;
+  barAt(lane: TraceLane, cycle: number, reach: number): number;
+  paintLane(
+    context: CanvasRenderingContext2D, data: TraceRange, lane: TraceLane, box: TraceBox,
+    scene: TraceScene,
+  ): [number, number];
+  paintRuler(
+    context: CanvasRenderingContext2D, box: {x: number; width: number}, scene: TraceScene,
+  ): void;
+  paintGrid(context: CanvasRenderingContext2D, box: TraceBox, scene: TraceScene): void;
+  prepare(
+    canvas: HTMLCanvasElement, width: number, height: number, ratio: number,
+  ): CanvasRenderingContext2D;
+}

@@ -1,0 +1,80 @@
+// What the trace's viewer computes without drawing: ranges, motion, which bar lies under the pointer.
+'use strict';
+const assert = require('node:assert/strict');
+const test = require('node:test');
+const {loadPage, plain} = require('./page.js');
+
+const space = loadPage(['trace/data.js', 'trace/motion.js', 'trace/paint.js']).tilescopeTrace;
+
+/** Return a viewer of the cycles 0 to 1,000 with the methods of all parts, which draws nothing. */
+function viewer(members = {}) {
+  const made = {};
+  for (const part of space.parts) Object.defineProperties(made, Object.getOwnPropertyDescriptors(part));
+  return Object.assign(made, {
+    extent: {start: 0, end: 1000}, range: {start: 0, end: 1000}, scroller: {clientWidth: 574},
+    goal: null, state: {mark: null}, data: new Map(), whole: new Map(),
+    draw() {}, hover() {}, changed() {}, request() {},
+    moveTo(start, end) { this.range = this.bounded(start, end); },
+  }, members);
+}
+
+test('a range stays inside the trace and keeps its length', () => {
+  assert.deepEqual(plain(viewer().bounded(-50, 150)), {start: 0, end: 200});
+  assert.deepEqual(plain(viewer().bounded(900, 1100)), {start: 800, end: 1000});
+  assert.deepEqual(plain(viewer().bounded(-500, 5000)), {start: 0, end: 1000});
+  assert.deepEqual(plain(viewer().bounded(500, 501)), {start: 496.5, end: 504.5});
+});
+
+test('zoom keeps the cycle under the pointer, pan stops at the ends', () => {
+  const seen = viewer({range: {start: 200, end: 400}});
+  seen.zoomAt(0.5, 0.25);
+  assert.deepEqual(plain(seen.range), {start: 225, end: 325});
+  seen.pan(-10);
+  assert.deepEqual(plain(seen.range), {start: 0, end: 100});
+  assert.equal(seen.cycleAt(250), 50);
+});
+
+test('the selection is shown with some room around it', () => {
+  const seen = viewer({state: {mark: {start: 400, end: 600}}});
+  seen.focusSelection();
+  assert.deepEqual(plain(seen.range), {start: 390, end: 610});
+  const slice = viewer({selected: {start_cycle: 100, end_cycle: 200}});
+  slice.focusSelection();
+  assert.deepEqual(plain(slice.range), {start: 95, end: 205});
+  const nothing = viewer();
+  nothing.focusSelection();
+  assert.deepEqual(plain(nothing.range), {start: 0, end: 1000});
+});
+
+test('a mark is whole cycles from low to high', () => {
+  const seen = viewer();
+  seen.mark(20.6, 3.2);
+  assert.deepEqual(plain(seen.state.mark), {start: 3, end: 21});
+  seen.mark(5.1, 5.2);
+  assert.equal(seen.state.mark, null);
+});
+
+test('the finer answer that covers what is seen is drawn, else the one of the whole trace', () => {
+  const group = {key: '0.0', how: 'flame'};
+  const near = {start: 100, end: 300, perPixel: 0.4, how: 'flame'};
+  const far = {start: 0, end: 1000, perPixel: 2, how: 'flame'};
+  const seen = viewer({
+    range: {start: 120, end: 280}, data: new Map([['0.0', near]]), whole: new Map([['0.0', far]]),
+  });
+  assert.equal(seen.best(group), near);
+  seen.range = {start: 120, end: 500};
+  assert.equal(seen.best(group), far);
+  assert.equal(seen.best({key: '0.0', how: 'flat'}), null);
+  seen.range = {start: 0, end: 1000};
+  assert.equal(seen.isGood(group), true);
+  seen.range = {start: 0, end: 100};
+  assert.equal(seen.isGood(group), false);
+});
+
+test('the bar under a cycle is found, and one beside it within reach', () => {
+  const lane = {n: 3, start: [10, 20, 50], duration: [5, 10, 1]};
+  const found = (cycle, reach) => space.barAt(lane, cycle, reach);
+  assert.deepEqual([9, 10, 14, 15, 29, 30, 50, 51].map((cycle) => found(cycle, 0)),
+    [-1, 0, 0, -1, 1, -1, 2, -1]);
+  assert.deepEqual([found(9, 2), found(16, 2), found(49, 2), found(52, 2)], [0, 0, 2, 2]);
+});
