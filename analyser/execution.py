@@ -13,6 +13,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.plausible import require, require_below
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema import vocabulary
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -25,26 +26,15 @@ __all__ = [
     "Steps",
     "costs",
     "execution",
-    "phase_of",
     "steps",
     "taken_cycles",
 ]
 
-#: What a tile does, in the order pages show it.
-PHASES = ("compute", "exchange", "global_exchange", "sync", "stream_copy", "other")
+#: Names of the phases, in the order pages show them.
+PHASES = tuple(vocabulary.PHASES)
 
 #: A hundred and forty-six years at a gigahertz; a report with more is not one of a run.
 MOST_CYCLES = 1 << 62
-
-_PHASE_OF_KIND = {
-    "OnTileExecute": "compute",
-    "DoExchange": "exchange",
-    "GlobalExchange": "global_exchange",
-    "Sync": "sync",
-    "StreamCopyBegin": "stream_copy",
-    "StreamCopyMid": "stream_copy",
-    "StreamCopyEnd": "stream_copy",
-}
 
 _COST_COLUMNS = (
     "step_id",
@@ -66,11 +56,6 @@ _COST_COLUMNS = (
 )
 
 
-def phase_of(kind: str) -> str:
-    """Return the phase that a kind of program counts as; one of ``PHASES``."""
-    return _PHASE_OF_KIND.get(kind, "other")
-
-
 @dataclass(frozen=True)
 class Steps:
     """The program flattened; all columns have one entry per step, in order of ``step_id``."""
@@ -89,12 +74,23 @@ class Steps:
 
 @remembered
 def steps(report: Report) -> Steps:
-    """Return the steps of a report in program order."""
+    """Return the steps of a report in program order.
+
+    Raises
+    ------
+    DamagedReport
+        When a step is of a kind that the vocabulary does not have, or that is not a step.
+    """
     table = schema.step
     columns = (table.c.program_id, table.c.kind, table.c.name, table.c.is_data_dependent)
     rows = report.fetch(select(*columns).order_by(table.c.step_id))
     program_id, kind, name, is_data_dependent = zip(*rows, strict=True) if rows else ((),) * 4
-    phases = {each: PHASES.index(phase_of(each)) for each in set(kind)}
+    phases: dict[str, int] = {}
+    for name_of_kind in set(kind):
+        known = vocabulary.PROGRAM_KINDS.get(name_of_kind)
+        is_step = known is not None and known.is_step
+        require(report, is_step, f"{name_of_kind[:40]!r} is not a kind of step")
+        phases[name_of_kind] = PHASES.index(vocabulary.phase_of(name_of_kind))
     return Steps(
         np.array(program_id, dtype=np.int64),
         tuple(kind),

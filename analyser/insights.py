@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import func, select
 
 from tilescope.analyser.contexts import enclosing
+from tilescope.analyser.figures import code_missing_bytes, memory_missing_bytes, missing_bytes
 from tilescope.analyser.liveness import (
     LiveVariables,
     always_live_variables,
@@ -24,6 +25,7 @@ from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, PROGRAM_KINDS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -48,7 +50,12 @@ _WORTH_SAYING = 0.1
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a program fits, gaps included; ``excess_bytes`` is what all tiles lack together."""
+    """Whether a program fits, gaps included.
+
+    ``n_tiles_over`` do not fit: ``n_tiles_past_memory`` of them use addresses past their memory,
+    ``n_tiles_with_too_much_code`` have code past ``executable_bytes``. ``excess_bytes`` is what
+    all tiles lack together.
+    """
 
     capacity_bytes: int
     fullest_tile_bytes: int
@@ -56,11 +63,14 @@ class Fit:
     total_capacity_bytes: int
     n_tiles: int
     n_tiles_over: int
+    n_tiles_past_memory: int
+    n_tiles_with_too_much_code: int
     excess_bytes: int
+    executable_bytes: int
 
     @property
     def fits(self) -> bool:
-        """Whether no tile needs more than it has."""
+        """Whether every tile fits."""
         return self.n_tiles_over == 0
 
 
@@ -161,15 +171,18 @@ def insights(report: Report) -> Insights:
     machine = target(report)
     used = tile_memory(report, "none", include_gaps=True).total_bytes
     held = tile_memory(report, "none", include_gaps=False).total_bytes
-    over = np.maximum(used - machine.bytes_per_tile, 0)
+    lacks = missing_bytes(report)
     fit = Fit(
-        machine.bytes_per_tile,
+        machine.capacity_bytes,
         int(used.max(initial=0)),
         int(used.sum()),
-        machine.bytes_per_tile * len(used),
+        machine.capacity_bytes * len(used),
         len(used),
-        int(np.count_nonzero(over)),
-        int(over.sum()),
+        int(np.count_nonzero(lacks)),
+        int(np.count_nonzero(memory_missing_bytes(report))),
+        int(np.count_nonzero(code_missing_bytes(report))),
+        int(lacks.sum()),
+        machine.executable_bytes,
     )
     worst = _worst_tiles(report)
     edges, counts = _histogram(held)
@@ -202,10 +215,20 @@ def fit_sentence(fit: Fit, style: BytesStyle = "binary") -> str:
             f" {amount(fit.capacity_bytes - fit.fullest_tile_bytes)} are spare; all tiles take"
             f" {amount(fit.total_bytes)} of {amount(fit.total_capacity_bytes)} ({whole})."
         )
-    need = "need" if fit.n_tiles_over > 1 else "needs"
+    reasons = []
+    if fit.n_tiles_past_memory:
+        need = "need" if fit.n_tiles_past_memory > 1 else "needs"
+        reasons.append(
+            f"{fit.n_tiles_past_memory:,} of {fit.n_tiles:,} tiles {need} more than"
+            f" {amount(fit.capacity_bytes)}, the fullest {amount(fit.fullest_tile_bytes)}"
+        )
+    if fit.n_tiles_with_too_much_code:
+        reasons.append(
+            f"the code of {fit.n_tiles_with_too_much_code:,} of {fit.n_tiles:,} tiles exceeds the"
+            f" {amount(fit.executable_bytes)} that hold code"
+        )
     return (
-        f"It does not fit: {fit.n_tiles_over:,} of {fit.n_tiles:,} tiles {need} more than"
-        f" {amount(fit.capacity_bytes)}, the fullest {amount(fit.fullest_tile_bytes)};"
+        f"It does not fit: {'; '.join(reasons)};"
         f" {amount(fit.excess_bytes)} are missing over all tiles."
     )
 
@@ -288,7 +311,7 @@ def _vertex_codes(report: Report) -> tuple[Consumer, ...]:
 def _exchanges(report: Report) -> tuple[Consumer, ...]:
     """Return the exchanges and copies with most code, over all tiles."""
     table = schema.program
-    kinds = ("DoExchange", "GlobalExchange", "StreamCopyMid")
+    kinds = [kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code]
     rows = report.fetch(
         select(table.c.kind, table.c.name, table.c.code_bytes)
         .where(table.c.kind.in_(kinds), table.c.code_bytes > 0)
@@ -382,7 +405,8 @@ def _exchange_tip(found: Insights, style: BytesStyle) -> Tip | None:
     if not found.worst_tiles or not found.exchanges:
         return None
     tile = found.worst_tiles[0]
-    size = sum(held for label, held in tile.categories.items() if "exchange code" in label.lower())
+    labels = {category.label for category in MEMORY_CATEGORIES if category.is_exchange_code}
+    size = sum(held for label, held in tile.categories.items() if label in labels)
     if size < 2 * _WORTH_SAYING * tile.excluding_gaps_bytes:
         return None
     largest = found.exchanges[0]

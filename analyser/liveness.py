@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps
+from tilescope.analyser.figures import tile_rows
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.memory import (
     categories,
@@ -23,6 +24,7 @@ from tilescope.analyser.memory import (
 from tilescope.analyser.plausible import require_below
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -37,8 +39,6 @@ __all__ = [
     "step_variables",
 ]
 
-#: Categories whose memory is that of named variables, not code or state.
-_VARIABLE_CATEGORIES = frozenset({"variable", "constant", "message"})
 #: Rows of a pattern array read at a time, the rows of its chunks.
 _PATTERN_ROWS = 256
 
@@ -155,8 +155,7 @@ def curve(report: Report, source: Source = "all") -> Curve:
         not_always = live.not_always_live_bytes
     else:
         not_always = _pattern_sums(report, tiles)[live.pattern_id]
-    tile = report.array("memory.tile")
-    always = tile.read(2, 3, tiles.start, tiles.stop) if tile.shape[0] else np.zeros(0, np.int64)
+    always = tile_rows(report)["always_live"][tiles.start : tiles.stop]
     return Curve(
         source,
         live.step_id,
@@ -164,7 +163,7 @@ def curve(report: Report, source: Source = "all") -> Curve:
         live.kind,
         not_always,
         int(always.sum()),
-        machine.bytes_per_tile * len(tiles),
+        machine.capacity_bytes * len(tiles),
     )
 
 
@@ -281,7 +280,7 @@ def always_live_variables(report: Report, source: Source = "all") -> LiveVariabl
     code = [
         (each.name, int(by_category[row]))
         for row, each in enumerate(categories(report))
-        if each.name not in _VARIABLE_CATEGORIES and by_category[row]
+        if not MEMORY_CATEGORY[each.name].is_variable and by_category[row]
     ]
     return _with_code(found, code, n_steps)
 

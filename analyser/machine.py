@@ -47,6 +47,16 @@ class Target:
     sync_cycles: int
 
     @property
+    def capacity_bytes(self) -> int:
+        """What programs may use of a tile's memory: its regions; the rest is reserved."""
+        return self.non_interleaved_bytes + self.interleaved_bytes
+
+    @property
+    def executable_bytes(self) -> int:
+        """Where code must end on a tile: the region that it can be executed from."""
+        return self.non_interleaved_bytes
+
+    @property
     def n_tiles(self) -> int:
         """Tiles of one replica; every per-tile answer has this length."""
         return self.n_ipus * self.tiles_per_ipu

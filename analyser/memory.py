@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
 from tilescope.analyser.machine import target, tile_range
 from tilescope.analyser.plausible import require
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, REGIONS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -31,7 +33,6 @@ __all__ = [
     "TileVariables",
     "categories",
     "category_bytes",
-    "has_memory",
     "largest_tiles",
     "lowered_parts",
     "memory_table",
@@ -46,13 +47,7 @@ __all__ = [
 Breakdown: TypeAlias = Literal["none", "region", "category", "liveness"]
 BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
 
-_REGIONS = {
-    "Non-interleaved": "memory.non_interleaved",
-    "Interleaved": "memory.interleaved",
-    "Overflowed": "memory.overflowed",
-}
-#: Rows of the array ``memory.tile``.
-_INCLUDING_GAPS, _EXCLUDING_GAPS, _ALWAYS_LIVE, _MOST_NOT_ALWAYS_LIVE = range(4)
+_REGIONS = {region.label: region.array for region in REGIONS}
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,9 @@ class TileMemory:
         Memory of each tile, gaps as asked. Overlapped categories share addresses, so a stack by
         category may stand above it.
     capacity_bytes
-        Memory that one tile has.
+        What programs may use of a tile's memory.
+    n_tiles_over
+        Tiles that do not fit, whatever is shown.
     """
 
     breakdown: Breakdown
@@ -88,6 +85,7 @@ class TileMemory:
     series: dict[str, NDArray[np.int64]]
     total_bytes: NDArray[np.int64]
     capacity_bytes: int
+    n_tiles_over: int
 
 
 @dataclass(frozen=True)
@@ -165,21 +163,21 @@ def categories(report: Report) -> tuple[Category, ...]:
     """Return the categories of a report in the order of the memory arrays."""
     columns = [schema.memory_category.c[name] for name in Category.__dataclass_fields__]
     order = schema.memory_category.c.memory_category_id
+    rows = report.fetch(select(*columns).order_by(order))
+    for name, *_ in rows:
+        require(report, name in MEMORY_CATEGORY, f"{name[:40]!r} is not a category of memory")
     return tuple(
         Category(name, label, bool(overlapped), total, largest)
-        for name, label, overlapped, total, largest in report.fetch(
-            select(*columns).order_by(order)
-        )
+        for name, label, overlapped, total, largest in rows
     )
 
 
 @remembered
 def _rows(report: Report, name: str) -> NDArray[np.int64]:
-    """Return a memory array as a whole, shape (rows, n_tiles), bytes; zeros if not there."""
+    """Return a region's array as a whole, shape (n_categories, n_tiles), bytes."""
     n_tiles = target(report).n_tiles
-    n_rows = 4 if name == "memory.tile" else len(categories(report))
     packed = report.array(name)
-    values = np.zeros((n_rows, n_tiles), dtype=np.int64)
+    values = np.zeros((len(categories(report)), n_tiles), dtype=np.int64)
     if packed.shape[0]:
         values[: packed.shape[0]] = packed.read()
     values.flags.writeable = False
@@ -200,11 +198,6 @@ def category_bytes(report: Report) -> NDArray[np.int64]:
     plain, interleaved, overflowed = (_rows(report, name) for name in _REGIONS.values())
     total: NDArray[np.int64] = plain + interleaved + overflowed
     return total
-
-
-def has_memory(report: Report) -> bool:
-    """Return whether a report holds memory: it was compiled, with a graph profile."""
-    return bool(report.array("memory.tile").shape[0])
 
 
 def _require_memory(report: Report) -> None:
@@ -236,9 +229,9 @@ def tile_memory(
             f"breakdown {breakdown!r} is not known; allowed are {', '.join(BREAKDOWNS)}"
         )
     _require_memory(report)
-    machine, tile = target(report), _rows(report, "memory.tile")
-    total = tile[_INCLUDING_GAPS if include_gaps else _EXCLUDING_GAPS]
-    gaps = tile[_INCLUDING_GAPS] - tile[_EXCLUDING_GAPS]
+    machine, tile = target(report), tile_rows(report)
+    total = tile["including_gaps" if include_gaps else "excluding_gaps"]
+    gaps = tile["including_gaps"] - tile["excluding_gaps"]
     if breakdown == "none":
         series = {"Total": total}
     elif breakdown == "region":
@@ -251,7 +244,10 @@ def tile_memory(
             if each.total_bytes
         }
     else:
-        series = {"Always live": tile[_ALWAYS_LIVE], "Not always live": tile[_MOST_NOT_ALWAYS_LIVE]}
+        series = {
+            "Always live": tile["always_live"],
+            "Not always live": tile["not_always_live_peak"],
+        }
     if include_gaps and breakdown in {"region", "category"}:
         series["Gaps"] = gaps
     return TileMemory(
@@ -260,7 +256,8 @@ def tile_memory(
         np.arange(machine.n_tiles, dtype=np.int64),
         series,
         total,
-        machine.bytes_per_tile,
+        machine.capacity_bytes,
+        int(np.count_nonzero(missing_bytes(report))),
     )
 
 
@@ -284,13 +281,13 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
         picked = [int(values.sum())] if pick is None else [int(each) for each in values[pick]]
         rows.append(MemoryRow(key, label, key.count("/"), tuple(picked)))
 
-    tile = _rows(report, "memory.tile")
+    tile = tile_rows(report)
     regions = {label: _rows(report, name) for label, name in _REGIONS.items()}
     by_category = category_bytes(report)
-    add("including_gaps", "Memory including gaps", tile[_INCLUDING_GAPS])
-    add("excluding_gaps", "Memory excluding gaps", tile[_EXCLUDING_GAPS])
+    add("including_gaps", "Memory including gaps", tile["including_gaps"])
+    add("excluding_gaps", "Memory excluding gaps", tile["excluding_gaps"])
     root = "excluding_gaps/by_region"
-    add(root, "By memory region", tile[_EXCLUDING_GAPS])
+    add(root, "By memory region", tile["excluding_gaps"])
     for label, values in regions.items():
         add(f"{root}/{label.lower().replace('-', '_')}", label, values.sum(axis=0))
     root = "excluding_gaps/by_category"
@@ -306,15 +303,15 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
             if known[row].total_bytes:
                 add(f"{root}/{name}/{known[row].name}", known[row].label, by_category[row])
     root = "excluding_gaps/by_liveness"
-    add(root, "By liveness", tile[_ALWAYS_LIVE] + tile[_MOST_NOT_ALWAYS_LIVE])
-    add(f"{root}/always_live", "Always live", tile[_ALWAYS_LIVE])
+    add(root, "By liveness", tile["always_live"] + tile["not_always_live_peak"])
+    add(f"{root}/always_live", "Always live", tile["always_live"])
     add(
         f"{root}/not_always_live",
         "Not always live, at each tile's worst step",
-        tile[_MOST_NOT_ALWAYS_LIVE],
+        tile["not_always_live_peak"],
     )
     columns = ("All tiles",) if tiles is None else tuple(f"Tile {tile_id}" for tile_id in tiles)
-    return MemoryTable(columns, tuple(rows), tuple(tiles or ()), machine.bytes_per_tile)
+    return MemoryTable(columns, tuple(rows), tuple(tiles or ()), machine.capacity_bytes)
 
 
 @remembered
@@ -462,12 +459,12 @@ def largest_tiles(report: Report, n: int = 5) -> TileRanking:
         When the report holds no memory.
     """
     _require_memory(report)
-    machine, tile = target(report), _rows(report, "memory.tile")
-    order = np.argsort(-tile[_INCLUDING_GAPS], kind="stable")[: max(n, 0)]
+    machine, tile = target(report), tile_rows(report)
+    order = np.argsort(-tile["including_gaps"], kind="stable")[: max(n, 0)]
     return TileRanking(
         order.astype(np.int64),
         order.astype(np.int64) // machine.tiles_per_ipu,
-        tile[_INCLUDING_GAPS][order],
-        tile[_EXCLUDING_GAPS][order],
-        machine.bytes_per_tile,
+        tile["including_gaps"][order],
+        tile["excluding_gaps"][order],
+        machine.capacity_bytes,
     )

@@ -11,43 +11,29 @@ import numpy as np
 from sqlalchemy import func, select
 
 from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.figures import (
+    executed_weights,
+    has_memory,
+    missing_bytes,
+    parallel_efficiency,
+    tile_balance,
+    tile_rows,
+)
 from tilescope.analyser.machine import target
-from tilescope.analyser.measured import is_measured, measured
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema import vocabulary
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sqlalchemy import Table
 
     from tilescope.reports import Report
 
-__all__ = ["CATEGORIES", "METRICS", "Metric", "MetricValue", "metric", "values"]
+__all__ = ["METRICS", "Metric", "MetricValue", "metric", "values"]
 
 MetricValue: TypeAlias = int | float | None
 Worse: TypeAlias = Literal["higher", "lower", "neither"]
-
-#: Names of ``memory_category``, in PopVision's order.
-CATEGORIES = (
-    "variable",
-    "constant",
-    "message",
-    "hostExchangePacketHeader",
-    "globalExchangePacketHeader",
-    "stack",
-    "vertexInstanceState",
-    "copyDescriptor",
-    "vectorListDescriptor",
-    "vertexFieldData",
-    "controlTable",
-    "controlId",
-    "controlCode",
-    "vertexCode",
-    "internalExchangeCode",
-    "hostExchangeCode",
-    "globalExchangeCode",
-    "instrumentationResults",
-)
 
 
 @dataclass(frozen=True)
@@ -107,13 +93,6 @@ def _phase_cycles(phase: str, report: Report) -> MetricValue:
     return ran.phase_cycles[phase] if ran.n_runs else None
 
 
-@remembered
-def _weights(report: Report) -> NDArray[np.int64]:
-    """Return how many times each row of ``step_cost`` was executed."""
-    cost = costs(report).column
-    return execution(report).executions[cost["ipu_id"], cost["step_id"]]
-
-
 def _executed_sum(column: str, report: Report, phases: tuple[str, ...] = PHASES) -> MetricValue:
     """Return a column of ``step_cost`` summed over all executions of some phases."""
     if not execution(report).n_runs:
@@ -121,68 +100,20 @@ def _executed_sum(column: str, report: Report, phases: tuple[str, ...] = PHASES)
     cost = costs(report).column
     numbers = [PHASES.index(phase) for phase in phases]
     is_counted = np.isin(steps(report).phase[cost["step_id"]], numbers)
-    return int((_weights(report) * cost[column])[is_counted].sum())
+    return int((executed_weights(report) * cost[column])[is_counted].sum())
 
 
-def _busy_cycles(report: Report) -> tuple[int, int]:
-    """Return busy tile cycles of compute, and what they were if all tiles took the maximum."""
-    cost, all_steps, machine = costs(report).column, steps(report), target(report)
-    is_compute = all_steps.phase[cost["step_id"]] == PHASES.index("compute")
-    is_compute &= ~is_measured(report)[cost["step_id"]]
-    weights = _weights(report)[is_compute]
-    busy = (weights * cost["total_tile_cycles"][is_compute]).sum()
-    largest = (weights * cost["max_tile_cycles"][is_compute]).sum()
-    for each in measured(report).values():
-        busy += (each.count * each.total_tile_cycles).sum()
-        largest += (each.count * each.max_tile_cycles).sum()
-    return int(busy), int(largest) * machine.tiles_per_ipu
-
-
-def _exchange_cycles(report: Report) -> int:
-    """Return cycles in which tiles send or receive, summed over tiles and executions."""
-    cost, all_steps = costs(report).column, steps(report)
-    exchanges = [PHASES.index(name) for name in ("exchange", "global_exchange")]
-    is_exchange = np.isin(all_steps.phase[cost["step_id"]], exchanges)
-    return int((_weights(report) * cost["total_tile_cycles"])[is_exchange].sum())
-
-
-def _parallel_efficiency(report: Report) -> MetricValue:
-    """Return the share of all tiles' time in which they compute or exchange."""
-    ran = execution(report)
-    offered = ran.total_cycles * target(report).n_tiles
-    active = _busy_cycles(report)[0] + _exchange_cycles(report)
-    return active / offered if offered else None
-
-
-def _tile_balance(report: Report) -> MetricValue:
-    """Return mean over maximum of tiles' compute cycles."""
-    if not execution(report).n_runs:
-        return None
-    busy, offered = _busy_cycles(report)
-    return busy / offered if offered else None
-
-
-@remembered
-def _tile_rows(report: Report) -> NDArray[np.int64]:
-    """Return memory.tile as a whole, shape (4, n_tiles), bytes; empty if not there."""
-    rows: NDArray[np.int64] = report.array("memory.tile").read()
-    return rows
-
-
-def _tile_memory(row: int, combine: str, report: Report) -> MetricValue:
+def _tile_memory(row: str, combine: str, report: Report) -> MetricValue:
     """Return the sum or the largest of a row of memory.tile."""
-    rows = _tile_rows(report)
-    if not rows.shape[0]:
+    if not has_memory(report):
         return None
-    return int(rows[row].sum() if combine == "sum" else rows[row].max())
+    values = tile_rows(report)[row]
+    return int(values.sum() if combine == "sum" else values.max())
 
 
 def _tiles_over_capacity(report: Report) -> MetricValue:
     """Return how many tiles do not fit."""
-    rows = _tile_rows(report)
-    if not rows.shape[0]:
-        return None
-    return int((rows[0] > target(report).bytes_per_tile).sum())
+    return int(np.count_nonzero(missing_bytes(report))) if has_memory(report) else None
 
 
 def _peak_not_always_live(report: Report) -> MetricValue:
@@ -208,7 +139,7 @@ def _category(name: str, report: Report) -> MetricValue:
 def _exchange_code(report: Report) -> MetricValue:
     """Return the bytes of all code of exchanges."""
     held = _category_bytes(report)
-    names = ("internalExchangeCode", "hostExchangeCode", "globalExchangeCode")
+    names = (category.name for category in MEMORY_CATEGORIES if category.is_exchange_code)
     return sum(held.get(name, 0) for name in names) if held else None
 
 
@@ -224,16 +155,6 @@ def _column_sum(table: Table, column: str, report: Report) -> MetricValue:
     return answer
 
 
-_PHASE_WORDS = {
-    "compute": "vertices compute",
-    "exchange": "tiles exchange data within their IPU",
-    "global_exchange": "IPUs exchange data",
-    "sync": "tiles wait for each other to begin an exchange",
-    "stream_copy": "data moves from and to the host",
-    "other": "none of these happens, or a step of another kind runs",
-}
-
-
 def _cycle_metrics() -> list[Metric]:
     """Return the metrics of time."""
     total = Metric(
@@ -246,15 +167,15 @@ def _cycle_metrics() -> list[Metric]:
     )
     phases = [
         Metric(
-            f"cycles.{phase}",
+            f"cycles.{name}",
             "cycles",
-            f"Time during which {_PHASE_WORDS[phase]}, on the IPU that takes longest in each run,"
-            " summed over the recorded runs; the phases add up to cycles.total",
+            f"Time during which {phase.meaning}, on the IPU that takes longest in each run, summed"
+            " over the recorded runs; the phases add up to cycles.total",
             "higher",
-            partial(_phase_cycles, phase),
+            partial(_phase_cycles, name),
             is_measured=True,
         )
-        for phase in PHASES
+        for name, phase in vocabulary.PHASES.items()
     ]
     efficiency = Metric(
         "parallel.efficiency",
@@ -262,7 +183,7 @@ def _cycle_metrics() -> list[Metric]:
         "Cycles in which tiles compute or exchange, summed over tiles, as a share of all tiles'"
         " cycles (cycles.total times the number of tiles)",
         "lower",
-        _parallel_efficiency,
+        parallel_efficiency,
         is_measured=True,
     )
     balance = Metric(
@@ -271,7 +192,7 @@ def _cycle_metrics() -> list[Metric]:
         "Mean over maximum of the cycles of an IPU's tiles in a compute step, weighted by the"
         " maximum, over all executions",
         "lower",
-        _tile_balance,
+        tile_balance,
         is_measured=True,
     )
     seconds = Metric(
@@ -285,7 +206,7 @@ def _cycle_metrics() -> list[Metric]:
     return [total, *phases, seconds, efficiency, balance]
 
 
-def _tile_metric(name: str, definition: str, row: int, combine: str) -> Metric:
+def _tile_metric(name: str, definition: str, row: str, combine: str) -> Metric:
     """Return a metric over a row of memory.tile."""
     return Metric(name, "bytes", definition, "higher", partial(_tile_memory, row, combine))
 
@@ -293,21 +214,39 @@ def _tile_metric(name: str, definition: str, row: int, combine: str) -> Metric:
 def _memory_metrics() -> list[Metric]:
     """Return the metrics of memory."""
     metrics = [
-        _tile_metric("memory.total", "Memory of all tiles, gaps between parts included", 0, "sum"),
-        _tile_metric("memory.total_excluding_gaps", "Memory of all tiles, gaps left out", 1, "sum"),
-        _tile_metric("memory.max_tile", "Memory of the fullest tile, gaps included", 0, "max"),
         _tile_metric(
-            "memory.max_tile_excluding_gaps", "Memory of the fullest tile, gaps left out", 1, "max"
+            "memory.total",
+            "Memory of all tiles, gaps between parts included",
+            "including_gaps",
+            "sum",
+        ),
+        _tile_metric(
+            "memory.total_excluding_gaps",
+            "Memory of all tiles, gaps left out",
+            "excluding_gaps",
+            "sum",
+        ),
+        _tile_metric(
+            "memory.max_tile", "Memory of the fullest tile, gaps included", "including_gaps", "max"
+        ),
+        _tile_metric(
+            "memory.max_tile_excluding_gaps",
+            "Memory of the fullest tile, gaps left out",
+            "excluding_gaps",
+            "max",
         ),
         Metric(
             "memory.tiles_over_capacity",
             "tiles",
-            "Tiles that need more memory than they have",
+            "Tiles that do not fit: memory in use or code ends past what the tile has for it",
             "higher",
             _tiles_over_capacity,
         ),
         _tile_metric(
-            "memory.always_live", "Memory that is live at every step, over all tiles", 2, "sum"
+            "memory.always_live",
+            "Memory that is live at every step, over all tiles",
+            "always_live",
+            "sum",
         ),
         Metric(
             "memory.peak_not_always_live",
@@ -339,7 +278,7 @@ def _memory_metrics() -> list[Metric]:
             "higher",
             partial(_category, name),
         )
-        for name in CATEGORIES
+        for name in MEMORY_CATEGORY
     ]
     return metrics + by_category
 

@@ -15,7 +15,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.measured import is_measured, measured
 from tilescope.analyser.plausible import require, require_below
 from tilescope.analyser.remember import remembered
-from tilescope.reports import schema
+from tilescope.reports import figures, schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -145,7 +145,7 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
     of_step, code = _programs(report, {number: row_of[owns] for number, owns in owner.items()})
     ran = execution(report)
     time = _step_time(report)
-    n_rows = len(listed)
+    n_rows, machine = len(listed), target(report)
 
     def summed(values: NDArray[np.int64]) -> list[int]:
         answer = np.zeros(n_rows, np.int64)
@@ -155,7 +155,7 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
     columns = zip(
         *(
             summed(values)
-            for values in (time.cycles, time.compute, time.flops, time.busy, time.offered)
+            for values in (time.cycles, time.compute, time.flops, time.busy, time.taken)
         ),
         summed(np.ones(len(of_step), np.int64)),
         strict=True,
@@ -169,13 +169,13 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
             cycles,
             compute,
             flops,
-            busy / offered if offered else None,
+            figures.parallel_efficiency(busy, taken, machine.tiles_per_ipu),
             int(memory[row, 1]),
             int(memory[row, 0]),
             code.get(row, 0),
             n_steps,
         )
-        for row, (number, (cycles, compute, flops, busy, offered, n_steps)) in enumerate(
+        for row, (number, (cycles, compute, flops, busy, taken, n_steps)) in enumerate(
             zip(listed, columns, strict=True)
         )
     ]
@@ -233,7 +233,7 @@ class _Time:
     compute: NDArray[np.int64]
     flops: NDArray[np.int64]
     busy: NDArray[np.int64]
-    offered: NDArray[np.int64]
+    taken: NDArray[np.int64]
 
 
 @remembered
@@ -263,7 +263,7 @@ def _step_time(report: Report) -> _Time:
         np.where(every.phase == PHASES.index("compute"), cycles, 0),
         summed(cost.column["flops"]),
         busy,
-        taken * target(report).tiles_per_ipu,
+        taken,
     )
 
 

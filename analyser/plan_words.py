@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_bytes
+from tilescope.reports.schema.vocabulary import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from tilescope.analyser.plans import Plan, PlanExplanation
 
 __all__ = ["PartRow", "part_rows", "plan_facts", "split_words"]
-
-#: What a planner's word for a bound means.
-_BOUNDS = {"cycles": "cycles: no other split is predicted to take fewer, and this one fits"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def plan_facts(
             ("Live meanwhile", (f"up to {live} on a tile, its operands and results included",))
         )
     facts += [
-        ("Bound by", (_BOUNDS.get(plan.bound, plan.bound),)),
+        ("Bound by", (BOUNDS[plan.bound],)),
         ("Runner-up", (_runner_up(plan),)),
     ]
     return tuple(each for each in facts if each[1])

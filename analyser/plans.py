@@ -15,9 +15,11 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import PHASES, costs, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import inside, steps_of
+from tilescope.analyser.plausible import require
 from tilescope.analyser.programs import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import BOUNDS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -139,6 +141,9 @@ def plans(report: Report) -> tuple[Plan, ...]:
             named[name] = _counts(named[name])
         named["swaps_operands"] = bool(named["swaps_operands"])
         named["runner_up"] = _runner_up(named["runner_up"])
+        require(
+            report, named["bound"] in BOUNDS, f"{named['bound'][:40]!r} is not a bound of a plan"
+        )
         answer.append(Plan(**named))
     return tuple(answer)
 
@@ -172,14 +177,13 @@ def explanation(report: Report, plan: Plan) -> PlanExplanation:
     found = steps_of(report, plan.debug_context_id)
     machine = target(report)
     around = enclosing(report, plan.debug_context_id)
-    capacity = machine.non_interleaved_bytes + machine.interleaved_bytes
     return PlanExplanation(
         plan,
         (around[-1].name, around[-1].operation)
         if around and around[-1].layer == "onnx"
         else ("", ""),
         machine.n_tiles,
-        int(capacity * plan.available_memory_proportion),
+        int(machine.capacity_bytes * plan.available_memory_proportion),
         _live_bytes(report, found),
         _parts(report, plan, found),
         _vertices(report, found),

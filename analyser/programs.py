@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs, execution, phase_of, taken_cycles
+from tilescope.analyser.execution import costs, execution, taken_cycles
 from tilescope.analyser.machine import target
 from tilescope.analyser.plausible import require
 from tilescope.analyser.remember import remembered
-from tilescope.reports import schema
+from tilescope.reports import figures, schema
+from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -48,8 +49,8 @@ _MAX_DEPTH = 10_000
 class ProgramNode:
     """A program of the tree.
 
-    ``phase`` groups kinds as pages colour them: a member of ``execution.PHASES``, or ``control``
-    for programs that only contain others.
+    ``phase`` groups kinds as pages colour them: one of ``vocabulary.PHASES``, or ``control`` for
+    programs that only contain others.
     """
 
     program_id: int
@@ -75,7 +76,7 @@ class ProgramNode:
     @property
     def phase(self) -> str:
         """What it counts as in time; ``control`` for programs that hold others."""
-        return phase_of(self.kind) if self.step_id is not None else "control"
+        return phase_of(self.kind)
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,7 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     rows = report.fetch(
         select(*_COLUMNS).where(has_text).order_by(table.c.program_id).limit(max(limit, 0))
     )
-    found = [ProgramNode(*row) for row in rows]
+    found = [_node(report, row) for row in rows]
     return ProgramSearch(
         tuple(ProgramMatch(each, ancestors(report, each.program_id)) for each in found), n_matches
     )
@@ -284,7 +285,7 @@ def all_programs(report: Report) -> dict[int, ProgramNode]:
     """Return every program by id, parents before their children; for scripts that walk them all."""
     order = schema.program.c.program_id
     rows = report.fetch(select(*_COLUMNS).order_by(order))
-    return {row[0]: ProgramNode(*row) for row in rows}
+    return {row[0]: _node(report, row) for row in rows}
 
 
 @remembered
@@ -331,7 +332,7 @@ def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
     for first in range(0, len(ids), _IDS_AT_A_TIME):
         part = ids[first : first + _IDS_AT_A_TIME]
         statement = select(*_COLUMNS).where(schema.program.c.program_id.in_(part))
-        found |= {row[0]: ProgramNode(*row) for row in report.fetch(statement)}
+        found |= {row[0]: _node(report, row) for row in report.fetch(statement)}
     return tuple(found[each] for each in ids)
 
 
@@ -340,7 +341,14 @@ def _find(report: Report, program_id: int) -> ProgramNode:
     rows = report.fetch(select(*_COLUMNS).where(schema.program.c.program_id == program_id))
     if not rows:
         raise _no_such(report, program_id)
-    return ProgramNode(*rows[0])
+    return _node(report, rows[0])
+
+
+def _node(report: Report, row: Sequence[Any]) -> ProgramNode:
+    """Return the program of a row."""
+    found = ProgramNode(*row)
+    require(report, found.kind in PROGRAM_KINDS, f"{found.kind[:40]!r} is not a kind of program")
+    return found
 
 
 def _no_such(report: Report, program_id: int) -> BadQuestion:
@@ -361,7 +369,6 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
     answer = []
     for row in (cost["step_id"] == step_id).nonzero()[0]:
         value = {name: int(values[row]) for name, values in cost.items()}
-        offered = value["max_tile_cycles"] * n_tiles
         answer.append(
             NodeCost(
                 value["ipu_id"],
@@ -369,7 +376,7 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
                 value["n_active_tiles"],
                 value["max_tile_cycles"],
                 value["total_tile_cycles"],
-                value["total_tile_cycles"] / offered if offered else None,
+                figures.tile_balance(value["total_tile_cycles"], value["max_tile_cycles"], n_tiles),
                 value["total_sent_bytes"],
                 value["total_received_bytes"],
                 value["host_in_bytes"],

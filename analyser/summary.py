@@ -15,6 +15,7 @@ from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
 from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import PHASE_LABELS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -171,14 +172,6 @@ _TRAFFIC_ROWS = (
     ("remote.bytes_out", "To remote buffers"),
     ("flops.total", "Floating-point operations"),
 )
-_PHASE_LABELS = {
-    "compute": "Compute",
-    "exchange": "Exchange",
-    "global_exchange": "Exchange between IPUs",
-    "sync": "Sync",
-    "stream_copy": "Stream copy",
-    "other": "Other",
-}
 
 
 def _metric_rows(
@@ -198,7 +191,7 @@ def _memory_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     """Return the rows of memory, with the share of the fullest tile."""
     rows = _metric_rows(report, _MEMORY_ROWS, style)
     largest = METRICS["memory.max_tile"].compute(report)
-    share = None if largest is None else largest / target(report).bytes_per_tile
+    share = None if largest is None else largest / target(report).capacity_bytes
     return (
         *rows[:4],
         _row("max_tile_share", "Fullest tile, of its capacity", share, "ratio", style),
@@ -225,7 +218,7 @@ def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     ]
     for phase in PHASES:
         cycles = ran.phase_cycles[phase]
-        row = _row(phase, _PHASE_LABELS[phase], cycles, "cycles", style)
+        row = _row(phase, PHASE_LABELS[phase], cycles, "cycles", style)
         share = f" ({cycles / total:.1%})" if total else ""
         rows.append(Row(row.key, row.label, cycles, row.unit, row.text + share, row.exact))
     rows += _metric_rows(report, _TRAFFIC_ROWS, style)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.execution import PHASES
 from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.compare import Difference
@@ -18,21 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_PHASE_WORDS = {
-    "compute": "compute",
-    "exchange": "exchange",
-    "global_exchange": "exchange between IPUs",
-    "sync": "sync",
-    "stream_copy": "stream copies",
-    "other": "other",
-}
-#: Categories whose names are no words of their own.
-_CATEGORY_WORDS = {
-    "variable": "variables",
-    "constant": "constants",
-    "message": "exchange messages",
-    "controlId": "control identifiers",
-}
 _TARGET_WORDS = {
     "name": "machine",
     "n_ipus": "number of IPUs",
@@ -116,7 +101,7 @@ def _cycles(difference: Difference) -> list[str]:
     for phase in PHASES:
         change = difference.metric(f"cycles.{phase}")
         if change.delta:
-            parts.append((abs(change.delta), f"{_PHASE_WORDS[phase]} {_amount(change)}"))
+            parts.append((abs(change.delta), f"{_word(PHASE_LABELS[phase])} {_amount(change)}"))
     parts.sort(key=lambda part: -part[0])
     if parts:
         text += ": " + ", ".join(part for _, part in parts[:4])
@@ -204,8 +189,12 @@ def _memory(difference: Difference) -> list[str]:
 
 def _category(metric: str) -> str:
     """Return the category of a metric in words: ``memory.category.vertexCode``, vertex code."""
-    name = metric.rpartition(".")[2]
-    return _CATEGORY_WORDS.get(name) or re.sub("[A-Z]", lambda each: f" {each[0].lower()}", name)
+    return _word(MEMORY_CATEGORY[metric.rpartition(".")[2]].label)
+
+
+def _word(label: str) -> str:
+    """Return a label as it stands inside a sentence."""
+    return label[:1].lower() + label[1:]
 
 
 def _variables(difference: Difference) -> list[str]:

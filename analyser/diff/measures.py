@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.figures import has_memory
 from tilescope.analyser.machine import target
-from tilescope.analyser.memory import has_memory, tile_memory
+from tilescope.analyser.memory import tile_memory
 from tilescope.analyser.metrics import METRICS, Metric, MetricValue
 from tilescope.analyser.quantities import percent_of
 

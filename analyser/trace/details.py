@@ -11,7 +11,7 @@ import sqlalchemy
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.kinds import KINDS
-from tilescope.reports import schema
+from tilescope.reports import figures, schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -170,13 +170,12 @@ def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
     )
     patterns = report.array("cycles.pattern")
     costs = []
-    for total, pattern_id, *figures in rows:
-        named: dict[str, Any] = dict(zip(_COST_NAMES, figures, strict=True))
-        offered = named["max_tile_cycles"] * n_tiles
+    for total, pattern_id, *columns in rows:
+        named: dict[str, Any] = dict(zip(_COST_NAMES, columns, strict=True))
         costs.append(
             StepCost(
                 mean_tile_cycles=total / n_tiles,
-                tile_balance=total / offered if offered else None,
+                tile_balance=figures.tile_balance(total, named["max_tile_cycles"], n_tiles),
                 histogram=_histogram(np.asarray(patterns.row(pattern_id))),
                 **named,
             )

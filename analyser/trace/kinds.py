@@ -1,63 +1,23 @@
-"""Kinds of slices in a trace: their stable numbers, names and letters.
-
-The numbers stand in the binary answers of the web app, so they are only ever added to.
-"""
+"""Kinds of slices in a trace: which kind the slice of every step is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, SLICE_KINDS, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 __all__ = ["GROUP", "IDLE_LABEL", "KINDS", "RUN", "SliceKind", "classify"]
 
-
-@dataclass(frozen=True)
-class SliceKind:
-    """One kind: ``name`` is stable, ``label`` for people, ``letter`` where colour is not enough."""
-
-    number: int
-    name: str
-    label: str
-    letter: str
-
-
-KINDS: tuple[SliceKind, ...] = tuple(
-    SliceKind(number, name, label, letter)
-    for number, (name, label, letter) in enumerate(
-        (
-            ("compute", "Compute", "C"),
-            ("exchange", "Internal exchange", "E"),
-            ("global_exchange", "Global exchange", "G"),
-            ("sync", "Sync", "S"),
-            ("external_sync", "External sync", "X"),
-            ("stream_begin", "Stream copy begin", "B"),
-            ("stream_copy", "Stream copy", "T"),
-            ("stream_end", "Stream copy end", "N"),
-            ("other", "Other", "O"),
-            ("group", "Group of steps", "–"),
-            ("run", "Run", "R"),
-        )
-    )
-)
-_NUMBER = {kind.name: kind.number for kind in KINDS}
-GROUP = _NUMBER["group"]
-RUN = _NUMBER["run"]
+#: All kinds in order of their number.
+KINDS: tuple[SliceKind, ...] = tuple(SLICE_KINDS.values())
+GROUP = SLICE_KINDS["group"].number
+RUN = SLICE_KINDS["run"].number
 IDLE_LABEL = "Idle"
-
-_BY_PROGRAM = {
-    "OnTileExecute": "compute",
-    "DoExchange": "exchange",
-    "GlobalExchange": "global_exchange",
-    "Sync": "sync",
-    "StreamCopyBegin": "stream_begin",
-    "StreamCopyMid": "stream_copy",
-    "StreamCopyEnd": "stream_end",
-}
 
 
 def classify(programs: Sequence[str], external_sync_steps: Collection[int]) -> np.ndarray:
@@ -76,11 +36,11 @@ def classify(programs: Sequence[str], external_sync_steps: Collection[int]) -> n
         Index into ``KINDS``.
     """
     numbers = np.fromiter(
-        (_NUMBER[_BY_PROGRAM.get(program, "other")] for program in programs),
+        (SLICE_KINDS[PROGRAM_KINDS[program].slice].number for program in programs),
         dtype=np.uint8,
         count=len(programs),
     )
     for step_id in external_sync_steps:
-        if numbers[step_id] == _NUMBER["sync"]:
-            numbers[step_id] = _NUMBER["external_sync"]
+        if numbers[step_id] == SLICE_KINDS["sync"].number:
+            numbers[step_id] = SLICE_KINDS["external_sync"].number
     return numbers

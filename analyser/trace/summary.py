@@ -12,6 +12,8 @@ from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.analyser.trace.timeline import Piece, Timeline
 from tilescope.analyser.trace.view import checked_ipus, checked_range
+from tilescope.reports import figures
+from tilescope.reports.schema.vocabulary import PHASES, PROGRAM_KINDS, SLICE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "range_summary"]
 
-_COMPUTE = 0
-_EXCHANGES = [kind.number for kind in KINDS if kind.name in ("exchange", "global_exchange")]
+_COMPUTE = SLICE_KINDS["compute"].number
+_EXCHANGES = [
+    SLICE_KINDS[kind.slice].number
+    for kind in PROGRAM_KINDS.values()
+    if kind.is_step and PHASES[kind.phase].is_exchange
+]
 #: Entries summed at a time, so that what is between stays in the processor's cache.
 _AT_A_TIME = 1 << 16
 
@@ -168,13 +174,12 @@ def range_summary(
         balance_max += busiest
     found, n_found = _contributors(trace, uses, top)
     cycles = _critical_cycles(trace, [row.ipu_id for row in rows], low, high)
-    offered = cycles * trace.tiles_per_ipu * len(rows) if rows else 0
     return RangeSummary(
         low,
         high,
         cycles,
-        active_total / offered if offered else None,
-        balance_total / balance_max if balance_max else None,
+        figures.parallel_efficiency(active_total, cycles, trace.tiles_per_ipu * len(rows)),
+        figures.tile_balance(balance_total, balance_max, trace.tiles_per_ipu),
         rows,
         found,
         n_found,
@@ -268,7 +273,7 @@ def _add_entries(
 def _ipu_summary(
     trace: Trace, ipu_id: int, by_track: dict[int, _Use], low: int, high: int
 ) -> tuple[IpuSummary, float, float, float]:
-    """Return the row of one IPU, its active tile cycles, and what its balance is the ratio of."""
+    """Return the row of one IPU, its active, compute and busiest tile cycles."""
     ranges = {
         (max(row.start_cycle, low), min(row.end_cycle, high))
         for row in trace.tracks
@@ -303,8 +308,8 @@ def _ipu_summary(
         ipu_id,
         cycles,
         named,
-        active / (cycles * trace.tiles_per_ipu) if cycles and trace.tiles_per_ipu else None,
-        worked / (busiest * trace.tiles_per_ipu) if busiest and trace.tiles_per_ipu else None,
+        figures.parallel_efficiency(active, cycles, trace.tiles_per_ipu),
+        figures.tile_balance(worked, busiest, trace.tiles_per_ipu),
         total("host_in_bytes"),
         total("host_out_bytes"),
         total("remote_in_bytes"),
@@ -314,7 +319,7 @@ def _ipu_summary(
         total("link_out_bytes"),
         int(sum(int(use.n_executions.sum()) for use in by_track.values())),
     )
-    return row, active, worked, busiest * trace.tiles_per_ipu
+    return row, active, worked, busiest
 
 
 def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contributor], int]:

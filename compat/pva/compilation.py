@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from pva.absent import WithAbsent
 from pva.lazy import LazyList
 from pva.program import Program, program_of, step_cycles_by_tile
@@ -14,6 +16,8 @@ from pva.variable import LoweredVariable, Variable
 from tilescope.analyser import liveness, memory, metrics
 from tilescope.analyser import programs as tree
 from tilescope.analyser.machine import target
+from tilescope.reports.figures import bytes_past
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +145,7 @@ class Categories:
         self._tile_id = tile_id
 
     def __getattr__(self, name: str) -> CategoryMemory:
-        if name not in metrics.CATEGORIES:
+        if name not in MEMORY_CATEGORY:
             raise AttributeError(f"there is no category {name!r} of memory")
         known = memory.categories(self._opened)
         regions = memory.region_memory(self._opened)
@@ -156,7 +160,7 @@ class Categories:
         return CategoryMemory(Overlap(0, 0), Overlap(0, 0), Overlap(0, 0))
 
     def __dir__(self) -> list[str]:
-        return list(metrics.CATEGORIES)
+        return list(MEMORY_CATEGORY)
 
 
 class TileMemory(WithAbsent):
@@ -180,9 +184,10 @@ class TileMemory(WithAbsent):
     @property
     def overflowed(self) -> Gaps:
         """Memory past the tile's capacity."""
-        capacity = target(self._opened).bytes_per_tile
+        capacity = target(self._opened).capacity_bytes
         used = self.total
-        return Gaps(max(used.includingGaps - capacity, 0), max(used.excludingGaps - capacity, 0))
+        past = bytes_past(np.array([used.includingGaps, used.excludingGaps]), capacity)
+        return Gaps(int(past[0]), int(past[1]))
 
     @property
     def alwaysLiveBytes(self) -> int:

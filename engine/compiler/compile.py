@@ -7,9 +7,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilescope.engine.arguments import a_kind, a_list, a_switch
 from tilescope.engine.compiler.cache import CachedCompilation
 from tilescope.engine.compiler.cycles import take_slow_paths
@@ -20,7 +17,6 @@ from tilescope.engine.compiler.memory import lay_out
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.check import check_compute_sets
 from tilescope.engine.log_output import TRACE
-from tilescope.engine.machine import Machine
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
 from tilescope.engine.program.check import check_programs
@@ -103,10 +99,9 @@ def compile_programs(
         )
         cached.keep(lowering.around, memory)
     take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, graph.machine)
-    _log_memory(memory.including_gaps, graph.machine)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
-    return Executable(
+    executable = Executable(
         graph=graph,
         machine=graph.machine,
         steps=tuple(lowering.steps),
@@ -118,6 +113,8 @@ def compile_programs(
         plans=tuple(plans),
         record=CompileRecord(cached.state, began_us, elapsed_us),
     )
+    _log_memory(executable)
+    return executable
 
 
 def _log_steps(steps: Sequence[Step]) -> None:
@@ -133,15 +130,16 @@ def _log_steps(steps: Sequence[Step]) -> None:
         )
 
 
-def _log_memory(tile_bytes: NDArray[np.int64], machine: Machine) -> None:
+def _log_memory(executable: Executable) -> None:
     """Log the fullest tile, and at the finest level every tile."""
+    tile_bytes = executable.memory.including_gaps
     fullest = int(tile_bytes.argmax())
     _log.info(
         "laid out memory: fullest tile %d with %d of %d bytes, %d tiles overfull",
         fullest,
         tile_bytes[fullest],
-        machine.allocatable_bytes,
-        (tile_bytes > machine.allocatable_bytes).sum(),
+        executable.machine.allocatable_bytes,
+        executable.overfull_tiles.size,
     )
     if _log.isEnabledFor(TRACE):
         for tile_id, n_bytes in enumerate(tile_bytes.tolist()):

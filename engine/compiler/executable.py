@@ -12,6 +12,7 @@ from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, View
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.plan import Plan
+from tilescope.reports.figures import fits
 
 __all__ = [
     "CompileRecord",
@@ -293,7 +294,12 @@ class Executable:
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:
-        """Tiles that do not hold all, or cannot execute all their code: ndarray of int64."""
+        """Tiles that do not fit, as `tilescope.reports.figures` defines it: ndarray of int64."""
         memory, machine = self.memory, self.machine
-        is_full = memory.including_gaps > machine.allocatable_bytes
-        return np.flatnonzero(is_full | (memory.code_end > machine.non_interleaved_bytes))
+        fitting = fits(
+            memory.including_gaps,
+            memory.code_end,
+            machine.allocatable_bytes,
+            machine.non_interleaved_bytes,
+        )
+        return np.flatnonzero(~fitting)

@@ -1,4 +1,4 @@
-"""What to tell when a program does not fit: which tiles, which step, which variables."""
+"""The message of a program that does not fit: which tiles, which step, which variables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilescope.engine.compiler.executable import Executable
+from tilescope.reports.figures import bytes_past, fits
 
 __all__ = ["describe_overflow"]
 
@@ -21,13 +22,20 @@ def _name(executable: Executable, variable_id: int) -> str:
     return executable.memory.message_names[variable_id]
 
 
+def _tile_fits(executable: Executable, tile: int, highest: int) -> bool:
+    """Return whether a tile would fit if that were its highest address."""
+    machine, code_end = executable.machine, executable.memory.code_end[tile : tile + 1]
+    one = np.array([highest], np.int64)
+    return bool(fits(one, code_end, machine.allocatable_bytes, machine.non_interleaved_bytes).all())
+
+
 def _reasons(executable: Executable, tile: int) -> Iterator[str]:
     """Yield what besides the sum of its variables makes a tile overfull."""
     memory, machine = executable.memory, executable.machine
-    code_bytes = int(memory.code_end[tile])
-    if code_bytes > machine.non_interleaved_bytes:
+    code_end = memory.code_end[tile : tile + 1]
+    if bytes_past(code_end, machine.non_interleaved_bytes).any():
         yield (
-            f"    its code takes {code_bytes:,} bytes, and only the first"
+            f"    its code takes {code_end[0]:,} bytes, and only the first"
             f" {machine.non_interleaved_bytes:,} can be executed from"
         )
     lost_bytes = int(memory.including_gaps[tile] - memory.unconstrained[tile])
@@ -35,15 +43,23 @@ def _reasons(executable: Executable, tile: int) -> Iterator[str]:
         return
     parts = memory.parts
     here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
-    is_beyond = parts.offset[here] + parts.n_bytes[here] > machine.allocatable_bytes
-    names = [_name(executable, i) for i in parts.variable_id[here][is_beyond].tolist()]
-    fits = memory.unconstrained[tile] <= machine.allocatable_bytes
+    past = bytes_past(parts.offset[here] + parts.n_bytes[here], machine.allocatable_bytes)
+    names = [_name(executable, i) for i in parts.variable_id[here][past > 0].tolist()]
+    would_fit = _tile_fits(executable, tile, int(memory.unconstrained[tile]))
     yield (
         f"    {lost_bytes:,} bytes of it are lost to interleaved operands and operands in different"
-        f" memory elements: without them {'it would fit, in' if fits else 'it would take'}"
+        f" memory elements: without them {'it would fit, in' if would_fit else 'it would take'}"
         f" {memory.unconstrained[tile]:,}; past the end lies {', '.join(names[:_N_VARIABLES])}"
         + (f" and {len(names) - _N_VARIABLES} more" if len(names) > _N_VARIABLES else "")
     )
+
+
+def _step_at(executable: Executable, peak: int) -> str:
+    """Return at which step a tile holds most; nothing for a program without steps."""
+    if not executable.steps:
+        return ""
+    step = executable.steps[peak]
+    return f", most at step {step.step_id} {step.kind} {step.name}"
 
 
 def describe_overflow(executable: Executable) -> str:
@@ -51,23 +67,22 @@ def describe_overflow(executable: Executable) -> str:
     memory, machine = executable.memory, executable.machine
     tiles = executable.overfull_tiles
     order = tiles[np.argsort(-memory.including_gaps[tiles], kind="stable")][:_N_TILES]
-    is_too_large = memory.including_gaps[tiles] > machine.allocatable_bytes
+    past = bytes_past(memory.including_gaps[tiles], machine.allocatable_bytes)
     needs = (
         f"need more than their {machine.allocatable_bytes:,} bytes"
-        if is_too_large.any()
+        if past.any()
         else f"need more than the {machine.non_interleaved_bytes:,} bytes that hold code"
     )
     lines = [f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. The fullest:"]
     parts = memory.parts
     for tile in order:
-        step = executable.steps[int(memory.live[:, tile].argmax())]
+        peak = int(memory.live[:, tile].argmax())
         lines.append(
-            f"  tile {tile}: {memory.including_gaps[tile]:,} bytes, most at step {step.step_id}"
-            f" {step.kind} {step.name}"
+            f"  tile {tile}: {memory.including_gaps[tile]:,} bytes{_step_at(executable, peak)}"
         )
         lines += _reasons(executable, int(tile))
         here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
-        is_live = (parts.start_step[here] <= step.step_id) & (step.step_id < parts.end_step[here])
+        is_live = (parts.start_step[here] <= peak) & (peak < parts.end_step[here])
         ids, sizes = parts.variable_id[here][is_live], parts.n_bytes[here][is_live]
         largest = np.argsort(-sizes, kind="stable")[:_N_VARIABLES]
         lines += [f"    {sizes[i]:>12,} bytes  {_name(executable, int(ids[i]))}" for i in largest]

@@ -1,6 +1,6 @@
 """The summary of a profile as text, in the sections and words of Poplar's own.
 
-It tells of the executable and of the last run; the analyses of a report go much further.
+It describes the executable and the last run; the analyses of a report go much further.
 """
 
 from __future__ import annotations
@@ -12,41 +12,19 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Executable, Step
 from tilescope.engine.execute.timeline import Timeline
+from tilescope.reports.figures import tile_balance
+from tilescope.reports.schema.vocabulary import (
+    MEMORY_CATEGORIES,
+    MEMORY_CATEGORY,
+    PHASES,
+    REGIONS,
+    phase_of,
+)
 
 __all__ = ["profile_summary"]
 
 _N_VARIABLES = 5
 _BAR = 40
-
-#: Labels in Poplar's order, and the categories of memory that each one adds up.
-_DATA_TYPES = {
-    "Variables": ("variable", "message"),
-    "Constants": ("constant",),
-    "Host Exchange Packet Headers": ("hostExchangePacketHeader",),
-    "Global Exchange Packet Headers": ("globalExchangePacketHeader",),
-    "Stack": ("stack",),
-    "Vertex Instances": ("vertexInstanceState",),
-    "Copy Descriptors": ("copyDescriptor",),
-    "VectorList Descriptors": ("vectorListDescriptor",),
-    "Vertex Field Data": ("vertexFieldData",),
-    "Control Table": ("controlTable", "controlId"),
-    "Control Code": ("controlCode",),
-    "Vertex Code": ("vertexCode",),
-    "Internal Exchange Code": ("internalExchangeCode",),
-    "Host Exchange Code": ("hostExchangeCode",),
-    "Global Exchange Code": ("globalExchangeCode",),
-    "Instrumentation Results": ("instrumentationResults",),
-}
-
-_PHASES = {
-    "OnTileExecute": "compute",
-    "DoExchange": "IPU exchange",
-    "GlobalExchange": "global exchange",
-    "StreamCopyBegin": "host exchange",
-    "StreamCopyMid": "host exchange",
-    "StreamCopyEnd": "host exchange",
-    "Sync": "sync",
-}
 
 
 def profile_summary(
@@ -139,18 +117,13 @@ def _usage(executable: Executable, tiles: slice, indent: str) -> list[str]:
     memory = executable.memory
     regions = sum(category[:, tiles].sum(axis=1) for category in memory.categories.values())
     region_rows = [
-        (name, f"{int(n_bytes):,} B")
-        for name, n_bytes in zip(
-            ("Non-interleaved", "Interleaved", "Overflowed"),
-            np.asarray(regions).tolist(),
-            strict=True,
-        )
+        (region.label, f"{int(n_bytes):,} B")
+        for region, n_bytes in zip(REGIONS, np.asarray(regions).tolist(), strict=True)
     ]
-    none = np.zeros((3, executable.machine.n_tiles), np.int64)
-    type_rows = [
-        (label, f"{sum(int(memory.categories.get(n, none)[:, tiles].sum()) for n in names):,} B")
-        for label, names in _DATA_TYPES.items()
-    ]
+    by_type = {category.summary_row: 0 for category in MEMORY_CATEGORIES}
+    for name, by_region in memory.categories.items():
+        by_type[MEMORY_CATEGORY[name].summary_row] += int(by_region[:, tiles].sum())
+    type_rows = [(label, f"{n_bytes:,} B") for label, n_bytes in by_type.items()]
     return [
         f"{indent}Including Gaps: {int(memory.including_gaps[tiles].sum()):,} B",
         f"{indent}Excluding Gaps:",
@@ -246,6 +219,11 @@ def _cycles_of(timeline: Timeline, entry: int) -> int:
     return int(timeline.end[entry] - timeline.start[entry]) * int(timeline.count[entry])
 
 
+def _phase(step: Step) -> str:
+    """Return the row of the summary that a step's cycles belong to."""
+    return PHASES[phase_of(step.kind)].summary_row
+
+
 def _busy(executable: Executable, timeline: Timeline, ipu: int, entry: int) -> NDArray[np.int64]:
     """Return the busy cycles of the IPU's tiles in one round of an entry."""
     step = executable.steps[int(timeline.step_id[entry])]
@@ -258,9 +236,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
         return ["Execution:", "  Nothing has run yet"]
     machine = executable.machine
     total = max(timeline.n_cycles for timeline in timelines)
-    averages = dict.fromkeys(
-        ("compute", "IPU exchange", "global exchange", "host exchange", "sync"), 0.0
-    )
+    averages = dict.fromkeys((phase.summary_row for phase in PHASES.values()), 0.0)
     issued = 0.0
     by_set: dict[int, int] = {}
     for use in executable.vertex_uses:
@@ -272,7 +248,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
             step = executable.steps[int(timeline.step_id[entry])]
             cycles = _cycles_of(timeline, entry)
             spent += cycles
-            phase = _PHASES.get(step.kind, "sync")
+            phase = _phase(step)
             if phase == "compute":
                 # What a tile waits for the slowest one is part of the sync that follows.
                 busy = float(_busy(executable, timeline, ipu, entry).mean())
@@ -312,7 +288,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
             _cycles_of(line, entry)
             for line in beside
             for entry in range(line.step_id.size)
-            if _PHASES.get(executable.steps[int(line.step_id[entry])].kind) == "host exchange"
+            if _phase(executable.steps[int(line.step_id[entry])]) == "host exchange"
         )
         rows.append(("Tile average overlapped host exchange cycles", average(copied / n)))
     rows += _traffic(executable, timelines)
@@ -375,8 +351,9 @@ def _entries(executable: Executable, timeline: Timeline, ipu: int) -> list[str]:
         busy = _busy(executable, timeline, ipu, entry)
         active = int((busy > 0).sum())
         if active and step.kind == "OnTileExecute":
-            balance = 100 * float(busy.mean()) / int(busy.max())
+            balance = tile_balance(int(busy.sum()), int(busy.max()), busy.size) or 0.0
             lines.append(
-                f"{'':>19} {active:,} / {busy.size:,} active tiles, tile balance {balance:.1f}%"
+                f"{'':>19} {active:,} / {busy.size:,} active tiles,"
+                f" tile balance {100 * balance:.1f}%"
             )
     return lines

@@ -25,6 +25,7 @@ from tilescope.engine.planner.plan import Plan
 from tilescope.engine.planner.serial import AT_ONCE, Serial
 from tilescope.engine.planner.shape import ConvolutionShape
 from tilescope.engine.planner.split import PARTS, Splits
+from tilescope.reports.figures import tile_balance
 
 __all__ = ["plan_convolution"]
 
@@ -42,14 +43,6 @@ _CLEARLY = 0.8
 
 #: Below it the library warns that operations may not fit.
 _SMALL_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
-
-_FEW_TILES = (
-    "cycles: more than half of the tiles stay idle, as more of them would take longer to bring"
-    " operands and partial sums to than they save"
-)
-
-_MORE_TEMPORARY = "memory: a faster split needs more temporary memory than is available"
-_MORE_INTERLEAVED = "memory: a faster split needs more interleaved memory than a tile has"
 
 _log = logging.getLogger(__name__)
 
@@ -240,14 +233,14 @@ def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _
     if not is_allowed.any():
         left = is_placed if is_placed.any() else ~is_placed
         is_allowed = left & (temporary == temporary[left].min())
-        bound = "memory: no split keeps to what is available, this one needs the least"
+        bound = "least_memory"
     order = np.lexsort((tiles_used, temporary, total))
     allowed = order[is_allowed[order]]
     best = int(allowed[0])
     if bound == "cycles" and order[0] != best:
-        bound = _MORE_TEMPORARY if is_placed[order[0]] else _MORE_INTERLEAVED
+        bound = "temporary_memory" if is_placed[order[0]] else "interleaved_memory"
     if bound == "cycles" and tiles_used[best] * 2 < machine.n_tiles:
-        bound = _FEW_TILES
+        bound = "idle_tiles"
     runner_up: Mapping[str, int | str] = {}
     if len(allowed) > 1:
         second = int(allowed[1])
@@ -372,7 +365,7 @@ def _choices(asked: Asked, serial: Serial, most_cycles: float = np.inf) -> list[
 
 
 def _balance(splits: Splits, i: int, machine: Machine) -> float:
-    """Mean over maximum of the work of all tiles, idle ones included."""
+    """Return the tile balance of a split by its work, which no cycle law has seen yet."""
     largest = np.prod(splits.largest()[i].astype(np.float64))
     total = np.prod(np.asarray(splits.sizes, dtype=np.float64))
-    return float(total / (largest * machine.n_tiles))
+    return tile_balance(float(total), float(largest), machine.n_tiles) or 0.0

@@ -27,8 +27,8 @@ class Plan:
     split
         Number of parts by dimension: see `tilescope.engine.planner.split.PARTS`. Parts of the
         dimensions that are summed, inputs and kernel, are added up; ``serial outputs`` or
-        ``serial inputs`` are parts that run one after the other, if there are several, each
-        of them split over tiles as the rest says.
+        ``serial inputs`` are parts that run one after the other, if there are several, all of them
+        split over tiles as the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
     predicted
@@ -40,7 +40,7 @@ class Plan:
     available_memory_proportion
         Largest share of a tile that temporary memory was to take, 0 to 1.
     bound
-        What kept a faster split from being taken.
+        Why no faster split was taken: a code of `tilescope.reports.schema.vocabulary.BOUNDS`.
     runner_up
         The next best: its family, grouping (its counts as above), split and cycles by name.
     """

@@ -16,6 +16,7 @@ from tilescope.engine.options import EngineOptions
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.reports import ReportWriter
+from tilescope.reports.figures import tile_balance
 from tilescope.reports.schema import (
     compute_set,
     compute_set_vertex,
@@ -30,32 +31,18 @@ from tilescope.reports.schema import (
     variable,
     vertex_type,
 )
+from tilescope.reports.schema.vocabulary import (
+    MEMORY_CATEGORIES,
+    MEMORY_CATEGORY,
+    MEMORY_ROWS,
+    PROGRAM_KINDS,
+    REGIONS,
+)
 
 __all__ = ["write_compilation"]
 
 #: Library calls that the planner plans.
 _PLANNED = frozenset({"poplin.convolution", "poplin.matMul"})
-
-_LABELS = {
-    "variable": ("Variables", True),
-    "constant": ("Constants", False),
-    "message": ("Exchange messages", True),
-    "stack": ("Stack", False),
-    "controlCode": ("Control code", False),
-    "controlId": ("Control identifiers", False),
-    "controlTable": ("Control tables", False),
-    "vertexCode": ("Vertex code", False),
-    "vertexInstanceState": ("Vertex instance state", False),
-    "vertexFieldData": ("Vertex field data", False),
-    "internalExchangeCode": ("Internal exchange code", False),
-    "hostExchangeCode": ("Host exchange code", False),
-    "globalExchangeCode": ("Global exchange code", False),
-    "hostExchangePacketHeader": ("Host exchange packet headers", False),
-    "globalExchangePacketHeader": ("Global exchange packet headers", False),
-    "copyDescriptor": ("Copy descriptors", False),
-    "vectorListDescriptor": ("Vector list descriptors", False),
-    "instrumentationResults": ("Instrumentation results", False),
-}
 
 
 def write_compilation(
@@ -221,6 +208,8 @@ def _active_tiles(found: Step) -> int:
 def _write_programs(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
     def row(node: Node) -> dict[str, object]:
         leaf = node.step
+        if PROGRAM_KINDS[node.kind].is_step != (leaf is not None):
+            raise ValueError(f"a program of kind {node.kind} and its step do not agree")
         code = 0
         if leaf is not None and leaf.code_bytes is not None:
             code = int(leaf.code_bytes.sum())
@@ -315,8 +304,9 @@ def _tile_balance(executable: Executable, item: Plan, context: DebugContext | No
     busiest = sum(int(phase.max()) for phase in phases)
     if not busiest:
         return item.tile_balance
-    means = [phase[phase.any(axis=1)].mean() for phase in phases]
-    return float(sum(means) / busiest)
+    # A phase may be on some of the IPUs: a mean over their tiles stands for one tile.
+    mean = sum(float(phase[phase.any(axis=1)].mean()) for phase in phases)
+    return tile_balance(mean, busiest, 1) or 0.0
 
 
 def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int32]:
@@ -378,33 +368,36 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
 
 def _write_memory(writer: ReportWriter, executable: Executable) -> None:
     memory = executable.memory
-    names = [name for name in _LABELS if name in memory.categories]
+    unknown = set(memory.categories) - set(MEMORY_CATEGORY)
+    if unknown:
+        raise KeyError(f"unknown categories of memory: {', '.join(sorted(unknown))}")
+    found = [known for known in MEMORY_CATEGORIES if known.name in memory.categories]
     rows = []
-    for i, name in enumerate(names):
-        by_tile = memory.categories[name].sum(axis=0)
-        label, is_overlapped = _LABELS[name]
+    for i, category in enumerate(found):
+        by_tile = memory.categories[category.name].sum(axis=0)
         rows.append(
             {
                 "memory_category_id": i,
-                "name": name,
-                "label": label,
-                "is_overlapped": is_overlapped,
+                "name": category.name,
+                "label": category.label,
+                "is_overlapped": category.is_overlapped,
                 "total_bytes": int(by_tile.sum()),
                 "max_tile_bytes": int(by_tile.max()),
             }
         )
     writer.add(memory_category, rows)
-    for region, array in enumerate(
-        ("memory.non_interleaved", "memory.interleaved", "memory.overflowed")
-    ):
-        writer.append(array, np.stack([memory.categories[name][region] for name in names]))
-    totals = (
-        memory.including_gaps,
-        memory.excluding_gaps,
-        memory.always_live,
-        memory.not_always_live_peak,
-    )
-    writer.append("memory.tile", np.stack(totals))
+    for i, region in enumerate(REGIONS):
+        writer.append(
+            region.array, np.stack([memory.categories[category.name][i] for category in found])
+        )
+    totals: dict[str, NDArray[np.int64]] = {
+        "including_gaps": memory.including_gaps,
+        "excluding_gaps": memory.excluding_gaps,
+        "always_live": memory.always_live,
+        "not_always_live_peak": memory.not_always_live_peak,
+        "code_end": memory.code_end,
+    }
+    writer.append("memory.tile", np.stack([totals[name] for name in MEMORY_ROWS]))
     live_rows = []
     for item in executable.steps:
         live = memory.live[item.step_id]

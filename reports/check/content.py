@@ -13,12 +13,19 @@ from tilescope.reports.schema import (
     ARRAYS,
     liveness_step,
     memory_category,
+    plan,
     program,
     run_trace,
     step,
     step_cost,
     target,
     variable,
+)
+from tilescope.reports.schema.vocabulary import (
+    BOUNDS,
+    MEMORY_CATEGORY,
+    MEMORY_ROWS,
+    PROGRAM_KINDS,
 )
 
 __all__ = ["content_problems"]
@@ -29,6 +36,7 @@ _PATTERNS_AT_ONCE = 256
 def content_problems(report: Report) -> list[Problem]:
     """Return what does not agree between tables and arrays."""
     checks: tuple[Callable[[Report], Iterator[str]], ...] = (
+        _codes,
         _program,
         _liveness,
         _costs,
@@ -42,6 +50,18 @@ def content_problems(report: Report) -> list[Problem]:
         for check in checks
         for sentence in check(report)
     ]
+
+
+def _codes(report: Report) -> Iterator[str]:
+    steps = [name for name, kind in PROGRAM_KINDS.items() if kind.is_step]
+    for table, column, known in (
+        (program, "kind", PROGRAM_KINDS),
+        (step, "kind", steps),
+        (memory_category, "name", MEMORY_CATEGORY),
+        (plan, "bound", BOUNDS),
+    ):
+        for code in sorted(set(report.table(table)[column]) - set(known)):
+            yield f"{code!r} is not a {column} of {table.name} that the vocabulary has."
 
 
 def _program(report: Report) -> Iterator[str]:
@@ -179,12 +199,15 @@ def _memory(report: Report) -> Iterator[str]:
     tiles = report.array("memory.tile").read()
     if not len(tiles):
         return
-    if len(tiles) != 4:
-        yield f"memory.tile has {len(tiles)} rows instead of 4."
+    if len(tiles) != len(MEMORY_ROWS):
+        yield f"memory.tile has {len(tiles)} rows instead of {len(MEMORY_ROWS)}."
         return
-    if (tiles[1] > tiles[0]).any():
+    including, excluding, always, peak_bytes, code_end = tiles
+    if (excluding > including).any():
         yield "A tile has more memory without gaps than with them."
-    if (tiles[2] + tiles[3] > tiles[1]).any():
+    if (code_end > including).any():
+        yield "A tile has code past its highest address."
+    if (always + peak_bytes > excluding).any():
         yield "A tile has more memory live at once than it has in total."
     used = np.unique(np.array(report.table(liveness_step)["pattern_id"], np.int64))
     if used.size:
@@ -192,7 +215,7 @@ def _memory(report: Report) -> Iterator[str]:
         for part in np.array_split(used, len(used) // _PATTERNS_AT_ONCE + 1):
             if len(part):
                 peak = np.maximum(peak, report.array("liveness.pattern").rows(part).max(axis=0))
-        if not np.array_equal(peak, tiles[3]):
+        if not np.array_equal(peak, peak_bytes):
             yield "The most that is live but not always is not the largest over the steps."
 
 

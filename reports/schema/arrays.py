@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilescope.reports.schema.vocabulary import MEMORY_ROWS
+
 __all__ = ["ARRAYS", "ArraySpec"]
 
 
@@ -55,8 +57,7 @@ ARRAYS: dict[str, ArraySpec] = {
             "memory.tile",
             "tiles",
             "bytes",
-            "Rows: 0 total including gaps, 1 total excluding gaps, 2 always live,"
-            " 3 most that is live but not always at one step",
+            "Rows: " + ", ".join(f"{row.number} {row.meaning}" for row in MEMORY_ROWS.values()),
         ),
         _per_tile(
             "liveness.pattern",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Boolean, Float, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.base import column, metadata
+from tilescope.reports.schema.vocabulary import BOUNDS, MEMORY_CATEGORIES, PROGRAM_KINDS
 
 __all__ = [
     "compute_set",
@@ -43,7 +44,11 @@ variable = Table(
     column("shape", Text, "Shape as JSON list"),
     column("n_elements", Integer, "Number of elements"),
     column("bytes", Integer, "Size over all tiles, bytes"),
-    column("category", Text, "variable, constant or message (an exchange's buffer)"),
+    column(
+        "category",
+        Text,
+        ", ".join(category.name for category in MEMORY_CATEGORIES if category.is_variable),
+    ),
     column("is_always_live", Boolean, "Whether it occupies memory for the whole program"),
     column("n_tiles", Integer, "Number of tiles that hold a part"),
     column("max_tile_bytes", Integer, "Largest part on one tile, bytes"),
@@ -118,9 +123,7 @@ program = Table(
     column(
         "kind",
         Text,
-        "Sequence, Block, Repeat, RepeatWhile, If, Switch, Call, Overlap, PrintTensor,"
-        " ErrorProgram, OnTileExecute, DoExchange, GlobalExchange, Sync, StreamCopyBegin,"
-        " StreamCopyMid, StreamCopyEnd, WriteUndef",
+        ", ".join(PROGRAM_KINDS),
     ),
     column("name", Text, "Debug name; may be empty"),
     column("n_children", Integer, "Number of children"),
@@ -177,7 +180,7 @@ plan = Table(
         Float,
         "Share of a tile's memory that temporary memory was to keep to, 0 to 1",
     ),
-    column("bound", Text, "What kept a faster plan from being taken"),
+    column("bound", Text, f"Why no faster plan was taken: {', '.join(BOUNDS)}"),
     column("runner_up", Text, "The next best split and its cycles, as JSON"),
     column(
         "debug_context_id",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Boolean, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.base import column, metadata
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
 
 __all__ = ["liveness_step", "memory_category"]
 
@@ -20,10 +21,7 @@ memory_category = Table(
     column(
         "name",
         Text,
-        "variable, constant, message, controlCode, controlId, controlTable, copyDescriptor,"
-        " globalExchangeCode, globalExchangePacketHeader, hostExchangeCode,"
-        " hostExchangePacketHeader, instrumentationResults, internalExchangeCode, stack,"
-        " vectorListDescriptor, vertexCode, vertexFieldData or vertexInstanceState",
+        "One of " + ", ".join(category.name for category in MEMORY_CATEGORIES),
         unique=True,
     ),
     column("label", Text, "The same for people"),

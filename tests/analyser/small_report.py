@@ -345,7 +345,9 @@ def _write_memory(writer: ReportWriter, shape: Shape) -> None:
     )
     always = total - by_category[0] - by_category[2]
     gaps = np.array([8, 0, 0, 0, 4, 0, 0, 0], dtype=np.int64)
-    tile = np.stack([total + gaps, total, always, patterns.max(axis=0)])
+    tile = np.stack(
+        [total + gaps, total, always, patterns.max(axis=0), by_category[3:].sum(axis=0)]
+    )
     writer.append("memory.tile", tile)
     ids = [writer.pattern("liveness.pattern", pattern) for pattern in patterns]
     of_step = [0, 0, 1, 2, 3, 3, 3]

@@ -20,7 +20,7 @@ Variation = Callable[[Shape], Report]
 def test_what_fits_says_how_much_is_spare(small: Report) -> None:
     # Tiles hold 288, 264, 264, 264, 252, 232, 112 and 112 bytes, gaps included.
     fit = insights(small).fit
-    assert fit == Fit(1000, 288, 1788, 8000, 8, 0, 0)
+    assert fit == Fit(1000, 288, 1788, 8000, 8, 0, 0, 0, 0, 600)
     assert fit.fits
     assert fit_sentence(fit, "bytes") == (
         "It fits: the fullest tile takes 288 B of 1,000 B (28.80 %), so 712 B are spare; all tiles"

@@ -8,8 +8,9 @@ import pytest
 from tests.analyser.small_report import Shape
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.metrics import CATEGORIES, METRICS, metric, values
+from tilescope.analyser.metrics import METRICS, metric, values
 from tilescope.reports import Report
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 # Per run on IPU 0: compute 200 + 3·30, exchange 20 + 3·5, sync 10, copies 100 + 50; two runs.
 # Busy tile cycles per run: 500 + 300 + 3·(120 + 120); offered: 4·(200 + 150 + 3·(30 + 30)).
@@ -86,7 +87,7 @@ def test_a_report_without_runs_has_memory_but_no_cycles(
 
 
 def test_every_category_has_a_metric_and_every_metric_a_definition() -> None:
-    assert {f"memory.category.{name}" for name in CATEGORIES} <= METRICS.keys()
+    assert {f"memory.category.{name}" for name in MEMORY_CATEGORY} <= METRICS.keys()
     for name, each in METRICS.items():
         assert each.name == name
         assert each.definition[0].isupper()

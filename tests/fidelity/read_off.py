@@ -10,6 +10,7 @@ from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.executable import Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import timeline_of
+from tilescope.reports import figures
 
 __all__ = [
     "compute_cycles",
@@ -58,12 +59,13 @@ def parallel_efficiency(executable: Executable) -> float:
     """Return the share of all tiles' time in which they compute or exchange, percent."""
     kinds = ("OnTileExecute", "DoExchange")
     busy = sum(int(s.cost.tile_cycles.sum()) for kind in kinds for s in steps_of(executable, kind))
-    return 100 * busy / (total_cycles(executable) * executable.machine.n_tiles)
+    share = figures.parallel_efficiency(busy, total_cycles(executable), executable.machine.n_tiles)
+    return 100 * (share or 0.0)
 
 
 def tile_balance(executable: Executable) -> float:
     """Return mean over maximum of tiles' cycles in compute steps, weighted by the maximum, %."""
     steps = steps_of(executable, "OnTileExecute")
     busy = sum(int(s.cost.tile_cycles.sum()) for s in steps)
-    offered = sum(int(np.max(s.cost.tile_cycles)) for s in steps) * executable.machine.n_tiles
-    return 100 * busy / offered
+    busiest = sum(int(np.max(s.cost.tile_cycles)) for s in steps)
+    return 100 * (figures.tile_balance(busy, busiest, executable.machine.n_tiles) or 0.0)

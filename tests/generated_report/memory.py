@@ -9,30 +9,11 @@ import numpy as np
 from tests.generated_report.program import ProgramPlan
 
 from tilescope.reports.schema import liveness_step, memory_category, variable
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
 from tilescope.reports.writer import ReportWriter
 
 __all__ = ["write_memory"]
 
-_CATEGORIES = (
-    ("variable", "Variables", True),
-    ("constant", "Constants", False),
-    ("message", "Exchange messages", True),
-    ("controlCode", "Control code", False),
-    ("controlId", "Control identifiers", False),
-    ("controlTable", "Control tables", False),
-    ("copyDescriptor", "Copy descriptors", False),
-    ("globalExchangeCode", "Global exchange code", False),
-    ("globalExchangePacketHeader", "Global exchange packet headers", False),
-    ("hostExchangeCode", "Host exchange code", False),
-    ("hostExchangePacketHeader", "Host exchange packet headers", False),
-    ("instrumentationResults", "Instrumentation results", False),
-    ("internalExchangeCode", "Internal exchange code", False),
-    ("stack", "Stack", False),
-    ("vectorListDescriptor", "Vector list descriptors", False),
-    ("vertexCode", "Vertex code", False),
-    ("vertexFieldData", "Vertex field data", False),
-    ("vertexInstanceState", "Vertex instance state", False),
-)
 #: Bytes a tile, about.
 _CODE_BYTES = {
     "controlCode": 5_000,
@@ -46,6 +27,8 @@ _CODE_BYTES = {
     "vertexInstanceState": 14_000,
     "instrumentationResults": 400,
 }
+#: What of it is executed, or lies before that; the others are data.
+_EXECUTED = ("controlCode", "hostExchangeCode", "internalExchangeCode", "stack", "vertexCode")
 _ALWAYS_LIVE_BYTES = 150_000
 _SLOT_BYTES = 250_000
 _ACTIVATION, _MESSAGE, _WEIGHT, _CONSTANT = range(4)
@@ -280,7 +263,8 @@ def _write_categories(
     n_tiles = len(peak)
     used = _used_addresses(variables, parts, n_tiles)
     rows, non_interleaved, interleaved = [], [], []
-    for name, label, is_overlapped in _CATEGORIES:
+    for category in MEMORY_CATEGORIES:
+        name = category.name
         n_bytes = used.get(name, code.get(name, np.zeros(n_tiles, np.int64)))
         high = n_bytes // 2 if name in ("variable", "constant") else np.zeros_like(n_bytes)
         non_interleaved.append(n_bytes - high)
@@ -288,8 +272,8 @@ def _write_categories(
         rows.append(
             {
                 "name": name,
-                "label": label,
-                "is_overlapped": is_overlapped,
+                "label": category.label,
+                "is_overlapped": category.is_overlapped,
                 "total_bytes": n_bytes.sum(),
                 "max_tile_bytes": n_bytes.max(),
             }
@@ -301,10 +285,11 @@ def _write_categories(
     stays = variables.is_always_live[parts.variable]
     code_bytes = np.sum(list(code.values()), axis=0)
     always = np.bincount(parts.tile[stays], parts.n_bytes[stays], n_tiles).astype(np.int64)
+    code_end = sum((code[name] for name in _EXECUTED), np.zeros(n_tiles, np.int64))
     extent = code_bytes.copy()
     np.maximum.at(extent, parts.tile, parts.offset + parts.n_bytes)
     total = np.sum(non_interleaved, axis=0) + np.sum(interleaved, axis=0)
-    writer.append("memory.tile", np.stack([extent, total, always + code_bytes, peak]))
+    writer.append("memory.tile", np.stack([extent, total, always + code_bytes, peak, code_end]))
 
 
 def _used_addresses(variables: _Variables, parts: _Parts, n_tiles: int) -> dict[str, np.ndarray]:

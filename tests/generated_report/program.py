@@ -306,7 +306,7 @@ def _write_plans(writer: ReportWriter, plan: ProgramPlan, contexts: list[int]) -
             "predicted": '{"exchange":4000,"compute":7000,"reduce":1000}',
             "temporary_bytes": 40_960,
             "available_memory_proportion": 0.6,
-            "bound": "compute",
+            "bound": "cycles",
             "runner_up": '{"batch":1,"out":23,"in":64,"cycles":13100}',
             "debug_context_id": contexts[number],
         }

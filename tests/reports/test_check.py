@@ -94,7 +94,7 @@ def _entries_without_run(writer):
 
 
 def _memory_without_rows(writer):
-    writer.append("memory.tile", np.array([[1] * 4, [2] * 4, [0] * 4, [0] * 4]))
+    writer.append("memory.tile", np.array([[1] * 4, [2] * 4, [0] * 4, [0] * 4, [0] * 4]))
 
 
 def _run_elsewhere(writer):

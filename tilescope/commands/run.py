@@ -208,7 +208,7 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
             f" to change it, use --shape {name}={','.join(map(str, sizes))} with another size"
         )
     fullest = int(executable.memory.including_gaps.max())
-    print_line(f"Fullest tile: {fullest:,} of {machine.bytes_per_tile:,} bytes")
+    print_line(f"Fullest tile: {fullest:,} of {machine.allocatable_bytes:,} bytes")
     for name, array in done.outputs.items():
         print_line(f"Output {name}: {array.dtype} {array.shape}")
     if outputs is not None:

@@ -302,7 +302,7 @@ def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
             more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
             label, sizes = found.names[0] + more, found.tile_bytes
     tiles = np.arange(machine.n_tiles)
-    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.bytes_per_tile)
+    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes, 0)
 
 
 def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:
@@ -328,7 +328,7 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     capacity = memory.capacity_bytes
     share = format_percent(100 * size / capacity) if capacity else "–"
     gaps = "including gaps" if memory.include_gaps else "without gaps"
-    over = int(np.count_nonzero(memory.total_bytes > capacity))
+    over = memory.n_tiles_over
     caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
     if over:
         caption += f"; {over:,} {'tiles do' if over > 1 else 'tile does'} not fit"

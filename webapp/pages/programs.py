@@ -7,6 +7,7 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.programs import node
+from tilescope.reports.schema.vocabulary import CONTROL, PHASE_LABELS
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import text_box
@@ -22,15 +23,7 @@ TITLE = "Program Tree"
 ICON = "programs"
 VIEW = (Parameter("find", "", "programs-find"), Parameter("node"))
 
-_LEGEND = (
-    ("control", "Sequence, Repeat and other control"),
-    ("compute", "OnTileExecute"),
-    ("exchange", "DoExchange"),
-    ("global_exchange", "GlobalExchange"),
-    ("sync", "Sync"),
-    ("stream_copy", "StreamCopy"),
-    ("other", "WriteUndef and others"),
-)
+_LEGEND = {CONTROL: "Control", **PHASE_LABELS}
 
 
 def layout() -> html.Div:
@@ -47,7 +40,7 @@ def layout() -> html.Div:
     legend = html.Div(
         [
             html.Span([html.Span(className=f"swatch phase-{phase}"), label])
-            for phase, label in _LEGEND
+            for phase, label in _LEGEND.items()
         ],
         className="legend",
     )

@@ -142,7 +142,7 @@ def _headlines(report: Report) -> list[html.Div]:
         parts.append(headline(format_percent(100 * efficiency), "parallel efficiency"))
     largest = values["memory.max_tile"]
     if isinstance(largest, int):
-        capacity = target(report).bytes_per_tile
+        capacity = target(report).capacity_bytes
         share = format_percent(100 * largest / capacity)
         caption = f"on the fullest tile with its gaps, {share} of {format_bytes(capacity)}"
         parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))

@@ -1,0 +1,291 @@
+"""The codes that rows of a report hold, each with what it means: this is the only place they stand.
+
+Who writes or reads a code looks it up here, and an unknown one is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BOUNDS",
+    "CONTROL",
+    "MEMORY_CATEGORIES",
+    "MEMORY_CATEGORY",
+    "MEMORY_ROWS",
+    "PHASES",
+    "PHASE_LABELS",
+    "PROGRAM_KINDS",
+    "REGIONS",
+    "SLICE_KINDS",
+    "Category",
+    "Kind",
+    "Phase",
+    "Region",
+    "SliceKind",
+    "TileRow",
+    "phase_of",
+]
+
+#: The phase of programs that only contain others.
+CONTROL = "control"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a tile does at a time.
+
+    Attributes
+    ----------
+    name
+        Stable; part of the names of metrics.
+    label
+        For people.
+    summary_row
+        The row of Poplar's own summary that its cycles belong to.
+    meaning
+        Ends the sentence "Time in which …".
+    is_exchange
+        Whether tiles send to tiles.
+    """
+
+    name: str
+    label: str
+    summary_row: str
+    meaning: str
+    is_exchange: bool = False
+
+
+_PHASES = (
+    Phase("compute", "Compute", "compute", "vertices compute"),
+    Phase(
+        "exchange",
+        "Exchange",
+        "IPU exchange",
+        "tiles exchange data within their IPU",
+        is_exchange=True,
+    ),
+    Phase(
+        "global_exchange",
+        "Exchange between IPUs",
+        "global exchange",
+        "IPUs exchange data",
+        is_exchange=True,
+    ),
+    Phase("sync", "Sync", "sync", "tiles wait for each other to begin an exchange"),
+    Phase("stream_copy", "Stream copy", "host exchange", "data moves from and to the host"),
+    Phase("other", "Other", "sync", "none of these happens, or a step of another kind runs"),
+)
+#: Phases by name, in the order pages show them.
+PHASES: dict[str, Phase] = {phase.name: phase for phase in _PHASES}
+PHASE_LABELS: dict[str, str] = {phase.name: phase.label for phase in _PHASES}
+
+
+@dataclass(frozen=True)
+class SliceKind:
+    """How a step or what holds steps looks in a trace.
+
+    ``number`` stands in the binary answers of the web app, so kinds are only ever added at the
+    end. ``letter`` stands where colour is not enough.
+    """
+
+    number: int
+    name: str
+    label: str
+    letter: str
+
+
+_SLICES = (
+    ("compute", "Compute", "C"),
+    ("exchange", "Internal exchange", "E"),
+    ("global_exchange", "Global exchange", "G"),
+    ("sync", "Sync", "S"),
+    ("external_sync", "External sync", "X"),
+    ("stream_begin", "Stream copy begin", "B"),
+    ("stream_copy", "Stream copy", "T"),
+    ("stream_end", "Stream copy end", "N"),
+    ("other", "Other", "O"),
+    ("group", "Group of steps", "–"),
+    ("run", "Run", "R"),
+)
+#: Kinds of slices by name, in order of their number.
+SLICE_KINDS: dict[str, SliceKind] = {
+    name: SliceKind(number, name, label, letter)
+    for number, (name, label, letter) in enumerate(_SLICES)
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of program: ``program.kind``, and ``step.kind`` for those that are steps.
+
+    ``phase`` is ``CONTROL`` for programs that only contain others; ``slice`` is the kind of its
+    slice in a trace.
+    """
+
+    name: str
+    phase: str
+    slice: str
+
+    @property
+    def has_exchange_code(self) -> bool:
+        """Whether its code is that of an exchange."""
+        return self.name in ("DoExchange", "GlobalExchange", "StreamCopyMid")
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a leaf that takes time, not one that contains others."""
+        return self.phase != CONTROL
+
+
+#: Kinds of programs by name: what contains others, then what takes time.
+PROGRAM_KINDS: dict[str, Kind] = {
+    name: Kind(name, phase, look)
+    for name, phase, look in (
+        ("Sequence", CONTROL, "group"),
+        ("Block", CONTROL, "group"),
+        ("Repeat", CONTROL, "group"),
+        ("RepeatWhile", CONTROL, "group"),
+        ("If", CONTROL, "group"),
+        ("Switch", CONTROL, "group"),
+        ("Call", CONTROL, "group"),
+        ("Overlap", CONTROL, "group"),
+        ("PrintTensor", CONTROL, "group"),
+        ("ErrorProgram", CONTROL, "group"),
+        ("OnTileExecute", "compute", "compute"),
+        ("DoExchange", "exchange", "exchange"),
+        ("GlobalExchange", "global_exchange", "global_exchange"),
+        ("Sync", "sync", "sync"),
+        ("StreamCopyBegin", "stream_copy", "stream_begin"),
+        ("StreamCopyMid", "stream_copy", "stream_copy"),
+        ("StreamCopyEnd", "stream_copy", "stream_end"),
+        ("WriteUndef", "other", "other"),
+    )
+}
+
+
+def phase_of(kind: str) -> str:
+    """Return the phase that a kind of program counts as: one of ``PHASES``, or ``CONTROL``.
+
+    Raises
+    ------
+    KeyError
+        When the vocabulary has no such kind.
+    """
+    return PROGRAM_KINDS[kind].phase
+
+
+@dataclass(frozen=True)
+class Category:
+    """A kind of memory use.
+
+    Attributes
+    ----------
+    name
+        The field's exact name, as ``memory_category.name`` holds it.
+    label
+        For people.
+    summary_row
+        The row of Poplar's own summary that adds it up.
+    is_overlapped
+        Whether its parts may share addresses at different times.
+    is_exchange_code
+        Whether it is code of exchanges.
+    is_variable
+        Whether it is the memory of named variables, not code or state; ``variable.category`` is
+        one of these.
+    """
+
+    name: str
+    label: str
+    summary_row: str
+    is_overlapped: bool = False
+    is_exchange_code: bool = False
+    is_variable: bool = False
+
+
+#: Categories of memory in PopVision's order, which is the order of the memory arrays.
+MEMORY_CATEGORIES: tuple[Category, ...] = (
+    Category("variable", "Variables", "Variables", is_overlapped=True, is_variable=True),
+    Category("constant", "Constants", "Constants", is_variable=True),
+    Category("message", "Exchange messages", "Variables", is_overlapped=True, is_variable=True),
+    Category(
+        "hostExchangePacketHeader", "Host exchange packet headers", "Host Exchange Packet Headers"
+    ),
+    Category(
+        "globalExchangePacketHeader",
+        "Global exchange packet headers",
+        "Global Exchange Packet Headers",
+    ),
+    Category("stack", "Stack", "Stack"),
+    Category("vertexInstanceState", "Vertex instance state", "Vertex Instances"),
+    Category("copyDescriptor", "Copy descriptors", "Copy Descriptors"),
+    Category("vectorListDescriptor", "Vector list descriptors", "VectorList Descriptors"),
+    Category("vertexFieldData", "Vertex field data", "Vertex Field Data"),
+    Category("controlTable", "Control tables", "Control Table"),
+    Category("controlId", "Control identifiers", "Control Table"),
+    Category("controlCode", "Control code", "Control Code"),
+    Category("vertexCode", "Vertex code", "Vertex Code"),
+    Category(
+        "internalExchangeCode",
+        "Internal exchange code",
+        "Internal Exchange Code",
+        is_exchange_code=True,
+    ),
+    Category("hostExchangeCode", "Host exchange code", "Host Exchange Code", is_exchange_code=True),
+    Category(
+        "globalExchangeCode", "Global exchange code", "Global Exchange Code", is_exchange_code=True
+    ),
+    Category("instrumentationResults", "Instrumentation results", "Instrumentation Results"),
+)
+#: The same by name.
+MEMORY_CATEGORY: dict[str, Category] = {item.name: item for item in MEMORY_CATEGORIES}
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region of a tile's memory, by address; ``array`` holds its bytes by category and tile."""
+
+    key: str
+    label: str
+    array: str
+
+
+REGIONS: tuple[Region, ...] = (
+    Region("non_interleaved", "Non-interleaved", "memory.non_interleaved"),
+    Region("interleaved", "Interleaved", "memory.interleaved"),
+    Region("overflowed", "Overflowed", "memory.overflowed"),
+)
+
+
+@dataclass(frozen=True)
+class TileRow:
+    """A row of the array ``memory.tile``."""
+
+    number: int
+    meaning: str
+
+
+#: Rows of the array ``memory.tile`` by name.
+MEMORY_ROWS: dict[str, TileRow] = {
+    name: TileRow(number, meaning)
+    for number, (name, meaning) in enumerate(
+        (
+            ("including_gaps", "total including gaps, which is one past the highest address"),
+            ("excluding_gaps", "total excluding gaps"),
+            ("always_live", "always live"),
+            ("not_always_live_peak", "most that is live but not always at one step"),
+            ("code_end", "one past the highest address of code"),
+        )
+    )
+}
+
+#: Why no faster plan was taken: code to meaning.
+BOUNDS: dict[str, str] = {
+    "cycles": "cycles: no other split is predicted to take fewer, and this one fits",
+    "idle_tiles": "cycles: more than half of the tiles stay idle, as more of them would take longer"
+    " to bring operands and partial sums to than they save",
+    "temporary_memory": "memory: a faster split needs more temporary memory than is available",
+    "interleaved_memory": "memory: a faster split needs more interleaved memory than a tile has",
+    "least_memory": "memory: no split keeps to what is available, this one needs the least",
+}
