@@ -85,7 +85,7 @@ class TileMemory:
     series: dict[str, NDArray[np.int64]]
     total_bytes: NDArray[np.int64]
     capacity_bytes: int
-    n_tiles_over: int
+    n_tiles_over: int = 0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class PartRow:
     predicted_cycles: int | None
     compiled_cycles: int | None
     is_sum: bool
+    is_exchange: bool = False
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -90,7 +91,7 @@ def plan_facts(
 def part_rows(found: PlanExplanation) -> tuple[PartRow, ...]:
     """Return predicted beside compiled cycles: each part, then their sums."""
     rows = [
-        PartRow(each.part, each.predicted_cycles, each.compiled_cycles, False)
+        PartRow(each.part, each.predicted_cycles, each.compiled_cycles, False, each.is_exchange)
         for each in found.parts
     ]
     predicted, compared = found.plan.predicted_cycles, found.compared_cycles or None

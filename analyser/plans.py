@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,9 @@ from sqlalchemy import select
 
 from tilescope.analyser.contexts import enclosing
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import PHASES, costs, steps
+from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.machine import target
-from tilescope.analyser.operations import inside, steps_of
+from tilescope.analyser.operations import inside
 from tilescope.analyser.plausible import require
 from tilescope.analyser.programs import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.remember import remembered
@@ -35,6 +34,8 @@ __all__ = [
     "plans_of",
 ]
 
+#: Phases of stages.
+_STAGE_PHASES = frozenset({"compute", "exchange"})
 #: Number of similar names shown for an unknown name.
 _NEAR_NAMES = 5
 
@@ -53,8 +54,8 @@ class Plan:
 
     ``family`` are the vertices that compute, ``grouping`` the convolution groups, inputs and
     outputs that they work on as one, and with ``combined`` how many groups of the operation were
-    made one of these. ``split`` is the number of parts by dimension, ``predicted``
-    cycles by part of the operation; these are empty if the engine wrote something else.
+    made one of these. ``split`` is the number of parts by dimension; these are empty if the engine
+    wrote something else. ``predicted`` are cycles by stage.
     ``tile_balance`` is of what was compiled, 0 to 1; ``temporary_bytes`` the most on a tile, as
     predicted.
     """
@@ -87,6 +88,7 @@ class PartCost:
     part: str
     predicted_cycles: int | None
     compiled_cycles: int | None
+    is_exchange: bool
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,18 @@ class PlanExplanation:
 def plans(report: Report) -> tuple[Plan, ...]:
     """Return all plans, those that were predicted to take longest first."""
     table = schema.plan
-    columns = [table.c[name] for name in Plan.__dataclass_fields__]
+    names = [name for name in Plan.__dataclass_fields__ if name != "predicted"]
+    columns = [table.c[name] for name in names]
+    predicted: dict[int, dict[str, int]] = {}
+    for stage in _stages(report):
+        if stage.predicted_cycles is not None:
+            predicted.setdefault(stage.plan_id, {})[stage.name] = stage.predicted_cycles
     rows = report.fetch(select(*columns).order_by(table.c.predicted_cycles.desc(), table.c.plan_id))
     answer = []
     for row in rows:
-        named = dict(zip(Plan.__dataclass_fields__, row, strict=True))
-        for name in ("grouping", "split", "predicted"):
+        named = dict(zip(names, row, strict=True))
+        named["predicted"] = predicted.get(named["plan_id"], {})
+        for name in ("grouping", "split"):
             named[name] = _counts(named[name])
         named["swaps_operands"] = bool(named["swaps_operands"])
         named["runner_up"] = _runner_up(named["runner_up"])
@@ -174,7 +182,7 @@ def plans_of(report: Report, context_id: int) -> tuple[Plan, ...]:
 
 def explanation(report: Report, plan: Plan) -> PlanExplanation:
     """Return one of the report's plans with what became of it."""
-    found = steps_of(report, plan.debug_context_id)
+    found = _steps_of(report, plan)
     machine = target(report)
     around = enclosing(report, plan.debug_context_id)
     return PlanExplanation(
@@ -185,7 +193,7 @@ def explanation(report: Report, plan: Plan) -> PlanExplanation:
         machine.n_tiles,
         int(machine.capacity_bytes * plan.available_memory_proportion),
         _live_bytes(report, found),
-        _parts(report, plan, found),
+        _parts(report, plan),
         _vertices(report, found),
     )
 
@@ -251,33 +259,68 @@ def _near(name: str, names: list[str]) -> list[str]:
     return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
 
 
-#: Before the names of compute sets of a part of the outputs, where parts are made in turn.
-_IN_TURN = re.compile(r"^serial\d+/")
+@dataclass(frozen=True)
+class _Stage:
+    """A row of ``plan_stage``."""
 
-#: Compute sets that the planner calls otherwise.
-_PART_OF_COMPUTE_SET = {"convolve": "compute", "": "compute"}
-
-
-def _part(plan: Plan, name: str, phase: str) -> str:
-    """Return what part of an operation a step is: a compute set, or the exchange before it."""
-    inside = name.removeprefix(plan.name).strip("/") if name.startswith(plan.name) else name
-    inside = _IN_TURN.sub("", inside)
-    part = _PART_OF_COMPUTE_SET.get(inside, inside)
-    if phase == "compute":
-        return part
-    return "exchange" if part in {"compute", "exchange"} else f"{part}_exchange"
+    plan_stage_id: int
+    plan_id: int
+    name: str
+    phase: str
+    predicted_cycles: int | None
 
 
-def _parts(report: Report, plan: Plan, found: tuple[int, ...]) -> tuple[PartCost, ...]:
-    """Return parts in the order they run, then those that were predicted but not compiled."""
-    every = steps(report)
-    cycles = costs(report).per_step("cycles", len(every), largest=True)
-    compiled: dict[str, int] = {}
-    for step_id in found:
-        part = _part(plan, every.name[step_id], PHASES[every.phase[step_id]])
-        compiled[part] = compiled.get(part, 0) + int(cycles[step_id])
-    names = [*compiled, *(part for part in plan.predicted if part not in compiled)]
-    return tuple(PartCost(part, plan.predicted.get(part), compiled.get(part)) for part in names)
+@remembered
+def _stages(report: Report) -> tuple[_Stage, ...]:
+    """Return the stages of all plans, those of a plan in the order they run."""
+    table = schema.plan_stage
+    columns = [table.c[name] for name in _Stage.__dataclass_fields__]
+    rows = report.fetch(select(*columns).order_by(table.c.plan_id, table.c.position))
+    known = {row[0] for row in report.fetch(select(schema.plan.c.plan_id))}
+    found = tuple(_Stage(*row) for row in rows)
+    for stage in found:
+        require(report, stage.plan_id in known, f"plan {stage.plan_id} is missing")
+        is_known = stage.phase in _STAGE_PHASES
+        require(report, is_known, f"{stage.phase[:40]!r} is not a phase of a stage")
+    return found
+
+
+@remembered
+def _stage_of_step(report: Report) -> dict[int, int]:
+    """Return the stage of every step that belongs to a plan."""
+    table = schema.step
+    belongs = table.c.plan_stage_id.is_not(None)
+    rows = report.fetch(
+        select(table.c.step_id, table.c.plan_stage_id).where(belongs).order_by(table.c.step_id)
+    )
+    known = {stage.plan_stage_id for stage in _stages(report)}
+    for _, stage_id in rows:
+        require(report, stage_id in known, f"stage {stage_id} of a plan is missing")
+    return dict(rows)
+
+
+def _parts(report: Report, plan: Plan) -> tuple[PartCost, ...]:
+    """Return the stages in the order they run, then those that were predicted and do not exist."""
+    cycles = costs(report).per_step("cycles", len(steps(report)), largest=True)
+    compiled: dict[int, int] = {}
+    for step_id, stage_id in _stage_of_step(report).items():
+        compiled[stage_id] = compiled.get(stage_id, 0) + int(cycles[step_id])
+    return tuple(
+        PartCost(
+            stage.name,
+            stage.predicted_cycles,
+            compiled.get(stage.plan_stage_id),
+            stage.phase == "exchange",
+        )
+        for stage in _stages(report)
+        if stage.plan_id == plan.plan_id
+    )
+
+
+def _steps_of(report: Report, plan: Plan) -> tuple[int, ...]:
+    """Return the steps that belong to a plan, in program order."""
+    own = {stage.plan_stage_id for stage in _stages(report) if stage.plan_id == plan.plan_id}
+    return tuple(step_id for step_id, stage in _stage_of_step(report).items() if stage in own)
 
 
 def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:

@@ -123,6 +123,8 @@ class Step:
     debug: DebugContext
     cost: StepCost
     compute_set: ComputeSet | None = None
+    #: For a sync or exchange, the compute set whose data it brings or takes away.
+    serves: ComputeSet | None = None
     access: StreamAccess | RemoteAccess | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()

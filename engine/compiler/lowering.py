@@ -325,10 +325,11 @@ class Lowering:
         is_external = cost.sync_zone == "external"
         # Within an IPU only the tiles of those IPUs that exchange something have to meet.
         taking_part = np.ones(machine.n_ipus, dtype=np.bool_) if is_external else cost.cycles > 0
-        self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
+        sync = self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
         step = self._step(parent, kind, compute_set.name, compute_set.debug, cost)
         step.code_bytes = transfer.code_bytes
+        sync.serves = step.serves = compute_set
         return step
 
     def _sync(
@@ -338,14 +339,14 @@ class Lowering:
         debug: DebugContext,
         is_external: bool,
         taking_part: NDArray[np.bool_] | None = None,
-    ) -> None:
+    ) -> Step:
         """Add a sync of all IPUs, or of those that take part."""
         machine = self.machine
         cost = StepCost.nothing(machine)
         cycles = machine.external_sync_cycles if is_external else machine.sync_cycles
         cost.cycles[:] = cycles if taking_part is None else np.where(taking_part, cycles, 0)
         cost.sync_zone = "external" if is_external else "internal"
-        self._step(parent, "Sync", name, debug, cost)
+        return self._step(parent, "Sync", name, debug, cost)
 
     def _copy(self, program: Copy, parent: Node) -> None:
         """Lower a copy to vertices on the target's tiles, with the exchange they need."""

@@ -42,11 +42,15 @@ class VertexBatch:
 
 @dataclass(eq=False)
 class ComputeSet:
-    """Vertices that run in one compute phase; none may read or write what another writes."""
+    """Vertices that run in one compute phase; none may read or write what another writes.
+
+    ``stage`` is what it does in the library call that made it, such as ``reduce``.
+    """
 
     compute_set_id: int
     name: str
     debug: DebugContext
+    stage: str = ""
     batches: list[VertexBatch] = field(default_factory=list)
 
     @property

@@ -23,6 +23,8 @@ class DebugContext:
         Type of the operation.
     detail
         Its arguments; JSON types only.
+    part
+        Which part it makes of an operation that is made in parts, one after the other; from 0.
     """
 
     name: str
@@ -30,12 +32,19 @@ class DebugContext:
     operation: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     parent: DebugContext | None = None
+    part: int | None = None
 
     def child(
-        self, name: str, layer: str, operation: str = "", detail: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        layer: str,
+        operation: str = "",
+        detail: Mapping[str, Any] | None = None,
+        *,
+        part: int | None = None,
     ) -> DebugContext:
         """Return a context inside this one."""
-        return DebugContext(self.join(name), layer, operation, detail or {}, self)
+        return DebugContext(self.join(name), layer, operation, detail or {}, self, part)
 
     def join(self, name: str) -> str:
         """Return the full name of something made inside this context."""

@@ -339,8 +339,19 @@ class Graph:
             )
         return tensor.variable
 
-    def add_compute_set(self, name: str, debug: DebugContext = ROOT) -> ComputeSet:
+    def add_compute_set(
+        self, name: str, debug: DebugContext = ROOT, *, stage: str = ""
+    ) -> ComputeSet:
         """Add an empty compute set.
+
+        Parameters
+        ----------
+        name
+            Its own name, inside its context's.
+        debug
+            Who makes it.
+        stage
+            What it does in the call that makes it; its own name if not given.
 
         Raises
         ------
@@ -349,7 +360,7 @@ class Graph:
         """
         a_text("The name of a compute set", name)
         _check_debug(name, debug)
-        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug)
+        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug, stage or name)
         self.compute_sets.append(compute_set)
         return compute_set
 

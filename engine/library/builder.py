@@ -58,16 +58,23 @@ class Builder:
             what = f"The {each.name} of a Builder"
             a_kind(what, getattr(self, each.name), kind, f"a {kind.__name__}")
 
-    def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
+    def inside(
+        self,
+        name: str,
+        operation: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        part: int | None = None,
+    ) -> Builder:
         """Return a builder for a library call inside this one, with a sequence of its own."""
-        debug = self.debug.child(name, "library", operation, detail)
+        debug = self.debug.child(name, "library", operation, detail, part=part)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         return replace(self, sequence=sequence, debug=debug)
 
-    def compute_set(self, name: str) -> ComputeSet:
-        """Add a compute set and a program that runs it."""
-        compute_set = self.graph.add_compute_set(name, self.debug)
+    def compute_set(self, name: str, stage: str = "") -> ComputeSet:
+        """Add a compute set and a program that runs it; its stage is its name if not given."""
+        compute_set = self.graph.add_compute_set(name, self.debug, stage=stage)
         self.sequence.add(Execute(compute_set, debug=self.debug))
         return compute_set
 

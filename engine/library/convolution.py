@@ -281,5 +281,6 @@ def _plan(
     machine = build.graph.compute_machine
     asked = family, tuple(sorted((split or {}).items()))
     plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)
+    plan = replace(plan, call=build.debug)
     build.plans.append(plan)
     return plan

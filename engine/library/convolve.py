@@ -125,7 +125,7 @@ def convolve(
     }
     family = next(each for each in FAMILIES if each.name == parts.plan.family)
     codelet = family.codelet(shape, grouping, graph.compute_machine)
-    builder.vertices(builder.compute_set("convolve"), codelet, tile, fields, scalars)
+    builder.vertices(builder.compute_set("convolve", "compute"), codelet, tile, fields, scalars)
     if n_partials > 1:
         partials = _reduce_partials(builder, partials, tile, fields["out"], parts.plan, result)
     elif dtype != result:

@@ -31,7 +31,9 @@ MakePart = Callable[[Builder, int], Tensor]
 
 def _called(builder: Builder, i: int, n_parts: int) -> Builder:
     """Return the builder of a part."""
-    return builder.inside(serial_name(i), "poplin.convolution", {"part": i, "parts": n_parts})
+    return builder.inside(
+        serial_name(i), "poplin.convolution", {"part": i, "parts": n_parts}, part=i
+    )
 
 
 def outputs_in_series(

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
+from tilescope.engine.graph.debug import DebugContext
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from tilescope.engine.planner.serial import SERIAL, Serial, serial_name
+from tilescope.engine.planner.serial import SERIAL, Serial
 from tilescope.engine.planner.split import SUMMED
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "exchange_of"]
+
+
+def exchange_of(stage: str) -> str:
+    """Return the name of the stage that brings a stage its operands: ``exchange`` for compute."""
+    return "exchange" if stage == "compute" else f"{stage}_exchange"
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,8 @@ class Plan:
         Why no faster split was taken: a code of `tilescope.reports.schema.vocabulary.BOUNDS`.
     runner_up
         The next best: its family, grouping (its counts as above), split and cycles by name.
+    call
+        Context of the library call that asked for the plan; None for a plan of no call.
     """
 
     name: str
@@ -58,6 +66,7 @@ class Plan:
     bound: str
     runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
+    call: DebugContext | None = field(default=None, compare=False)
 
     @property
     def n_partials(self) -> int:
@@ -73,13 +82,6 @@ class Plan:
     def serial(self) -> Serial:
         """What is made in parts, one after the other."""
         return Serial(*(self.split.get(name, 1) for name in SERIAL))
-
-    @property
-    def calls(self) -> tuple[str, ...]:
-        """Debug names of the calls that convolve: its own, or those of the parts made in turn."""
-        if self.n_serial == 1:
-            return (self.name,)
-        return tuple(f"{self.name}/{serial_name(i)}" for i in range(self.n_serial))
 
     @property
     def predicted_cycles(self) -> int:

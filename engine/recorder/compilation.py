@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
 from tilescope.engine.compiler.overflow import describe_overflow
-from tilescope.engine.graph import DebugContext
 from tilescope.engine.options import EngineOptions
-from tilescope.engine.planner.plan import Plan
 from tilescope.engine.recorder.contexts import ContextTable
+from tilescope.engine.recorder.plans import StageTable, write_plans
 from tilescope.reports import ReportWriter
-from tilescope.reports.figures import tile_balance
 from tilescope.reports.schema import (
     compute_set,
     compute_set_vertex,
     liveness_step,
     memory_category,
     notice,
-    plan,
     program,
     step,
     step_cost,
@@ -41,9 +37,6 @@ from tilescope.reports.schema.vocabulary import (
 
 __all__ = ["write_compilation"]
 
-#: Library calls that the planner plans.
-_PLANNED = frozenset({"poplin.convolution", "poplin.matMul"})
-
 
 def write_compilation(
     writer: ReportWriter, executable: Executable, options: EngineOptions
@@ -60,9 +53,9 @@ def write_compilation(
     _write_variables(writer, executable, contexts)
     _write_compute_sets(writer, executable, contexts)
     _write_programs(writer, executable, contexts)
-    _write_plans(writer, executable, contexts)
+    stages = write_plans(writer, executable, contexts)
     contexts.flush()
-    patterns = _write_steps(writer, executable)
+    patterns = _write_steps(writer, executable, stages)
     if options.writes_graph_profile:
         _write_memory(writer, executable)
         _write_parts(writer, executable)
@@ -234,82 +227,9 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
     writer.add(program, [row(node) for node in executable.nodes])
 
 
-def _write_plans(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
-    whose = _contexts_of_plans(executable)
-    writer.add(
-        plan,
-        [
-            {
-                "name": item.name,
-                "operation": item.operation,
-                "family": item.family,
-                "grouping": json.dumps(dict(item.grouping)),
-                "split": json.dumps(dict(item.split)),
-                "swaps_operands": item.swaps_operands,
-                "n_tiles": item.n_tiles,
-                "tile_balance": _tile_balance(executable, item, context),
-                "predicted_cycles": item.predicted_cycles,
-                "predicted": json.dumps(dict(item.predicted)),
-                "temporary_bytes": item.temporary_bytes,
-                "available_memory_proportion": item.available_memory_proportion,
-                "bound": item.bound,
-                "runner_up": json.dumps(dict(item.runner_up)),
-                "debug_context_id": None if context is None else contexts.id_of(context),
-            }
-            for item, context in zip(executable.plans, whose, strict=True)
-        ],
-    )
-
-
-def _around(context: DebugContext) -> Iterator[DebugContext]:
-    """Yield a context and those around it."""
-    at: DebugContext | None = context
-    while at is not None:
-        yield at
-        at = at.parent
-
-
-def _contexts_of_plans(executable: Executable) -> list[DebugContext | None]:
-    """Return whose each plan is; None where no call, or another number of calls, has its name.
-
-    Calls of one name are in the order of their plans, which is that of their compute sets.
-    """
-    calls: dict[str, dict[int, DebugContext]] = {}
-    for each in executable.graph.compute_sets:
-        for context in _around(each.debug):
-            if context.operation in _PLANNED:
-                calls.setdefault(context.name, {})[id(context)] = context
-    n_plans = Counter(item.name for item in executable.plans)
-    rest = {
-        name: iter(found.values()) for name, found in calls.items() if len(found) == n_plans[name]
-    }
-    return [next(rest[item.name]) if item.name in rest else None for item in executable.plans]
-
-
-def _tile_balance(executable: Executable, item: Plan, context: DebugContext | None) -> float:
-    """Return mean over maximum of the tiles' cycles in the compute phases an operation plans.
-
-    The mean is over all tiles of the IPUs that take part, idle ones included.
-    """
-    machine = executable.machine
-    names = {f"{call}/convolve" for call in item.calls}
-    phases = [
-        found.cost.tile_cycles.reshape(machine.n_ipus, -1)
-        for found in executable.steps
-        if found.kind == "OnTileExecute"
-        and found.name in names
-        and found.compute_set is not None
-        and any(each is context for each in _around(found.compute_set.debug))
-    ]
-    busiest = sum(int(phase.max()) for phase in phases)
-    if not busiest:
-        return item.tile_balance
-    # A phase may be on some of the IPUs: a mean over their tiles stands for one tile.
-    mean = sum(float(phase[phase.any(axis=1)].mean()) for phase in phases)
-    return tile_balance(mean, busiest, 1) or 0.0
-
-
-def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int32]:
+def _write_steps(
+    writer: ReportWriter, executable: Executable, stages: StageTable
+) -> NDArray[np.int32]:
     machine = executable.machine
     shape = (machine.n_ipus, machine.tiles_per_ipu)
     writer.pattern("cycles.pattern", np.zeros(machine.tiles_per_ipu, np.int64))
@@ -326,6 +246,8 @@ def _write_steps(writer: ReportWriter, executable: Executable) -> NDArray[np.int
                 if item.compute_set is None
                 else item.compute_set.compute_set_id,
                 "is_data_dependent": item.is_data_dependent,
+                "plan_stage_id": stages.stage_of_step.get(item.step_id),
+                "plan_part": stages.part_of_step.get(item.step_id),
             }
         )
         cost = item.cost

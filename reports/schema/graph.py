@@ -12,6 +12,7 @@ __all__ = [
     "compute_set_vertex",
     "debug_context",
     "plan",
+    "plan_stage",
     "program",
     "variable",
     "vertex_type",
@@ -173,7 +174,6 @@ plan = Table(
     column("n_tiles", Integer, "Tiles that compute"),
     column("tile_balance", Float, "Mean over max of compute cycles on the used IPU, 0 to 1"),
     column("predicted_cycles", Integer, "What the planner expects, cycles"),
-    column("predicted", Text, "The same by part, as a JSON object, cycles"),
     column("temporary_bytes", Integer, "Largest temporary memory on a tile, bytes"),
     column(
         "available_memory_proportion",
@@ -190,4 +190,21 @@ plan = Table(
         nullable=True,
     ),
     comment="How convolutions and products are split over tiles, and why",
+)
+
+plan_stage = Table(
+    "plan_stage",
+    metadata,
+    column("plan_stage_id", Integer, "Identity", primary_key=True),
+    column("plan_id", Integer, "The plan (plan)"),
+    column("position", Integer, "Place among the plan's stages, from 0, in the order they run"),
+    column("name", Text, "Such as compute, exchange or reduce; unique in its plan"),
+    column("phase", Text, "compute, or exchange for what brings operands and waits for them"),
+    column(
+        "predicted_cycles",
+        Integer,
+        "What the planner expects; null where it does not look at the stage",
+        nullable=True,
+    ),
+    comment="Stages of plans; step.plan_stage_id says which steps each became",
 )

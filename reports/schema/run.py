@@ -23,6 +23,18 @@ step = Table(
         nullable=True,
     ),
     column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
+    column(
+        "plan_stage_id",
+        Integer,
+        "The stage of a plan it belongs to (plan_stage)",
+        nullable=True,
+    ),
+    column(
+        "plan_part",
+        Integer,
+        "Which part of the operation it makes, from 0, where its plan makes parts in turn",
+        nullable=True,
+    ),
     comment="The program flattened: one row a leaf, whatever number of times it runs",
 )
 

@@ -229,10 +229,20 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "name": name,
                 "compute_set_id": compute_set,
                 "is_data_dependent": False,
+                "plan_stage_id": {3: 0, 5: 1}.get(index) if shape.has_plan else None,
+                "plan_part": None,
             }
             for index, (kind, name, compute_set, _) in enumerate(steps)
         ],
     )
+
+
+#: name, phase, predicted cycles
+_STAGES: tuple[tuple[str, str, int | None], ...] = (
+    ("compute", "compute", 190),
+    ("update", "compute", None),
+    ("exchange", "exchange", 20),
+)
 
 
 def _write_plan(writer: ReportWriter, shape: Shape) -> None:
@@ -251,13 +261,31 @@ def _write_plan(writer: ReportWriter, shape: Shape) -> None:
                 "n_tiles": 6,
                 "tile_balance": 0.5,
                 "predicted_cycles": 210,
-                "predicted": shape.plan_text or '{"compute": 190, "exchange": 20}',
                 "temporary_bytes": 16,
                 "available_memory_proportion": 0.25,
                 "bound": "cycles",
                 "runner_up": shape.plan_text or "{}",
                 "debug_context_id": 1,
             }
+        ],
+    )
+    writer.add(
+        schema.plan_stage,
+        [
+            {
+                "plan_id": 0,
+                "position": position,
+                "name": name,
+                "phase": phase,
+                "predicted_cycles": cycles,
+            }
+            for position, (name, phase, cycles) in enumerate(
+                (
+                    ("compute", "compute", 190),
+                    ("update", "compute", None),
+                    ("exchange", "exchange", 20),
+                )
+            )
         ],
     )
 

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilescope.reports.schema import compute_set, debug_context, program, step, vertex_type
+from tilescope.reports.schema import (
+    compute_set,
+    debug_context,
+    plan_stage,
+    program,
+    step,
+    vertex_type,
+)
 from tilescope.reports.schema import plan as plan_table
 from tilescope.reports.writer import ReportWriter
 
@@ -198,6 +205,8 @@ def write_program(writer: ReportWriter, plan: ProgramPlan) -> None:
             "name": plan.names,
             "compute_set_id": compute_set_of_step,
             "is_data_dependent": 0,
+            "plan_stage_id": None,
+            "plan_part": None,
         },
     )
     _write_plans(writer, plan, context_of_operation)
@@ -303,7 +312,6 @@ def _write_plans(writer: ReportWriter, plan: ProgramPlan, contexts: list[int]) -
             "n_tiles": plan.n_tiles,
             "tile_balance": 0.9,
             "predicted_cycles": 12_000,
-            "predicted": '{"exchange":4000,"compute":7000,"reduce":1000}',
             "temporary_bytes": 40_960,
             "available_memory_proportion": 0.6,
             "bound": "cycles",
@@ -314,3 +322,18 @@ def _write_plans(writer: ReportWriter, plan: ProgramPlan, contexts: list[int]) -
         if operation.kind == "MatMul"
     ]
     writer.add(plan_table, rows)
+    predicted = (("exchange", 4_000), ("compute", 7_000), ("reduce", 1_000))
+    writer.add(
+        plan_stage,
+        [
+            {
+                "plan_id": number,
+                "position": position,
+                "name": name,
+                "phase": "exchange" if name == "exchange" else "compute",
+                "predicted_cycles": cycles,
+            }
+            for number in range(len(rows))
+            for position, (name, cycles) in enumerate(predicted)
+        ],
+    )

@@ -41,7 +41,7 @@ def part_bars(rows: Sequence[PartRow]) -> tuple[PartBars | None, ...]:
         else PartBars(
             length(row.predicted_cycles),
             length(row.compiled_cycles),
-            row.label == "exchange" or row.label.endswith("_exchange"),
+            row.is_exchange,
         )
         for row in rows
     )

@@ -302,7 +302,7 @@ def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
             more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
             label, sizes = found.names[0] + more, found.tile_bytes
     tiles = np.arange(machine.n_tiles)
-    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes, 0)
+    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes)
 
 
 def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:

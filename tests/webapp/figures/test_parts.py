@@ -6,8 +6,8 @@ from tilescope.analyser.plan_words import PartRow
 from tilescope.webapp.figures.parts import PartBars, part_bars
 
 ROWS = (
-    PartRow("preArrange_exchange", None, 100, False),
-    PartRow("exchange", 50, 50, False),
+    PartRow("preArrange_exchange", None, 100, False, True),
+    PartRow("exchange", 50, 50, False, True),
     PartRow("compute", 400, 300, False),
     PartRow("cast", 20, None, False),
     PartRow("What was predicted", 470, 350, True),

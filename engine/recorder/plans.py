@@ -1,0 +1,152 @@
+"""Plans, their stages, and which stage of which plan every step belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.graph import DebugContext
+from tilescope.engine.planner.plan import Plan, exchange_of
+from tilescope.engine.recorder.contexts import ContextTable
+from tilescope.reports import ReportWriter
+from tilescope.reports.figures import tile_balance
+from tilescope.reports.schema import plan, plan_stage
+from tilescope.reports.schema.vocabulary import phase_of
+
+__all__ = ["StageTable", "write_plans"]
+
+
+@dataclass
+class _Stage:
+    """A stage of a plan and the steps that it became."""
+
+    name: str
+    phase: str
+    predicted_cycles: int | None
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """Which stage every step belongs to.
+
+    Attributes
+    ----------
+    stage_of_step
+        Step to row of ``plan_stage``; steps of no plan are missing.
+    part_of_step
+        Step to the number of the part it makes, where a plan makes several in turn.
+    """
+
+    stage_of_step: dict[int, int]
+    part_of_step: dict[int, int]
+
+
+def write_plans(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> StageTable:
+    """Write the plans of an executable and their stages."""
+    stages, parts = _stages(executable)
+    writer.add(
+        plan,
+        [
+            {
+                "plan_id": number,
+                "name": item.name,
+                "operation": item.operation,
+                "family": item.family,
+                "grouping": json.dumps(dict(item.grouping)),
+                "split": json.dumps(dict(item.split)),
+                "swaps_operands": item.swaps_operands,
+                "n_tiles": item.n_tiles,
+                "tile_balance": _tile_balance(executable, item, stages[number]),
+                "predicted_cycles": item.predicted_cycles,
+                "temporary_bytes": item.temporary_bytes,
+                "available_memory_proportion": item.available_memory_proportion,
+                "bound": item.bound,
+                "runner_up": json.dumps(dict(item.runner_up)),
+                "debug_context_id": None if item.call is None else contexts.id_of(item.call),
+            }
+            for number, item in enumerate(executable.plans)
+        ],
+    )
+    rows: list[dict[str, object]] = []
+    stage_of_step: dict[int, int] = {}
+    for number, of_plan in enumerate(stages):
+        for position, stage in enumerate(of_plan.values()):
+            stage_of_step |= dict.fromkeys((step.step_id for step in stage.steps), len(rows))
+            rows.append(
+                {
+                    "plan_stage_id": len(rows),
+                    "plan_id": number,
+                    "position": position,
+                    "name": stage.name,
+                    "phase": stage.phase,
+                    "predicted_cycles": stage.predicted_cycles,
+                }
+            )
+    writer.add(plan_stage, rows)
+    return StageTable(stage_of_step, parts)
+
+
+def _stages(executable: Executable) -> tuple[list[dict[str, _Stage]], dict[int, int]]:
+    """Return the stages of every plan by name, and the part of every step that has one.
+
+    Stages stand in the order they run, then those that were predicted and do not exist.
+    """
+    number_of = {id(item.call): number for number, item in enumerate(executable.plans)}
+    found: list[dict[str, _Stage]] = [{} for _ in executable.plans]
+    parts: dict[int, int] = {}
+    for step in executable.steps:
+        served = step.compute_set or step.serves
+        around = list(_around(step.debug))
+        calls = [place for place, context in enumerate(around) if id(context) in number_of]
+        if served is None or not calls:
+            continue
+        number = number_of[id(around[calls[0]])]
+        is_compute = phase_of(step.kind) == "compute"
+        name = served.stage if is_compute else exchange_of(served.stage)
+        stage = found[number].setdefault(
+            name,
+            _Stage(
+                name,
+                "compute" if is_compute else "exchange",
+                executable.plans[number].predicted.get(name),
+            ),
+        )
+        stage.steps.append(step)
+        for context in around[: calls[0]]:
+            if context.part is not None:
+                parts[step.step_id] = context.part
+    for item, of_plan in zip(executable.plans, found, strict=True):
+        exchanges = {exchange_of(name) for name in item.predicted}
+        for name, cycles in item.predicted.items():
+            phase = "exchange" if name in exchanges else "compute"
+            of_plan.setdefault(name, _Stage(name, phase, cycles))
+    return found, parts
+
+
+def _around(context: DebugContext) -> Iterator[DebugContext]:
+    """Yield a context and those around it, the innermost first."""
+    at: DebugContext | None = context
+    while at is not None:
+        yield at
+        at = at.parent
+
+
+def _tile_balance(executable: Executable, item: Plan, stages: dict[str, _Stage]) -> float:
+    """Return the tile balance of a plan's compute stage; as predicted where it has no steps.
+
+    The mean is over all tiles of the IPUs that take part, idle ones included.
+    """
+    steps: Sequence[Step] = stages["compute"].steps if "compute" in stages else ()
+    machine = executable.machine
+    phases = [step.cost.tile_cycles.reshape(machine.n_ipus, -1) for step in steps]
+    busiest = sum(int(phase.max()) for phase in phases)
+    if not busiest:
+        return item.tile_balance
+    # A phase may be on some of the IPUs: a mean over their tiles stands for one tile.
+    mean = sum(float(np.mean(phase[phase.any(axis=1)])) for phase in phases)
+    return tile_balance(mean, busiest, 1) or 0.0
