@@ -40,7 +40,9 @@ class RowBuffer:
         """Take rows given as mappings from column name to value."""
         self._take([self._row(row) for row in rows])
 
-    def add_columns(self, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str]) -> None:
+    def add_columns(
+        self, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
+    ) -> None:
         """Take rows given as columns; a plain number or text stands for the same in every row."""
         unknown = set(columns) - set(self._names)
         if unknown:

@@ -114,9 +114,9 @@ class ReportWriter:
             self._table(table).add(rows)
 
     def add_columns(
-        self, table: Table, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str]
+        self, table: Table, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
     ) -> None:
-        """Add rows given as columns; a plain number or text stands for the same in every row.
+        """Add rows given as columns; a plain number, text or None stands for the same in every row.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ def _report(tmp_path: Path, *names: str) -> Path:
         operands = [graph.add_variable("float32", (1, 32, 32), side) for side in "ab"]
         for operand in operands:
             graph.map_linearly(operand)
-        matmul(builder, *operands, name, split={"serial outputs": 2})
+        matmul(builder, operands[0], operands[1], name, split={"serial outputs": 2})
     executable = engine.compile_programs(graph, [builder.sequence], plans=builder.plans)
     options = {"autoReport.all": True, "autoReport.directory": str(tmp_path)}
     engine.Engine(executable, engine.resolve_options(code=options)).close()
