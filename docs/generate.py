@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from docs.pages import cli, fidelity, graph_api, machines, metrics, options, pva, schema
+from docs.pages import cli, fidelity, graph_api, layers, machines, metrics, options, pva, schema
 
 __all__ = ["PAGES", "main"]
 
@@ -29,6 +29,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "options": ("reference/options.md", options.render),
     "pva": ("reference/pva.md", pva.render),
     "schema": ("reference/schema.md", schema.render),
+    "layers": ("images/layers.svg", layers.render),
     "machines": ("reference/machines.md", machines.render),
 }
 
