@@ -24,14 +24,14 @@ class Fidelity:
     Attributes
     ----------
     columns
-        Heads of the table; the first is the id of a row's target, the last its verdict.
+        Heads of the table; the first is a row's reference, the last its verdict.
     counted, shown, further
         Its rows: figures that count, others of the same list, and those tried after the laws were
         set.
     further_summary
         How the last did.
-    targets
-        What each target is, by its id.
+    references
+        What a reference is, by its id.
     trust
         Kind of number, how far to trust it, why.
     not_modelled
@@ -44,7 +44,7 @@ class Fidelity:
     shown: Sequence[Sequence[str]]
     further: Sequence[Sequence[str]]
     further_summary: str
-    targets: Mapping[str, str]
+    references: Mapping[str, str]
     trust: Sequence[Sequence[str]]
     not_modelled: Sequence[str]
 
@@ -203,12 +203,12 @@ def _marked_up(text: str) -> list[str | html.Code]:
 
 
 def _figures(fidelity: Fidelity, rows: Sequence[Sequence[str]]) -> html.Div:
-    """Return rows of the table under the target that each belongs to."""
+    """Return rows of the table grouped by their reference."""
     heads = fidelity.columns[1:]
     body = []
-    for target, group in groupby(rows, key=lambda row: row[0]):
-        what = html.Span(f" {fidelity.targets.get(target, '')}")
-        cell = html.Td([html.B(target), what], colSpan=len(heads))
+    for reference, group in groupby(rows, key=lambda row: row[0]):
+        what = html.Span(f" {fidelity.references.get(reference, '')}")
+        cell = html.Td([html.B(reference), what], colSpan=len(heads))
         body.append(html.Tr(cell, className="figure-target"))
         body += [_figure(row[1:]) for row in group]
     head = html.Thead(html.Tr([html.Th(name, scope="col", className=_side(i, len(heads)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.fidelity.target import all_targets
+from tests.fidelity.reference import all_references
 
 from tilescope.engine.fidelity import Row, packaged_rows
 from tilescope.engine.fidelity.statement import (
@@ -74,11 +74,11 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 def _references() -> list[str]:
     lines = []
-    for target in all_targets().values():
-        note = f" {target.note}" if target.note else ""
+    for reference in all_references().values():
+        note = f" {reference.note}" if reference.note else ""
         lines.append(
-            f"- **{target.target_id}** {target.what}; {target.machine}.{note}"
-            f" Source: {target.source}."
+            f"- **{reference.reference_id}** {reference.what}; {reference.machine}.{note}"
+            f" Source: {reference.source}."
         )
     return lines
 

@@ -40,13 +40,13 @@ for step in report.execution.runs[0].steps:
     print(step.program.type.name, step.program.name, max(ipu.cycles for ipu in step.ipus))
 ```
 
-Names and types are libpva's: properties, bytes and cycles as integers. Lists are made as they are
-looked at, so opening a large report is quick. The figures are those of the analyser, so they
-agree with the command line and the pages.
+Names and types are libpva's: properties, with bytes and cycles as integers. Lists are lazy, so a
+large report opens quickly. The figures come from the analyser, so they agree with the command line
+and the pages.
 
-What a report does not hold yet raises `pva.NotHeld`. That is an `AttributeError`, so `hasattr` and
-`getattr` with a default work as they do for an older libpva. Such attributes are listed below each
-class under *not held yet*.
+An attribute that reports do not support yet raises `pva.NotHeld`, which is an `AttributeError`, so
+`hasattr` and `getattr` with a default work as with an older libpva. These attributes are listed
+under their class as *not supported yet*.
 """
 
 _MODULES = (report, target, compilation, program, operations, context, execution, variable)
@@ -56,7 +56,7 @@ def render() -> str:
     """Return the page as Markdown."""
     lines = [_INTRODUCTION, "## Module\n"]
     lines += [f"- `openReport(filename)`: {_first_line(pva.openReport)}"]
-    lines += [f"- *not held yet*: {', '.join(f'`{name}`' for name in pva.ABSENT)}", ""]
+    lines += [f"- *not supported yet*: {', '.join(f'`{name}`' for name in pva.ABSENT)}", ""]
     for module in _MODULES:
         for name, owner in vars(module).items():
             is_ours = inspect.isclass(owner) and owner.__module__ == module.__name__
@@ -66,11 +66,11 @@ def render() -> str:
 
 
 def _members(owner: type) -> list[str]:
-    """Return the public attributes of a class, and those it does not have yet."""
+    """Return the public attributes of a class, and those that are not supported yet."""
     if issubclass(owner, Enum):
-        return [f"- `{each.name}` = {each.value}" for each in owner]
+        return [f"- `{member.name}` = {member.value}" for member in owner]
     fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
-    lines = [f"- `{each.name}`: {each.type}" for each in fields if each.name != "_id"]
+    lines = [f"- `{field.name}`: {field.type}" for field in fields if field.name != "_id"]
     for name, value in vars(owner).items():
         if name.startswith("_"):
             continue
@@ -79,9 +79,9 @@ def _members(owner: type) -> list[str]:
         elif inspect.isfunction(value):
             lines.append(f"- `{name}{_parameters(value)}`: {_first_line(value)}")
         elif inspect.isclass(value) and issubclass(value, Enum):
-            lines.append(f"- `{name}`: {', '.join(f'`{each.name}`' for each in value)}")
+            lines.append(f"- `{name}`: {', '.join(f'`{member.name}`' for member in value)}")
     missing = owner._absent if issubclass(owner, absent.WithAbsent) else {}
-    return lines + [f"- *not held yet*: `{name}`, {what}" for name, what in missing.items()]
+    return lines + [f"- *not supported yet*: `{name}`, {what}" for name, what in missing.items()]
 
 
 def _parameters(function: object) -> str:

@@ -37,7 +37,7 @@ class Statement:
         those tested after the laws were set.
     further_summary
         The score of the further figures in one sentence.
-    targets
+    references
         Description and source of a reference, by the id in the first column.
     trust
         Kind of figure, expected error, reason.
@@ -50,7 +50,7 @@ class Statement:
     shown: tuple[tuple[str, ...], ...]
     further: tuple[tuple[str, ...], ...]
     further_summary: str
-    targets: dict[str, str]
+    references: dict[str, str]
     trust: tuple[tuple[str, str, str], ...]
     not_modelled: tuple[str, ...]
 

@@ -226,12 +226,12 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
     assert starts[0] < starts[1]
     assert starts[2] == starts[0]
     page.locator("#trace-find").fill("no such step")
-    page.locator(".trace-note", has_text="No step name holds").wait_for()
+    page.locator(".trace-note", has_text="No step name contains").wait_for()
 
 
 def test_flat_view_collapsed_ipus_and_merged_slices_are_said(page: Page) -> None:
     show(page)
-    assert "zoom in to see each" in page.locator(".trace-note").inner_text()
+    assert "zoom in to separate them" in page.locator(".trace-note").inner_text()
     page.get_by_role("button", name=re.compile("IPU 1")).first.click()
     assert wait_for(page, "closed") == "1"
     poll(page, f"{VIEWER}.data.get('1.0')?.lanes.length", 2)
@@ -276,5 +276,5 @@ def test_a_tooltip_names_the_slice_and_its_kind(page: Page) -> None:
 
 def test_a_report_without_a_run_says_what_to_do(page: Page) -> None:
     show(page, report="still")
-    page.locator(".trace-message", has_text="holds no execution").wait_for()
+    page.locator(".trace-message", has_text="has no execution").wait_for()
     page.locator("#trace-summary", has_text="Nothing ran").wait_for()

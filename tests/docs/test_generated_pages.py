@@ -82,8 +82,8 @@ def test_every_figure_of_a_machine_and_target_option_is_on_its_page() -> None:
     assert [name for name in (*FIGURES, *TARGET_OPTIONS) if f"`{name}`" not in text] == []
 
 
-def test_the_page_of_pva_names_what_is_not_held_yet() -> None:
-    assert "*not held yet*: `vars`, which variables a program uses" in page("pva")
+def test_the_page_of_pva_names_what_is_not_supported_yet() -> None:
+    assert "*not supported yet*: `vars`, which variables a program uses" in page("pva")
 
 
 def test_everything_public_of_the_graph_api_is_on_its_page() -> None:

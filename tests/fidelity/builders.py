@@ -1,4 +1,4 @@
-"""Which function builds which target."""
+"""Which function builds which reference."""
 
 from __future__ import annotations
 

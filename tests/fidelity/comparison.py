@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from tests.fidelity.target import Figure, Target, all_targets
+from tests.fidelity.reference import Figure, Reference, all_references
 
 from tilescope.engine.fidelity import Row, score
 
 __all__ = ["compare", "rows_as_json"]
 
 
-def _row(target: Target, figure: Figure, ours: float | None) -> Row:
+def _row(reference: Reference, figure: Figure, ours: float | None) -> Row:
     error = None
     verdict = "open"
     if ours is not None:
@@ -21,9 +21,9 @@ def _row(target: Target, figure: Figure, ours: float | None) -> Row:
         error = difference if figure.kind == "absolute" else difference / figure.published
         verdict = "within" if abs(error) <= figure.tolerance else "miss"
     return Row(
-        id=target.target_id,
+        id=reference.reference_id,
         figure=figure.name,
-        what=target.what,
+        what=reference.what,
         published=figure.published,
         ours=ours,
         unit=figure.unit,
@@ -32,28 +32,28 @@ def _row(target: Target, figure: Figure, ours: float | None) -> Row:
         tolerance_kind=figure.kind,
         verdict=verdict,
         counted=figure.counted,
-        is_further=target.is_further,
+        is_further=reference.is_further,
         gave_law=figure.gave_law,
-        machine=target.machine,
-        source=target.source,
+        machine=reference.machine,
+        source=reference.source,
         needs=figure.needs,
     )
 
 
 def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[Row]:
-    """Build every target that can be built and return a row for each figure.
+    """Build every reference that can be built and return a row for each figure.
 
     Parameters
     ----------
     builders
-        By target: builds and compiles its programs, returns its figures by name.
+        By reference: builds and compiles its programs, returns its figures by name.
     """
     rows = []
-    for target in all_targets().values():
-        ours = builders[target.target_id]() if target.target_id in builders else {}
-        for figure in target.figures:
+    for reference in all_references().values():
+        ours = builders[reference.reference_id]() if reference.reference_id in builders else {}
+        for figure in reference.figures:
             value = None if figure.needs else float(ours[figure.name])
-            rows.append(_row(target, figure, value))
+            rows.append(_row(reference, figure, value))
     return rows
 
 

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def recorded_products() -> Mapping[str, float]:
-    """Return the cycles of the six products of the recording that no target has."""
+    """Return the cycles of the six products of the recording that no other reference has."""
     shapes = {
         "half, probabilities by values": ("float16", 16, (729, 729, 72)),
         "half, 729 x 1152 x 1152": ("float16", 1, (729, 1152, 1152)),

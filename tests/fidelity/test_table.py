@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fidelity.builders import BUILDERS
 from tests.fidelity.comparison import compare, rows_as_json
-from tests.fidelity.target import all_targets
+from tests.fidelity.reference import all_references
 
 from tilescope.engine.fidelity import Row, packaged_rows, score
 from tilescope.engine.fidelity.score import FURTHER_TOLERANCE
@@ -37,35 +37,35 @@ def test_the_packaged_table_is_what_the_programs_cost_now(computed: list[Row]) -
         assert now.ours == (None if then.ours is None else pytest.approx(then.ours)), now
 
 
-def test_fourteen_targets_count() -> None:
-    assert {name for name, target in all_targets().items() if target.is_counted} == COUNTED
-    further = [name for name, target in all_targets().items() if target.is_further]
-    assert list(all_targets()) == [*(f"C{n}" for n in range(1, 25)), *further]
+def test_fourteen_references_count() -> None:
+    assert {name for name, reference in all_references().items() if reference.is_counted} == COUNTED
+    further = [name for name, reference in all_references().items() if reference.is_further]
+    assert list(all_references()) == [*(f"C{n}" for n in range(1, 25)), *further]
     assert further == [f"F{n}" for n in range(1, len(further) + 1)]
 
 
-def test_a_figure_that_gave_a_law_is_no_evidence() -> None:
+def test_a_figure_used_in_a_law_is_no_evidence() -> None:
     """It stands in the table and says so, but the sentence about agreement leaves it out."""
     made = [row for row in packaged_rows() if row.gave_law]
     assert {row.id for row in made} == {"F2", "F7"}
-    assert all(as_verdict(row) == f"{row.verdict}, gave a law" for row in made)
+    assert all(as_verdict(row) == f"{row.verdict}, used in a law" for row in made)
     rest = [row for row in packaged_rows() if row.is_further and row.ours and not row.gave_law]
     sentence = further_sentence(packaged_rows())
     assert sentence.startswith(f"Of {len(rest)} figures")
-    assert f"{len(made)} more gave terms of laws" in sentence
-    assert further_sentence(rest).endswith("0 more gave terms of laws, so that they prove nothing.")
+    assert f"{len(made)} more contributed terms to laws" in sentence
+    assert further_sentence(rest).endswith("0 more contributed terms to laws and prove nothing.")
 
 
 def test_further_figures_never_count() -> None:
-    further = [target for target in all_targets().values() if target.is_further]
+    further = [reference for reference in all_references().values() if reference.is_further]
     assert len(further) >= 5
-    assert not any(figure.counted for target in further for figure in target.figures)
-    assert {f.tolerance for target in further for f in target.figures} == {FURTHER_TOLERANCE}
+    assert not any(figure.counted for reference in further for figure in reference.figures)
+    assert {f.tolerance for reference in further for f in reference.figures} == {FURTHER_TOLERANCE}
 
 
 def test_every_figure_is_built_or_says_what_it_needs() -> None:
-    for name, target in all_targets().items():
-        is_open = all(figure.needs for figure in target.figures)
+    for name, reference in all_references().items():
+        is_open = all(figure.needs for figure in reference.figures)
         assert (name in BUILDERS) != is_open, name
 
 
@@ -77,14 +77,19 @@ def test_laws_confirmed_on_silicon_stay_within_their_tolerance(computed: list[Ro
     assert verdicts == {name: {"within"} for name in verdicts}
 
 
-def row(target: str, published: float, ours: float | None, verdict: str) -> Row:
+def row(reference: str, published: float, ours: float | None, verdict: str) -> Row:
     first = packaged_rows()[0]
     return replace(
-        first, id=target, published=published, ours=ours, verdict=verdict, tolerance_kind="relative"
+        first,
+        id=reference,
+        published=published,
+        ours=ours,
+        verdict=verdict,
+        tolerance_kind="relative",
     )
 
 
-def test_a_target_counts_once_and_is_within_when_all_its_figures_are() -> None:
+def test_a_reference_counts_once_and_is_within_when_all_its_figures_are() -> None:
     rows = [
         row("A", 100, 50, "within"),
         row("A", 100, 200, "within"),
@@ -101,7 +106,7 @@ def test_a_target_counts_once_and_is_within_when_all_its_figures_are() -> None:
 
 
 def test_a_figure_on_the_edge_of_its_tolerance_is_within_and_past_it_a_miss() -> None:
-    figures = {f.name: f.published for f in all_targets()["C3"].figures}
+    figures = {f.name: f.published for f in all_references()["C3"].figures}
     for factor, verdict in ((1.0999, "within"), (0.9001, "within"), (1.11, "miss"), (0.89, "miss")):
         ours = {name: published * factor for name, published in figures.items()}
         builders: dict[str, Any] = dict.fromkeys(BUILDERS, _Anything)
@@ -125,7 +130,7 @@ def test_tolerances_are_said_in_their_kind() -> None:
 
 def test_the_file_has_the_score_and_a_row_for_each_figure() -> None:
     answer = json.loads(rows_as_json(packaged_rows()))
-    assert len(answer["rows"]) == sum(len(t.figures) for t in all_targets().values())
+    assert len(answer["rows"]) == sum(len(t.figures) for t in all_references().values())
     assert {"id", "published", "ours", "error", "tolerance", "verdict", "counted"} <= set(
         answer["rows"][0]
     )

@@ -1,4 +1,4 @@
-// Charts write what was zoomed and clicked into the URL; the server draws what stands there.
+// Charts write zooms and clicks into the URL; the server draws what the URL says.
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
@@ -9,8 +9,8 @@
     return click && click.points && click.points.length ? Math.round(click.points[0].x) : null;
   }
 
-  // Plotly is the largest script and two pages have charts: it is loaded when a chart is shown, or
-  // once the page is at rest. Dash's graphs wait for the promise that stands in its place.
+  // Plotly is the largest script, and only two pages have charts: it is loaded when a chart is shown
+  // or once the page is idle. Until then a promise takes its place, which Dash's graphs await.
   const PLOTLY = '/assets/plotly-basic.min.js?m=4.1.1';
   let loadPlotly;
   const loaded = window.Plotly = new Promise((resolve, reject) => {
@@ -51,7 +51,7 @@
       const tile = clickedPosition(click);
       if (tile === null) return clientside.no_update;
       const before = new URLSearchParams(location.search).get('tiles') || '';
-      // A click may be told twice while a chart is drawn anew; a tile is selected once.
+      // Plotly may report a click twice while it redraws; select the tile once.
       if (withShift && before.split(',').includes(String(tile))) return null;
       const tiles = withShift && before ? before + ',' + tile : String(tile);
       window.tilescope.changeView({tiles}, true);
@@ -78,7 +78,7 @@
     pick_operation(rows) {
       if (!rows || !rows.length || rows[0].key === undefined) return;
       const changes = {op: rows[0].key, tab: ''};
-      // A plan is that of a library call, whatever is listed.
+      // Plans belong to library calls, whichever layer is listed.
       if (rows[0].layer) changes.layer = '';
       window.tilescope.changeView(changes, true);
     },
@@ -89,7 +89,7 @@
     },
   };
 
-  // Nested tables: a row hides what is below its key.
+  // Nested tables: closing a row hides the rows whose keys start with its own.
   document.addEventListener('click', (event) => {
     const button = /** @type {Element} */ (event.target).closest('button.disclosure');
     if (!button) return;
@@ -99,8 +99,8 @@
     button.textContent = isOpen ? '▸' : '▾';
     const rows = [...row.closest('tbody').rows];
     const closed = rows
-      .filter((each) => each.querySelector('button.disclosure[aria-expanded="false"]'))
-      .map((each) => each.dataset.key + '/');
-    for (const each of rows) each.hidden = closed.some((key) => each.dataset.key.startsWith(key));
+      .filter((parent) => parent.querySelector('button.disclosure[aria-expanded="false"]'))
+      .map((parent) => parent.dataset.key + '/');
+    for (const child of rows) child.hidden = closed.some((key) => child.dataset.key.startsWith(key));
   });
 })();

@@ -1,4 +1,4 @@
-// What grids need: numbers as the server writes them, and the colours of the scheme.
+// For grids: numbers formatted as the server formats them, and the colours of the scheme.
 (function () {
   'use strict';
   const registry = window.dashAgGridFunctions = window.dashAgGridFunctions || {};
@@ -7,7 +7,7 @@
   const tenth = new Intl.NumberFormat('en-US', {minimumFractionDigits: 1, maximumFractionDigits: 1});
   const isMissing = (value) => value === null || value === undefined;
 
-  // As analyser.quantities.format_bytes.
+  // The same as analyser.quantities.format_bytes; a test compares them.
   registry.tilescopeBytes = function (value) {
     if (isMissing(value)) return '–';
     let amount = value, rank = 0;
@@ -20,7 +20,7 @@
   registry.tilescopeExactBytes = (value) => isMissing(value) ? '' : number.format(value) + ' B';
   registry.tilescopeCount = (value) =>
     isMissing(value) ? '–' : typeof value === 'number' ? number.format(value) : String(value);
-  // Of a lifetime [start, end): its first and its last step; null and null live always.
+  // The first and last step of a lifetime [start, end); null for both means always live.
   registry.tilescopeLife = function (row) {
     if (!row) return '';
     if (isMissing(row.start)) return 'always';

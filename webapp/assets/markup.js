@@ -1,4 +1,4 @@
-// Content that only shows, made of data in one go (see webapp/components/markup.py).
+// Static content, built from data in one call (see webapp/components/markup.py).
 (function () {
   'use strict';
   function build(tree) {

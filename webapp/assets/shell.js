@@ -1,4 +1,4 @@
-// The frame: which page is shown, links that keep the reports, colour scheme, keys, copying.
+// The frame around the pages: routing, links that keep the reports, colour scheme, keys, copying.
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
@@ -41,7 +41,7 @@
       return [query.get('report') || (listing.length ? listing[0].id : null), query.get('with')];
     },
 
-    // And the URL follows the two menus; another report starts with a fresh view.
+    // The URL follows the two menus; another report starts with a fresh view.
     choose(source, target, listing) {
       const query = new URLSearchParams(location.search);
       const first = listing.length ? listing[0].id : '';

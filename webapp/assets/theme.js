@@ -1,4 +1,4 @@
-// Runs before the first paint: takes the remembered colour scheme, else the system's.
+// Runs before the first paint: applies the saved colour scheme, or the system's.
 (function () {
   'use strict';
   let stored = null;

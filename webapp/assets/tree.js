@@ -1,5 +1,5 @@
-// The program tree: children are fetched when a node opens, and only rows in sight are drawn, so
-// that a program of a hundred thousand steps opens at once.
+// The program tree. Children are fetched when a node opens, and only visible rows are drawn, so a
+// program of a hundred thousand steps opens instantly.
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
@@ -46,7 +46,7 @@
         if (report !== this.report) return;
         this.roots = data.nodes.map((node) => this.adopt(node, null, 0));
         if (!this.roots.length) {
-          this.message('This report holds no program; it ended before the program was compiled.');
+          this.message('This report has no program: the run ended before the program was compiled.');
           return;
         }
         if (this.roots.length) await this.open(this.roots[0]);
@@ -74,7 +74,7 @@
       await this.fill(node, 0);
     }
 
-    // Fetches the page of children around a place, once.
+    // Fetches the page of children that contains a position, once.
     fill(node, place) {
       const offset = Math.floor(place / PAGE) * PAGE;
       if (node.children[offset]) return Promise.resolve();
@@ -130,7 +130,7 @@
 
     draw() {
       if (!this.rows.length) return;
-      // Rows of a page that arrived take the place of their stand-ins.
+      // Rows of a page that has arrived replace their placeholders.
       let arrived = false;
       for (const row of this.rows) {
         if (row.parent && row.parent.children[row.place]) {
@@ -233,7 +233,7 @@
         else this.toggle(node);
       } else if (event.key === 'ArrowLeft' && node) {
         if (node.isOpen) this.toggle(node);
-        else if (node.parent) this.focus(this.rows.findIndex((each) => each.node === node.parent));
+        else if (node.parent) this.focus(this.rows.findIndex((other) => other.node === node.parent));
       } else if ((event.key === 'Enter' || event.key === ' ') && node) this.choose(node);
       else return;
       event.preventDefault();
@@ -250,7 +250,7 @@
       this.schedule();
     }
 
-    // Opens everything around a program and brings it into sight.
+    // Opens the ancestors of a program and scrolls to it.
     async reveal(id) {
       const report = this.report;
       const data = await ask(report + '/path', {program: id});

@@ -1,5 +1,5 @@
-// The state of a page lives in the URL. `read` follows the URL, `write` follows the controls,
-// `set` is for scripts (a click in a chart). Nothing else changes the address.
+// The state of a page lives in the URL. `read` sets the controls from the URL, `write` sets the URL
+// from the controls, and scripts call `changeView`. Nothing else changes the address.
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
@@ -15,9 +15,9 @@
     return String(value);
   }
 
-  // What each control shows; what `read` put into it that `write` has not heard of yet; and what
-  // it took away. Only what a person changed goes into the address: an echo that comes late, from
-  // a text box that waits for typing to end, would undo a step back in the history.
+  // By control: the value shown, the values `read` has set that `write` has not received yet, and
+  // the value that was replaced. Only a person's changes go into the address: a late echo, from a
+  // text box that waits for typing to end, would undo a step back in the history.
   const shown = {};
   const echoes = {};
   const retired = {};
@@ -32,8 +32,8 @@
     (echoes[key] = echoes[key] || []).push(text);
   }
 
-  // Only a box that waits for typing to end can tell late; of a choice or switch, going back at
-  // once to what it was before is meant.
+  // Only a text box, which waits for typing to end, reports late. A choice or switch that returns to
+  // its previous value was changed on purpose.
   const isTyped = (key) => {
     const box = document.getElementById(key);
     return box !== null && box.matches('input:not([readonly]):not([type="checkbox"])');
@@ -52,7 +52,7 @@
     return true;
   }
 
-  // Changes some parameters of the address; an empty value or the default leaves it out.
+  // Changes some parameters of the address; an empty value removes the parameter.
   function change(changes, push) {
     const query = new URLSearchParams(location.search);
     for (const [name, value] of Object.entries(changes)) {
@@ -72,9 +72,9 @@
       const parameters = spec.parameters;
       const controls = parameters.filter((parameter) => parameter.control);
       const path = pathname === '/' ? '/summary' : pathname;
-      // Of a page without controls there is one thing to tell, and it stands alone.
-      const told = (state, values) => controls.length ? [state, ...values] : state;
-      if (path !== spec.path) return told(none, controls.map(() => none));
+      // A page without controls has one output, which is not wrapped in a list.
+      const outputs = (state, values) => controls.length ? [state, ...values] : state;
+      if (path !== spec.path) return outputs(none, controls.map(() => none));
       const query = new URLSearchParams(search);
       const view = {
         report: query.get('report') || (listing.length ? listing[0].id : ''),
@@ -86,7 +86,7 @@
       }
       const values = controls.map((parameter) => asControl(parameter, view[parameter.name]));
       controls.forEach((parameter, index) => noteShown(parameter.control, asText(values[index])));
-      return told(same(view, previous) ? none : view, values);
+      return outputs(same(view, previous) ? none : view, values);
     },
 
     write(...values) {
@@ -101,7 +101,6 @@
         if (isEcho(parameter, text)) return;
         shown[parameter.control] = text;
         changes[parameter.name] = text === parameter.default ? '' : text;
-        // An emptied box whose default is not empty must be told from one never touched.
       });
       change(changes, false);
     },

@@ -1,4 +1,4 @@
-// Part of the viewer: which bars there are, which are missing, and asking for them.
+// Part of the viewer: which bars are loaded, which are missing, and requests for those.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -13,7 +13,7 @@
       return data && data.start <= this.range.start + 1 && data.end >= this.range.end - 1;
     },
 
-    // The finer of two answers that cover what is seen; else whatever there is.
+    // The finer of two answers that cover the visible range, or whichever exists.
     best(group) {
       const near = this.data.get(group.key);
       const far = this.whole.get(group.key);
@@ -29,7 +29,7 @@
       return ratio <= 1.02 && (ratio > 0.2 || data.perPixel <= 1);
     },
 
-    // Asks for what is missing: one question at a time, then whatever is missing by then.
+    // Requests missing bars, one request at a time, then whatever is missing by then.
     async request() {
       if (!this.extent || this.inFlight || !this.isShown() || this.width < 20) return;
       const missing = this.visibleGroups(true).filter((group) => !this.isGood(group));
@@ -66,7 +66,7 @@
       }
     },
 
-    // Keeps an answer; one of the whole trace stays, to be drawn until a finer one comes.
+    // Stores an answer. One of the whole trace is kept, to be drawn until a finer one arrives.
     take(answer, collapsed, view) {
       const {start, end, pixels} = answer;
       const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
@@ -88,7 +88,7 @@
         if (source !== this.source) return;
         this.overview.take(answer);
         this.draw();
-      } catch (error) { /* the lanes say it */ }
+      } catch (error) { /* the lanes report it */ }
     },
   });
 })();

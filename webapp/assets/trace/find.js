@@ -1,4 +1,4 @@
-// Part of the viewer: the selected slice and the search in names.
+// Part of the viewer: the selected slice, and search in names.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -54,8 +54,8 @@
         if (source !== this.source || find !== state.find.trim()) return;
         this.found = answer.n_occurrences
           ? space.plural(answer.n_occurrences, 'execution', 'executions') + ' of '
-            + space.plural(answer.n_names, 'name', 'names') + ' match; N and Shift-N walk through them'
-          : 'No step name holds “' + find + '”';
+            + space.plural(answer.n_names, 'name', 'names') + ' match; N and Shift-N step through them'
+          : 'No step name contains “' + find + '”';
       } catch (error) { this.found = error.message; }
       this.writeNote();
     },

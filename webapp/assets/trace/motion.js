@@ -1,4 +1,4 @@
-// Part of the viewer: how what is seen moves, and where things lie on the screen.
+// Part of the viewer: motion of the visible range, and layout on the screen.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -42,7 +42,7 @@
       this.request();
     },
 
-    // Where the goal of a motion lies, so that keys pressed in quick succession add up.
+    // The range that a motion leads to, so that keys pressed in quick succession add up.
     target() {
       return this.goal ? {start: this.goal.start, end: this.goal.end} : this.range;
     },
@@ -99,7 +99,7 @@
       return this.last ? Math.max(0, Math.min(1, this.last.x / this.width)) : 0.5;
     },
 
-    // Lays out the groups from top to bottom; heights follow the lanes that are known.
+    // Lays out the groups from top to bottom; heights follow the lanes loaded so far.
     arrange() {
       if (!this.extent) return;
       const {ipus, closed, view} = this.state;
@@ -154,7 +154,7 @@
       }
     },
 
-    // Groups on the screen, and one screen around it if `around`.
+    // Visible groups, and those within one screen of them if `around`.
     visibleGroups(around) {
       const top = this.scroller.scrollTop;
       const height = this.scroller.clientHeight;

@@ -1,4 +1,4 @@
-// The strip of the whole trace with two handles: drag them, drag between them, click elsewhere.
+// The strip of the whole trace. Drag a handle or the range between them, or click elsewhere.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});

@@ -1,4 +1,4 @@
-// Drawing: bars of lanes on one canvas, the ruler above, the overview strip. Never waits for data.
+// Drawing of lanes, ruler and overview strip on canvases. Never waits for data.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -15,7 +15,7 @@
     'stream-begin', 'stream-copy', 'stream-end', 'other', 'group', 'run',
   ];
 
-  // Colours from the page's variables, so that both schemes come from one place.
+  // Colours from the page's CSS variables, which define both schemes.
   space.readColours = (element) => {
     const style = getComputedStyle(element);
     const value = (name) => style.getPropertyValue('--trace-' + name).trim() || '#888';
@@ -29,7 +29,7 @@
     };
   };
 
-  // First bar that ends after a cycle; bars of a lane do not overlap.
+  // The first bar that ends after a cycle; bars of a lane do not overlap.
   function firstEndingAfter(lane, cycle) {
     let low = 0;
     let high = lane.n;
@@ -44,7 +44,7 @@
   space.barAt = (lane, cycle, reach) => {
     const i = firstEndingAfter(lane, cycle);
     if (i < lane.n && lane.start[i] <= cycle) return i;
-    // Next to a bar that is drawn wider than it is.
+    // A narrow bar is drawn wider than it is: accept a pointer next to it.
     if (i > 0 && cycle - lane.start[i - 1] - lane.duration[i - 1] < reach) return i - 1;
     if (i < lane.n && lane.start[i] - cycle < reach) return i;
     return -1;
@@ -68,8 +68,8 @@
     return text.slice(0, keep) + '…';
   }
 
-  // Draws a lane; `data.start` is the cycle its offsets count from.
-  // Returns [slices, bars] that are seen, for the note about merging.
+  // Draws a lane, whose starts count from `data.start`. Returns the numbers of visible slices and bars
+  // for the note about merging.
   space.paintLane = (context, data, lane, box, scene) => {
     const {start, end, colours, source, matches, kinds} = scene;
     const scale = box.width / (end - start);
@@ -136,7 +136,7 @@
     const {step, ticks} = space.ticks(start, end, box.width, 110);
     context.textBaseline = 'middle';
     context.fillStyle = colours.soft;
-    // The first label has the unit; the last stands left of its tick where it would be cut.
+    // The first label carries the unit; a label that would be cut off goes left of its tick.
     ticks.forEach((tick, i) => {
       const x = Math.round(box.x + (tick - start) / (end - start) * box.width) + 0.5;
       const text = space.tickLabel(tick, step) + (i === 0 ? ' cycles' : '');

@@ -1,4 +1,4 @@
-// Part of the viewer: painting a frame, the note below it, the tooltip, the legend.
+// Part of the viewer: painting of a frame, the note below it, the tooltip and the legend.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -91,7 +91,7 @@
       if (time) parts[0] += ' (' + time + ')';
       if (this.slices > this.bars) {
         parts.push(space.count(this.slices) + ' slices shown as ' + space.count(this.bars)
-          + ' bars; zoom in to see each');
+          + ' bars; zoom in to separate them');
       } else if (this.bars) {
         parts.push('every slice shown (' + space.count(this.bars) + ')');
       }
@@ -113,13 +113,13 @@
       const count = lane.count[i];
       const cycles = lane.duration[i];
       const title = lane.name[i] >= 0 ? this.source.path(lane.name[i]) || kind.label
-        : space.count(count) + ' slices, too short to show apart';
+        : space.count(count) + ' slices, too short to show separately';
       const share = 100 * cycles / (this.range.end - this.range.start);
       const lines = [
-        kind.label + ' [' + kind.letter + ']' + (count > 1 ? ' for the most part' : ''),
+        kind.label + ' [' + kind.letter + ']' + (count > 1 ? ' mostly' : ''),
         space.plural(cycles, 'cycle', 'cycles')
           + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : '')
-          + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of what is seen',
+          + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of the visible range',
         'from ' + space.count(data.start + lane.start[i]),
       ];
       this.tooltip.textContent = '';

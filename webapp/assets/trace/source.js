@@ -1,4 +1,4 @@
-// The trace's questions to the server, and its binary answers unpacked.
+// Requests of the trace to the server, and decoding of its binary answers.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -11,7 +11,7 @@
     throw new Error(message);
   }
 
-  // Splits one answer into groups (a track of an IPU) of lanes; arrays are views, not copies.
+  // Splits an answer into groups (one per track of an IPU) of lanes; arrays are views, not copies.
   function unpack(buffer) {
     const length = new DataView(buffer).getUint32(0, true);
     const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -81,7 +81,7 @@
       return levels.reverse().join('/');
     }
 
-    // Which names hold a text anywhere in their path: 1 for each that does.
+    // A flag per name: 1 if its path contains the text.
     matches(text) {
       const wanted = text.trim().toLowerCase();
       const found = new Uint8Array(this.labels.length);

@@ -1,4 +1,4 @@
-// Starting the trace, and what its page calls.
+// Start of the trace, and the callbacks of its page.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -11,7 +11,7 @@
 
   const FIELDS = ['view', 'ipus', 'find', 'range', 'mark', 'closed', 'at'];
 
-  // The state as the address has it now; what a callback brings may be older.
+  // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */
   function fromAddress(report) {
     const query = new URLSearchParams(location.search);
@@ -20,8 +20,8 @@
     return {...view, view: view.view || 'flame', report: query.get('report') || report};
   }
 
-  // The page's own start takes long: begin to read as soon as this script runs, and draw as soon
-  // as the place is there. The callback that follows finds the same view and leaves it alone.
+  // The page itself starts slowly: fetch as soon as this script runs, and draw as soon as the element
+  // exists. The callback that follows finds the same view and leaves it alone.
   (function early() {
     const view = fromAddress('');
     if (location.pathname !== '/trace' || !view.report) return;
@@ -29,7 +29,7 @@
     space.early = {
       report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
     };
-    // A first answer too, for about the right width: painting it needs no further question.
+    // Also fetch a first answer for about the right width, so that painting needs no other request.
     space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
       const range = /^(\d+):(\d+)$/.exec(view.range);
       if (!tracks.length || view.ipus || view.closed) return;
@@ -54,7 +54,7 @@
   const later = (act) => requestAnimationFrame(() => requestAnimationFrame(act));
 
   clientside.trace = {
-    // The view of the address has changed: follow it, when the page has been laid out.
+    // The view in the address has changed: follow it once the page has been laid out.
     show(view) {
       if (!view) return;
       setTimeout(() => { space.isStarted = true; }, space.QUIET_MS);

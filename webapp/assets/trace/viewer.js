@@ -1,11 +1,11 @@
-// The execution trace: what is seen, what is asked for, what is drawn. The page's address holds
-// the state; `show` follows it, `changed` writes it once motion has stopped.
+// The execution trace. The page's address holds its state: `show` follows the address, `changed`
+// writes it once motion has stopped.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   space.QUIET_MS = 220;
 
-  // The methods of the viewer's parts, which stand in files of their own, are added to this class.
+  // The viewer's parts, in files of their own, add their methods to this class.
   const Parts = /** @type {new () => TraceViewerParts} */ (/** @type {unknown} */ (class {}));
 
   /** @implements {TraceViewer} */
@@ -62,8 +62,8 @@
       return this.root.offsetParent !== null;
     }
 
-    // Follows the address; `view` holds strings. Only what differs from the last address counts:
-    // what is seen may be ahead of it.
+    // Follows the address, whose values are strings. Only differences from the last address count:
+    // the visible range may be ahead of it.
     async show(view) {
       if (!view || !view.report) {
         this.say('No report is loaded. Choose one at the top, or make one: tilescope run MODEL.onnx');
@@ -131,7 +131,7 @@
         this.paintLegend();
         if (!extent.tracks.length || extent.end_cycle <= extent.start_cycle) {
           names.catch(() => {});
-          this.say('This report holds no execution: nothing ran, or running was not recorded.'
+          this.say('This report has no execution: nothing ran, or the run was not recorded.'
             + ' Run the model with execution profiling on.');
           return;
         }
@@ -157,7 +157,7 @@
       }
     }
 
-    // Takes the range of the address, unless it is the one already shown.
+    // Applies the range in the address, unless it is the one already shown.
     follow(view) {
       const found = /^(-?\d+):(-?\d+)$/.exec(view.range || '');
       const {start, end} = found
@@ -173,13 +173,13 @@
       return isAll ? '' : Math.round(start) + ':' + Math.round(end);
     }
 
-    // Writes the address after a short quiet time.
+    // Writes the address after a short pause.
     changed(tab) {
       clearTimeout(this.quiet);
       this.tab = tab || this.tab;
       const report = this.report;
       this.quiet = setTimeout(() => {
-        // While the page starts, its own address component would undo the change: try again.
+        // While the page starts, its address component would undo the change: retry later.
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
         const {mark, closed, at} = this.state;
@@ -198,7 +198,7 @@
     }
   }
 
-  // The viewer in an element, made when first asked for.
+  // The viewer in an element, created on first use.
   space.viewerIn = (root) => {
     for (const part of (space.parts || []).splice(0)) {
       Object.defineProperties(Parts.prototype, Object.getOwnPropertyDescriptors(part));

@@ -1,4 +1,4 @@
-// Numbers and names as people read them, and the elements that hold them.
+// Formats of numbers and times, and creation of elements.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -19,7 +19,7 @@
 
   space.plural = (value, one, many) => space.count(value) + ' ' + (value === 1 ? one : many);
 
-  // A time on the machine's clock, three digits.
+  // Cycles as a time on the machine's clock, with three significant digits.
   space.seconds = (cycles, hertz) => {
     if (!hertz) return '';
     const seconds = cycles / hertz;
@@ -29,7 +29,7 @@
     return '';
   };
 
-  // Ticks at 1, 2 or 5 times a power of ten, at most one in `spacing` pixels.
+  // Ticks at 1, 2 or 5 times a power of ten, at least `spacing` pixels apart.
   space.ticks = (start, end, pixels, spacing) => {
     const rough = Math.max(1, (end - start) / Math.max(1, pixels / spacing));
     const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,4 +1,4 @@
-"""What is published: targets.toml, and further.toml after it, as typed rows."""
+"""What is published: references.toml, and further.toml after it, as typed rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tilescope.engine.fidelity.score import FURTHER_TOLERANCE
 
-__all__ = ["Figure", "Target", "all_targets"]
+__all__ = ["Figure", "Reference", "all_references"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Figure:
     needs
         What is missing before it can be built; empty when nothing is.
     gave_law
-        Whether a term of a law was read off it, so that agreement proves nothing.
+        Whether a cost model was fitted to it, so that agreement proves nothing.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Target:
+class Reference:
     """A published program or machine with its figures; it is scored once.
 
     Parameters
@@ -48,10 +48,10 @@ class Target:
     note
         What the comparison rests on, or cannot show.
     is_further
-        Whether it was only tried once the laws were set; such a target does not count.
+        Whether it was tested after the laws were set; such a reference does not count.
     """
 
-    target_id: str
+    reference_id: str
     what: str
     source: str
     machine: str
@@ -66,22 +66,22 @@ class Target:
 
 
 @cache
-def all_targets() -> Mapping[str, Target]:
-    """Return the targets by id, in the order of the files."""
-    return {**_targets("targets.toml"), **_targets("further.toml", is_further=True)}
+def all_references() -> Mapping[str, Reference]:
+    """Return the references by id, in the order of the files."""
+    return {**_references("references.toml"), **_references("further.toml", is_further=True)}
 
 
-def _targets(name: str, *, is_further: bool = False) -> dict[str, Target]:
+def _references(name: str, *, is_further: bool = False) -> dict[str, Reference]:
     path = Path(__file__).parent / name
     found = {}
-    for target_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
+    for reference_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
         counted = not is_further and entry.get("counted", True)
         shared = {"counted": counted, "needs": entry.get("needs", "")}
         if is_further:
             shared["tolerance"] = FURTHER_TOLERANCE
         figures = tuple(Figure(**{**shared, **figure}) for figure in entry["figures"])
-        found[target_id] = Target(
-            target_id,
+        found[reference_id] = Reference(
+            reference_id,
             entry["what"],
             entry["source"],
             entry["machine"],
