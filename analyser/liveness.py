@@ -72,6 +72,24 @@ class Curve:
         """Return the number of steps."""
         return len(self.step_id)
 
+    def matching(self, text: str) -> NDArray[np.int64]:
+        """Return the positions of steps whose name or kind contains a text, int64, ascending."""
+        wanted = text.strip().lower()
+        if not wanted:
+            return np.arange(len(self), dtype=np.int64)
+        found = [
+            position
+            for position, (name, kind) in enumerate(zip(self.name, self.kind, strict=True))
+            if wanted in name.lower() or wanted in kind.lower()
+        ]
+        return np.array(found, dtype=np.int64)
+
+    def fullest(self, n: int, text: str = "") -> NDArray[np.int64]:
+        """Return the positions of the steps with most live memory among those that match."""
+        found = self.matching(text)
+        order = np.argsort(-self.not_always_live_bytes[found], kind="stable")
+        return found[order][:n]
+
 
 @dataclass(frozen=True)
 class LiveVariables:

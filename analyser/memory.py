@@ -87,6 +87,24 @@ class TileMemory:
     capacity_bytes: int
     n_tiles_over: int = 0
 
+    @property
+    def fullest_tile(self) -> int:
+        """The tile with most; the first of several."""
+        return int(np.argmax(self.total_bytes))
+
+    @property
+    def n_tiles_used(self) -> int:
+        """Tiles that hold anything of what is shown."""
+        return int(np.count_nonzero(self.total_bytes))
+
+    @property
+    def stacked_bytes(self) -> NDArray[np.int64]:
+        """Height of each tile's stack of series, int64 of shape (n_tiles,), bytes."""
+        height = np.zeros(len(self.tile_id), dtype=np.int64)
+        for values in self.series.values():
+            height += values
+        return height
+
 
 @dataclass(frozen=True)
 class MemoryRow:

@@ -104,6 +104,21 @@ class Operations:
         return sum(each.cycles for each in self.operations)
 
     @property
+    def by_key(self) -> dict[str, Operation]:
+        """Operations by what identifies them in either of two reports, the longest first.
+
+        The key is the name; of several of one name, ``name#2`` and so on in program order.
+        """
+        ordered = sorted(self.operations, key=lambda operation: operation.debug_context_id)
+        seen: dict[str, int] = {}
+        keys: dict[int, str] = {}
+        for operation in ordered:
+            number = seen[operation.name] = seen.get(operation.name, 0) + 1
+            key = operation.name if number == 1 else f"{operation.name}#{number}"
+            keys[operation.debug_context_id] = key
+        return {keys[operation.debug_context_id]: operation for operation in self.operations}
+
+    @property
     def kinds(self) -> tuple[KindTotal, ...]:
         """The same by kind, the longest first."""
         found: dict[str, list[Operation]] = {}

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.memory import variable_columns, variable_memory
+from tilescope.analyser.machine import target
+from tilescope.analyser.memory import TileMemory, variable_columns, variable_memory
 from tilescope.analyser.remember import remembered
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from tilescope.reports import Report
 
-__all__ = ["NamedVariables", "named_variables"]
+__all__ = ["NamedVariables", "named_variables", "variable_tiles"]
 
 
 @dataclass(frozen=True)
@@ -58,3 +60,22 @@ def named_variables(report: Report, text: str) -> NamedVariables:
     ids = [cast("int", columns["variable_id"][place]) for place in chosen]
     found = tuple(dict.fromkeys(names[each] for each in chosen))
     return NamedVariables(found, len(chosen), variable_memory(report, *ids))
+
+
+def variable_tiles(report: Report, found: NamedVariables | None) -> TileMemory:
+    """Return the memory of variables on every tile, as one series by their name.
+
+    Parameters
+    ----------
+    report
+        The report.
+    found
+        The variables; None for a series of zeros without a name.
+    """
+    machine = target(report)
+    label, sizes = "", np.zeros(machine.n_tiles, np.int64)
+    if found is not None:
+        more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
+        label, sizes = found.names[0] + more, found.tile_bytes
+    tiles = np.arange(machine.n_tiles, dtype=np.int64)
+    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes)

@@ -50,6 +50,10 @@ class TileChange:
     new_bytes: NDArray[np.int64]
     delta_bytes: NDArray[np.int64]
 
+    def largest(self, n: int) -> NDArray[np.int64]:
+        """Return the tiles whose memory changed most, int64, the largest change first."""
+        return np.argsort(-np.abs(self.delta_bytes), kind="stable")[:n].astype(np.int64)
+
     @property
     def n_changed(self) -> int:
         """Number of tiles whose memory differs."""

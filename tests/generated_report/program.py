@@ -205,8 +205,6 @@ def write_program(writer: ReportWriter, plan: ProgramPlan) -> None:
             "name": plan.names,
             "compute_set_id": compute_set_of_step,
             "is_data_dependent": 0,
-            "plan_stage_id": None,
-            "plan_part": None,
         },
     )
     _write_plans(writer, plan, context_of_operation)

@@ -21,7 +21,6 @@ from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_panels import details_panel, operation_details
 from tilescope.webapp.pages.operation_rows import (
-    by_key,
     compared_rows,
     kinds_table,
     matching,
@@ -99,7 +98,7 @@ def test_a_filter_finds_names_and_calls() -> None:
 
 def test_a_name_that_two_have_is_counted_in_the_order_of_the_program() -> None:
     listed = _operations(_operation(7, "n/reduce", 90), _operation(3, "n/reduce", 10))
-    assert {key: each.cycles for key, each in by_key(listed).items()} == {
+    assert {key: each.cycles for key, each in listed.by_key.items()} == {
         "n/reduce": 10,
         "n/reduce#2": 90,
     }
@@ -126,7 +125,7 @@ def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> No
 def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) -> None:
     plan = next(each for each in plans(golden) if each.runner_up is not None)
     listed = listed_operations(golden, "library")
-    details = operation_details(golden, listed, by_key(listed)[plan.name])
+    details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details]))
     assert texts[0] == plan.name
     for label, said in plan_facts(explain_plan(golden, plan.name)):
@@ -142,7 +141,7 @@ def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) 
 def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
     plan = plans(golden)[0]
     listed = listed_operations(golden, "library")
-    details = operation_details(golden, listed, by_key(listed)[plan.name])
+    details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details, None]))
     assert texts.count("Source") == texts.count("Target") == 2
     other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)

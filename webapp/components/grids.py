@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import dash_ag_grid as dag
 
@@ -19,6 +19,7 @@ __all__ = [
     "life_column",
     "name_column",
     "number_column",
+    "only_on",
     "share_column",
     "text_column",
 ]
@@ -164,3 +165,19 @@ def grid(
         className="grid",
         style=grid_style([]),
     )
+
+
+class _Sided(Protocol):
+    """Something that two reports are compared by."""
+
+    @property
+    def base(self) -> int | None: ...
+    @property
+    def new(self) -> int | None: ...
+
+
+def only_on(change: _Sided) -> str:
+    """Return which side alone has something; nothing when both have it."""
+    if change.base is None:
+        return " (only in target)"
+    return " (only in source)" if change.new is None else ""

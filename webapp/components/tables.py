@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.diff import memory_row_pairs, row_pairs
 from tilescope.analyser.memory import MemoryTable
 from tilescope.analyser.quantities import MISSING, format_bytes, format_change_of, format_exact
 from tilescope.analyser.summary import Row
@@ -22,10 +23,9 @@ def fact_table(rows: Sequence[Row]) -> html.Table:
 
 def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
     """Return the rows of two reports by label, with Source, Target and Diff columns."""
-    ones, others = ({row.label: row for row in rows} for rows in (source, target))
     body = []
-    for label in dict.fromkeys((*ones, *others)):
-        one, other = ones.get(label), others.get(label)
+    for pair in row_pairs(source, target):
+        label, one, other = pair.key, pair.base, pair.new
         diff, is_changed = _difference(one, other)
         body.append(
             html.Tr(
@@ -77,12 +77,10 @@ def nested_memory(table: MemoryTable) -> html.Div:
 
 def compare_memory(source: MemoryTable, target: MemoryTable) -> html.Div:
     """Return the first column of two memory tables side by side; a missing side is a dash."""
-    sides = [{row.key: row for row in table.rows} for table in (source, target)]
     cells = []
-    for key in dict.fromkeys(key for side in sides for key in side):
-        rows = [side.get(key) for side in sides]
-        known = next(row for row in rows if row is not None)
-        one, other = (row.bytes[0] if row else None for row in rows)
+    for pair in memory_row_pairs(source, target):
+        key, known = pair.key, pair.known
+        one, other = (row.bytes[0] if row else None for row in (pair.base, pair.new))
         diff, is_changed = _change(one, other, "bytes")
         mark = html.Td(diff, className="number" + (" is-changed" if is_changed else " soft"))
         cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))

@@ -21,7 +21,7 @@ from tilescope.webapp.figures.theme import (
     outline,
 )
 
-__all__ = ["StepChart", "compare_steps", "draw_steps", "matching_steps"]
+__all__ = ["StepChart", "compare_steps", "draw_steps"]
 
 _ALWAYS_COLOUR = "#7d8fa9"
 _NAME_LETTERS = 90
@@ -33,19 +33,6 @@ class StepChart:
 
     figure: go.Figure
     kept: Kept
-
-
-def matching_steps(curve: Curve, text: str) -> NDArray[np.int64]:
-    """Return the positions of steps whose name or kind contains a text, int64 and ascending."""
-    wanted = text.strip().lower()
-    if not wanted:
-        return np.arange(len(curve), dtype=np.int64)
-    found = [
-        position
-        for position, (name, kind) in enumerate(zip(curve.name, curve.kind, strict=True))
-        if wanted in name.lower() or wanted in kind.lower()
-    ]
-    return np.array(found, dtype=np.int64)
 
 
 def draw_steps(
@@ -156,7 +143,7 @@ def _add_matches(
     figure: go.Figure, curve: Curve, text: str, base: int, window: tuple[float, float] | None
 ) -> None:
     """Draw the steps that match as points on the curve."""
-    found = matching_steps(curve, text)
+    found = curve.matching(text)
     low, high = window or (0, len(curve))
     found = found[(found >= low) & (found <= high)]
     drawn = found[visible_points(curve.not_always_live_bytes[found], None).positions]

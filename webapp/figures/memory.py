@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from tilescope.analyser.memory import TileMemory
 from tilescope.analyser.quantities import format_bytes
@@ -23,7 +21,7 @@ from tilescope.webapp.figures.theme import (
     series_colour,
 )
 
-__all__ = ["TileChart", "compare_tiles", "draw_tiles", "stacked_bytes"]
+__all__ = ["TileChart", "compare_tiles", "draw_tiles"]
 
 _MAX_MARKED_TILES = 16
 
@@ -34,14 +32,6 @@ class TileChart:
 
     figure: go.Figure
     kept: Kept
-
-
-def stacked_bytes(memory: TileMemory) -> NDArray[np.int64]:
-    """Return the height of each tile's stack, int64 of shape (n_tiles,), bytes."""
-    height = np.zeros(len(memory.tile_id), dtype=np.int64)
-    for values in memory.series.values():
-        height += values
-    return height
 
 
 def draw_tiles(
@@ -64,7 +54,7 @@ def draw_tiles(
     show_capacity : bool
         Whether the capacity is shown even when it is far above.
     """
-    height = stacked_bytes(memory)
+    height = memory.stacked_bytes
     kept = visible_points(height, window)
     figure = go.Figure()
     many = len(memory.series) > 1
@@ -108,7 +98,7 @@ def compare_tiles(
 ) -> TileChart:
     """Return the total memory of two reports as two outlines on one axis; as `draw_tiles`."""
     figure = go.Figure()
-    heights = [stacked_bytes(memory) for memory in (source, target)]
+    heights = [memory.stacked_bytes for memory in (source, target)]
     kept = []
     for height, name, colour in (
         (heights[0], "Source", SOURCE_COLOUR),

@@ -6,6 +6,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
+from tilescope.analyser.diff import live_variable_changes
 from tilescope.analyser.liveness import (
     Curve,
     always_live_variables,
@@ -35,7 +36,7 @@ from tilescope.webapp.components.grids import (
 from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
 from tilescope.webapp.figures.liveness import StepChart, compare_steps, draw_steps
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages.liveness_rows import compare_variables, tightest_rows, variable_rows
+from tilescope.webapp.pages.liveness_rows import changed_rows, tightest_rows, variable_rows
 from tilescope.webapp.pages.program_panels import program_panel
 from tilescope.webapp.view import Parameter, parse_number, parse_range, view_store
 
@@ -200,7 +201,7 @@ def register(app: Dash, library: Library) -> None:
             n_steps = len(curve(report))
             has_step = step is not None and step < n_steps
             other = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
-        rows = compare_variables(found, other)
+        rows = changed_rows(live_variable_changes(found, other))
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), note
 
     @answer(
@@ -246,7 +247,7 @@ def register(app: Dash, library: Library) -> None:
             note = f"{len(found):,} row{'s' * (len(found) != 1)}"
             note += f", {format_bytes(found.total_bytes)}"
             return rows, list(_ALWAYS_COLUMNS), grid_style(rows), note
-        rows = compare_variables(found, other)
+        rows = changed_rows(live_variable_changes(found, other))
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), ""
 
     @answer(

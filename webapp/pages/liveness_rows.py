@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from tilescope.analyser.diff import SizeChange
 from tilescope.analyser.liveness import Curve, LiveVariables
 from tilescope.analyser.quantities import format_change_of
-from tilescope.webapp.figures.liveness import matching_steps
+from tilescope.webapp.components.grids import only_on
 
-__all__ = ["compare_variables", "tightest_rows", "variable_rows"]
+__all__ = ["changed_rows", "tightest_rows", "variable_rows"]
 
 _MAX_ROWS = 20_000
 _N_TIGHTEST = 200
@@ -32,44 +32,22 @@ def variable_rows(found: LiveVariables) -> list[dict[str, Any]]:
     ]
 
 
-def compare_variables(
-    one: LiveVariables | None, other: LiveVariables | None
-) -> list[dict[str, Any]]:
-    """Return the sizes of variables of two reports by name, the largest change first."""
-    sides = [_sizes(side) for side in (one, other)]
-    rows: list[dict[str, Any]] = []
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        before, after = (side.get(name) for side in sides)
-        delta = (after or 0) - (before or 0)
-        only = "" if before is not None and after is not None else (
-            " (only in source)" if after is None else " (only in target)"
-        )  # fmt: skip
-        rows.append(
-            {
-                "name": name,
-                "source": before,
-                "target": after,
-                "delta": delta,
-                "diff": format_change_of(before, delta, "bytes") + only,
-            }
-        )
-    rows.sort(key=lambda row: (-abs(row["delta"]), row["name"]))
-    return rows[:_MAX_ROWS]
-
-
-def _sizes(found: LiveVariables | None) -> dict[str, int]:
-    """Return bytes by name; equal names are summed."""
-    sizes: dict[str, int] = {}
-    if found is not None:
-        for name, size in zip(found.name, found.bytes.tolist(), strict=True):
-            sizes[name] = sizes.get(name, 0) + size
-    return sizes
+def changed_rows(changes: Sequence[SizeChange]) -> list[dict[str, Any]]:
+    """Return the bytes of variables of two reports as rows of a grid."""
+    return [
+        {
+            "name": change.key,
+            "source": change.base,
+            "target": change.new,
+            "delta": change.delta,
+            "diff": format_change_of(change.base, change.delta, "bytes") + only_on(change),
+        }
+        for change in changes[:_MAX_ROWS]
+    ]
 
 
 def tightest_rows(live: Curve, text: str) -> list[dict[str, Any]]:
     """Return the steps with most live memory among those that match."""
-    found = matching_steps(live, text)
-    order = found[np.argsort(-live.not_always_live_bytes[found], kind="stable")][:_N_TIGHTEST]
     return [
         {
             "step": step,
@@ -77,5 +55,5 @@ def tightest_rows(live: Curve, text: str) -> list[dict[str, Any]]:
             "kind": live.kind[step],
             "name": live.name[step],
         }
-        for step in order.tolist()
+        for step in live.fullest(_N_TIGHTEST, text).tolist()
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.errors import BadQuestion
@@ -16,7 +15,7 @@ from tilescope.analyser.memory import (
     tile_memory,
 )
 from tilescope.analyser.quantities import format_bytes, format_percent
-from tilescope.analyser.variables import named_variables
+from tilescope.analyser.variables import named_variables, variable_tiles
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
@@ -290,19 +289,14 @@ def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
 
     Of two reports one may lack them.
     """
-    machine, label = target(report), ""
-    sizes = np.zeros(machine.n_tiles, np.int64)
+    found = None
     if view["var"].strip():
         try:
             found = named_variables(report, view["var"])
         except BadQuestion:
             if not view["with"]:
                 raise
-        else:
-            more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
-            label, sizes = found.names[0] + more, found.tile_bytes
-    tiles = np.arange(machine.n_tiles)
-    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes)
+    return variable_tiles(report, found)
 
 
 def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:
@@ -323,7 +317,7 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     (label, *others) = memory.series
     if not others and label != "Total":
         return _variable_headline(memory, label, side)
-    fullest = int(np.argmax(memory.total_bytes))
+    fullest = memory.fullest_tile
     size = int(memory.total_bytes[fullest])
     capacity = memory.capacity_bytes
     share = format_percent(100 * size / capacity) if capacity else "–"
@@ -338,11 +332,11 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
 def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
     """Return what the tile with most of some variables has of them, and on how many they lie."""
     size, total = int(memory.total_bytes.max(initial=0)), int(memory.total_bytes.sum())
-    n_tiles = int(np.count_nonzero(memory.total_bytes))
+    n_tiles = memory.n_tiles_used
     if not total:
         hint = "nothing of that name; name a variable above, or select one of a tile below"
         return headline("–", label or hint, side=side)
-    most = int(np.argmax(memory.total_bytes))
+    most = memory.fullest_tile
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
     caption = f"on the tile with most of it ({most:,}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)

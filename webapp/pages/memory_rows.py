@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from tilescope.analyser.diff import tile_changes
 from tilescope.analyser.memory import categories, largest_tiles, tile_variables
@@ -61,7 +58,6 @@ def ranking_rows(report: Report) -> list[dict[str, Any]]:
 def change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
     """Return the tiles whose memory changed most."""
     changes = tile_changes(source, other)
-    order: Sequence[int] = np.argsort(-np.abs(changes.delta_bytes), kind="stable")[:200].tolist()
     return [
         {
             "tile": place,
@@ -72,5 +68,5 @@ def change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
                 int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
             ),
         }
-        for place in order
+        for place in changes.largest(200).tolist()
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 
-from tilescope.analyser.operations import Operation, Operations
+from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
+from tilescope.analyser.operations import Operations
 from tilescope.analyser.plan_words import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
@@ -16,44 +17,19 @@ from tilescope.webapp.components.grids import (
     change_column,
     name_column,
     number_column,
+    only_on,
     text_column,
 )
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
 
 __all__ = [
-    "METRICS",
-    "by_key",
     "compared_rows",
     "kinds_table",
     "matching",
     "operation_rows",
     "plan_rows",
 ]
-
-#: What a comparison is about: title, unit, value.
-METRICS: dict[str, tuple[str, str, Callable[[Operation], int]]] = {
-    "cycles": ("Cycles", "cycles", lambda each: each.cycles),
-    "flops": ("FLOPs", "", lambda each: each.flops),
-    "always": ("Always live", "bytes", lambda each: each.always_live_bytes),
-    "temporary": ("Temporary", "bytes", lambda each: each.temporary_bytes),
-    "code": ("Code", "bytes", lambda each: each.code_bytes),
-}
-
-
-def by_key(listed: Operations) -> dict[str, Operation]:
-    """Return operations by what names them in an address: of several of one name, ``name#2``.
-
-    They are counted in the order of the program, so that a key means the same in another report.
-    """
-    ordered = sorted(listed.operations, key=lambda each: each.debug_context_id)
-    seen: dict[str, int] = {}
-    keys: dict[int, str] = {}
-    for each in ordered:
-        seen[each.name] = seen.get(each.name, 0) + 1
-        number = seen[each.name]
-        keys[each.debug_context_id] = each.name if number == 1 else f"{each.name}#{number}"
-    return {keys[each.debug_context_id]: each for each in listed.operations}
 
 
 def operation_rows(listed: Operations) -> list[dict[str, Any]]:
@@ -72,7 +48,7 @@ def operation_rows(listed: Operations) -> list[dict[str, Any]]:
             "temporary": each.temporary_bytes,
             "code": each.code_bytes,
         }
-        for key, each in by_key(listed).items()
+        for key, each in listed.by_key.items()
     ]
 
 
@@ -80,28 +56,20 @@ def compared_rows(
     source: Operations, target: Operations, metric: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return one figure of two reports' operations, the largest change first; and the columns."""
-    title, unit, value = METRICS[metric]
-    sides = [by_key(side) for side in (source, target)]
-    rows: list[dict[str, Any]] = []
-    for key in dict.fromkeys((*sides[0], *sides[1])):
-        one, other = (side.get(key) for side in sides)
-        known = one or other
-        assert known is not None
-        before, after = (None if each is None else value(each) for each in (one, other))
-        delta = (after or 0) - (before or 0)
-        only = "" if one and other else " (only in source)" if one else " (only in target)"
-        rows.append(
-            {
-                "key": key,
-                "name": known.name,
-                "call": known.operation,
-                "source": before,
-                "target": after,
-                "delta": delta,
-                "diff": format_change_of(before, delta, unit) + only,
-            }
-        )
-    rows.sort(key=lambda row: -abs(row["delta"]))
+    measure = MEASURES[metric]
+    rows: list[dict[str, Any]] = [
+        {
+            "key": change.key,
+            "name": change.name,
+            "call": change.operation,
+            "source": change.base,
+            "target": change.new,
+            "delta": change.delta,
+            "diff": format_change_of(change.base, change.delta, measure.unit) + only_on(change),
+        }
+        for change in operation_changes(source, target, metric)
+    ]
+    title, unit = measure.label, measure.unit
     column = bytes_column if unit == "bytes" else number_column
     return rows, [
         name_column("name", "Operation"),
@@ -144,10 +112,9 @@ def kinds_table(source: Operations, target: Operations | None) -> html.Div:
 
 def _compared_kinds(source: Operations, target: Operations) -> html.Div:
     """Return counts and cycles of two reports by kind of call."""
-    sides = [{each.operation: each for each in side.kinds} for side in (source, target)]
     rows = []
-    for kind in dict.fromkeys((*sides[0], *sides[1])):
-        known = [side.get(kind) for side in sides]
+    for pair in kind_changes(source, target):
+        kind, known = pair.key, (pair.base, pair.new)
         before, after = (each.cycles if each else None for each in known)
         rows.append(
             [

@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
+from tilescope.analyser.diff import MEASURES
 from tilescope.analyser.operations import Layer, Operations, operations
 from tilescope.analyser.plans import plans
 from tilescope.analyser.quantities import format_percent
@@ -32,8 +33,6 @@ from tilescope.webapp.pages.operation_panels import (
     operation_links,
 )
 from tilescope.webapp.pages.operation_rows import (
-    METRICS,
-    by_key,
     compared_rows,
     kinds_table,
     matching,
@@ -91,7 +90,7 @@ def layout() -> html.Div:
                 dropdown(
                     "operations-metric",
                     "Compare",
-                    [(name, title) for name, (title, _, _) in METRICS.items()],
+                    [(name, measure.label) for name, measure in MEASURES.items()],
                 ),
                 id="operations-metric-field",
             ),
@@ -192,7 +191,7 @@ def register(app: Dash, library: Library) -> None:
             if report_id:
                 with library.opened(report_id) as report:
                     listed = operations(report, _layer(view))
-                    found = by_key(listed).get(view["op"])
+                    found = listed.by_key.get(view["op"])
                     sides.append(
                         operation_details(report, listed, found) if found is not None else None
                     )
@@ -242,7 +241,7 @@ def _layer(view: Mapping[str, str]) -> Layer:
 
 def _metric(view: Mapping[str, str]) -> str:
     """Return what a comparison is about."""
-    if view["metric"] not in METRICS:
+    if view["metric"] not in MEASURES:
         raise BadView(
             f"The metric {view['metric'][:40]!r} in the address is not known; choose one above."
         )

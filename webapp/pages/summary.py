@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from tilescope.analyser.diff import Difference, compare, explain
+from tilescope.analyser.diff import Difference, compare, explain, option_pairs
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
@@ -180,10 +180,9 @@ def _options(
         ]
         columns = ["Option", "Value", "Set by", ""]
     else:
-        ones, others = ({each.name: each for each in side} for side in (source, target))
         rows = [
-            (name, _text(ones.get(name)), _text(others.get(name)), _same(ones, others, name))
-            for name in dict.fromkeys((*ones, *others))
+            (pair.key, _text(pair.base), _text(pair.new), _same(pair.base, pair.new))
+            for pair in option_pairs(source, target)
         ]
         columns = ["Option", "Source", "Target", "Diff"]
     found = [row for row in rows if any(text in cell.lower() for cell in row)]
@@ -201,7 +200,6 @@ def _text(option: OptionRow | None) -> str:
     return "–" if option is None else f"{option.value} ({option.origin})"
 
 
-def _same(ones: dict[str, OptionRow], others: dict[str, OptionRow], name: str) -> str:
+def _same(one: OptionRow | None, other: OptionRow | None) -> str:
     """Return whether an option has the same value on both sides."""
-    one, other = ones.get(name), others.get(name)
     return "same" if one and other and one.value == other.value else "differs"

@@ -12,8 +12,8 @@ from tilescope.analyser.liveness import curve
 from tilescope.analyser.memory import TileMemory, tile_memory
 from tilescope.reports import open_report
 from tilescope.webapp.components.panels import legend
-from tilescope.webapp.figures.liveness import compare_steps, draw_steps, matching_steps
-from tilescope.webapp.figures.memory import compare_tiles, draw_tiles, stacked_bytes
+from tilescope.webapp.figures.liveness import compare_steps, draw_steps
+from tilescope.webapp.figures.memory import compare_tiles, draw_tiles
 from tilescope.webapp.figures.theme import byte_ticks
 
 
@@ -24,7 +24,7 @@ def test_series_of_tiles_sum_to_the_stack(reports_dir: Path, breakdown: str) -> 
     drawn = draw_tiles(memory).figure
     stacked = [trace for trace in drawn.data if trace.stackgroup]
     heights = np.sum([_inner(trace.y) for trace in stacked], axis=0)
-    assert heights.tolist() == stacked_bytes(memory).tolist()
+    assert heights.tolist() == memory.stacked_bytes.tolist()
     others = [trace for trace in drawn.data if not trace.stackgroup]
     assert [trace.name for trace in others] == (["Total"] if breakdown != "none" else [])
     for total in others:
@@ -95,11 +95,11 @@ def test_always_live_memory_lies_below(reports_dir: Path) -> None:
 def test_a_filter_marks_the_matching_steps_only(reports_dir: Path) -> None:
     with open_report(reports_dir / "base") as report:
         live = curve(report)
-    found = matching_steps(live, "doEXCHANGE")
+    found = live.matching("doEXCHANGE")
     assert len(found) == sum(kind == "DoExchange" for kind in live.kind) > 0
     marks = draw_steps(live, text="doexchange").figure.data[-1]
     assert np.asarray(marks.x).tolist() == found.tolist()
-    assert matching_steps(live, " ").tolist() == list(range(len(live)))
+    assert live.matching(" ").tolist() == list(range(len(live)))
 
 
 def test_two_curves_have_two_outlines(reports_dir: Path) -> None:

@@ -1,0 +1,58 @@
+"""Two reports side by side: operations, live variables and tables by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.analyser.small_report import Shape
+
+from tilescope.analyser.diff import (
+    kind_changes,
+    live_variable_changes,
+    memory_row_pairs,
+    operation_changes,
+    option_pairs,
+    row_pairs,
+)
+from tilescope.analyser.liveness import always_live_variables
+from tilescope.analyser.memory import memory_table
+from tilescope.analyser.operations import operations
+from tilescope.analyser.summary import summarise
+from tilescope.reports import Report
+
+Variation = Callable[[Shape], Report]
+
+
+def test_operations_are_aligned_by_name_and_sorted_by_change(
+    small: Report, variation: Variation
+) -> None:
+    slower = variation(Shape(conv_tile0_cycles=300))
+    (change,) = operation_changes(operations(small), operations(slower), "cycles")
+    assert (change.key, change.base, change.new, change.delta) == ("layer1/conv", 580, 780, 200)
+    (kind,) = kind_changes(operations(small), operations(slower))
+    assert (kind.key, kind.known.n_operations) == ("poplin.convolution", 1)
+
+
+def test_live_variables_are_aligned_by_name(small: Report, variation: Variation) -> None:
+    larger = variation(Shape(weights_bytes=640, has_bias=True))
+    changes = live_variable_changes(always_live_variables(small), always_live_variables(larger))
+    found = {change.key: (change.base, change.new) for change in changes}
+    assert found["weights"] == (320, 640)
+    assert found["bias"] == (None, 16)
+    assert live_variable_changes(None, None) == ()
+    assert [abs(change.delta) for change in changes] == sorted(
+        (abs(change.delta) for change in changes), reverse=True
+    )
+
+
+def test_tables_keep_what_one_side_lacks(small: Report, variation: Variation) -> None:
+    other = variation(Shape(options={"autoReport.directory": "x"}))
+    ones, others = summarise(small), summarise(other)
+    pairs = option_pairs(ones.options, others.options)
+    assert [(pair.base is None, pair.new is None) for pair in pairs] == [
+        (False, True),
+        (True, False),
+    ]
+    assert all(pair.base and pair.new for pair in row_pairs(ones.memory, others.memory))
+    rows = memory_row_pairs(memory_table(small), memory_table(other))
+    assert [pair.key for pair in rows] == [row.key for row in memory_table(small).rows]
