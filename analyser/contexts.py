@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from tilescope.analyser.plausible import require
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.cache import cached
+from tilescope.analyser.validation import require
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class DebugContext:
     detail: str
 
 
-@remembered
+@cached
 def contexts(report: Report) -> dict[int, DebugContext]:
     """Return every debug context by id, parents before what is inside them.
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.machine import target
-from tilescope.analyser.plausible import require, require_below
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
 
@@ -72,7 +72,7 @@ class Steps:
         return len(self.kind)
 
 
-@remembered
+@cached
 def steps(report: Report) -> Steps:
     """Return the steps of a report in program order.
 
@@ -117,7 +117,7 @@ class Costs:
         return answer
 
 
-@remembered
+@cached
 def costs(report: Report) -> Costs:
     """Return the costs of all steps."""
     table = schema.step_cost
@@ -168,7 +168,7 @@ class Execution:
         return int(self.run_cycles.sum())
 
 
-@remembered
+@cached
 def execution(report: Report) -> Execution:
     """Return what ran, from the trace; all zero when no run was recorded."""
     machine, all_steps = target(report), steps(report)
@@ -217,7 +217,7 @@ def _tracks(report: Report) -> list[tuple[int, ...]]:
     return [tuple(row) for row in rows]
 
 
-@remembered
+@cached
 def taken_cycles(report: Report) -> NDArray[np.int64]:
     """Return what every step took on each IPU in all recorded runs, with what it waited.
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.cache import cached
+from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.machine import target
-from tilescope.analyser.measured import is_measured, measured
-from tilescope.analyser.plausible import require
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require
 from tilescope.reports import figures
 from tilescope.reports.schema.vocabulary import MEMORY_ROWS
 from tilescope.reports.schema.vocabulary import PHASES as PHASE
@@ -39,7 +39,7 @@ def has_memory(report: Report) -> bool:
     return bool(report.array("memory.tile").shape[0])
 
 
-@remembered
+@cached
 def tile_rows(report: Report) -> dict[str, NDArray[np.int64]]:
     """Return the rows of ``memory.tile`` by name; zeros where the report holds no memory.
 
@@ -76,14 +76,14 @@ def memory_missing_bytes(report: Report) -> NDArray[np.int64]:
     return figures.bytes_past(tile_rows(report)["including_gaps"], target(report).capacity_bytes)
 
 
-@remembered
+@cached
 def executed_weights(report: Report) -> NDArray[np.int64]:
     """Return how many times each row of ``step_cost`` was executed, int64."""
     cost = costs(report).column
     return execution(report).executions[cost["ipu_id"], cost["step_id"]]
 
 
-@remembered
+@cached
 def _busy_cycles(report: Report) -> tuple[int, int]:
     """Return busy tile cycles of compute, and those of each step's busiest tile, summed."""
     cost, all_steps = costs(report).column, steps(report)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import func, select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import enclosing
 from tilescope.analyser.figures import code_missing_bytes, memory_missing_bytes, missing_bytes
 from tilescope.analyser.liveness import (
@@ -20,10 +21,9 @@ from tilescope.analyser.liveness import (
     step_variables,
 )
 from tilescope.analyser.machine import Source, target
-from tilescope.analyser.memory import categories, category_bytes, largest_tiles, tile_memory
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles, tile_memory
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, PROGRAM_KINDS
 
@@ -159,7 +159,7 @@ class Tip:
     saving_bytes: int | None
 
 
-@remembered
+@cached
 def insights(report: Report) -> Insights:
     """Return what takes the memory of a report's tiles.
 

@@ -10,19 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps
 from tilescope.analyser.figures import tile_rows
+from tilescope.analyser.lowered_variables import lowered_parts, variable_columns, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
-from tilescope.analyser.memory import (
-    categories,
-    category_bytes,
-    lowered_parts,
-    variable_columns,
-    variable_positions,
-)
-from tilescope.analyser.plausible import require_below
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.tile_memory import categories, category_bytes
+from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
@@ -130,7 +125,7 @@ class _LivenessSteps:
     pattern_id: NDArray[np.int64]
 
 
-@remembered
+@cached
 def _liveness_steps(report: Report) -> _LivenessSteps:
     """Return the steps of the liveness report."""
     table = schema.liveness_step
@@ -158,7 +153,7 @@ def _liveness_steps(report: Report) -> _LivenessSteps:
     )
 
 
-@remembered
+@cached
 def curve(report: Report, source: Source = "all") -> Curve:
     """Return live memory at each step on all tiles, one IPU or one tile.
 
@@ -233,7 +228,7 @@ def _check_step(report: Report, step: int) -> None:
         )
 
 
-@remembered
+@cached
 def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
     """Return the lifetime.* columns, int64, in order of start step."""
     names = ("variable_id", "start_step", "end_step")

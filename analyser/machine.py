@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.plausible import require
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Target:
         return self.n_ipus * self.tiles_per_ipu
 
 
-@remembered
+@cached
 def target(report: Report) -> Target:
     """Return the machine the program of a report was compiled for.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from sqlalchemy import func, select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.figures import (
     executed_weights,
@@ -20,7 +21,6 @@ from tilescope.analyser.figures import (
     tile_rows,
 )
 from tilescope.analyser.machine import target
-from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
@@ -123,7 +123,7 @@ def _peak_not_always_live(report: Report) -> MetricValue:
     return answer
 
 
-@remembered
+@cached
 def _category_bytes(report: Report) -> dict[str, int]:
     """Return the bytes of every category that the report holds."""
     table = schema.memory_category

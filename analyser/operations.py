@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import contexts
+from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.machine import target
-from tilescope.analyser.measured import is_measured, measured
-from tilescope.analyser.plausible import require, require_below
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require, require_below
 from tilescope.reports import figures, schema
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class OperationStep:
     n_executions: int
 
 
-@remembered
+@cached
 def operations(report: Report, layer: Layer = "library") -> Operations:
     """Return what each call of a layer costs; a call inside another counts as part of it."""
     every = contexts(report)
@@ -251,7 +251,7 @@ class _Time:
     taken: NDArray[np.int64]
 
 
-@remembered
+@cached
 def _step_time(report: Report) -> _Time:
     """Return the time of every step."""
     every, ran, cost = steps(report), execution(report), costs(report)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import inside
-from tilescope.analyser.plausible import require
 from tilescope.analyser.programs import ComputeSetVertices, compute_set_vertices
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
 
@@ -130,7 +130,7 @@ class PlanExplanation:
         )
 
 
-@remembered
+@cached
 def plans(report: Report) -> tuple[Plan, ...]:
     """Return all plans, those that were predicted to take longest first."""
     table = schema.plan
@@ -270,7 +270,7 @@ class _Stage:
     predicted_cycles: int | None
 
 
-@remembered
+@cached
 def _stages(report: Report) -> tuple[_Stage, ...]:
     """Return the stages of all plans, those of a plan in the order they run."""
     table = schema.plan_stage
@@ -285,7 +285,7 @@ def _stages(report: Report) -> tuple[_Stage, ...]:
     return found
 
 
-@remembered
+@cached
 def _stage_of_step(report: Report) -> dict[int, int]:
     """Return the stage of every step that belongs to a plan."""
     table = schema.step

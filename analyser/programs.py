@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, taken_cycles
 from tilescope.analyser.machine import target
-from tilescope.analyser.plausible import require
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
 
@@ -280,7 +280,7 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     )
 
 
-@remembered
+@cached
 def all_programs(report: Report) -> dict[int, ProgramNode]:
     """Return every program by id, parents before their children; for scripts that walk them all."""
     order = schema.program.c.program_id
@@ -288,7 +288,7 @@ def all_programs(report: Report) -> dict[int, ProgramNode]:
     return {row[0]: _node(report, row) for row in rows}
 
 
-@remembered
+@cached
 def compute_sets(report: Report) -> tuple[ComputeSetEntry, ...]:
     """Return all compute sets in order of their id, with the first step that runs each."""
     sets, steps = schema.compute_set, schema.step
@@ -307,7 +307,7 @@ def compute_sets(report: Report) -> tuple[ComputeSetEntry, ...]:
     )
 
 
-@remembered
+@cached
 def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
     """Return the parent of every program, and the ids of the children of those that have some."""
     table = schema.program

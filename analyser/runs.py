@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import MOST_CYCLES, steps
 from tilescope.analyser.machine import target
-from tilescope.analyser.plausible import require, require_below
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Executed:
         return len(self.step_id)
 
 
-@remembered
+@cached
 def runs(report: Report) -> tuple[Run, ...]:
     """Return the recorded runs in order of time."""
     table, trace = schema.run, schema.run_trace
@@ -99,7 +99,7 @@ def runs(report: Report) -> tuple[Run, ...]:
     )
 
 
-@remembered
+@cached
 def executed(report: Report, run_id: int) -> Executed:
     """Return every execution of a step in a run; those of equal step and turn belong together.
 
@@ -171,7 +171,7 @@ def _turns(ipu_id: NDArray[np.int64], step_id: NDArray[np.int64]) -> NDArray[np.
     return np.arange(len(step_id)) - np.repeat(begins, lengths)
 
 
-@remembered
+@cached
 def tile_cycles(report: Report, pattern_id: int) -> NDArray[np.int64]:
     """Return busy cycles of every tile of an IPU in a pattern, int64, shape (tiles_per_ipu,).
 

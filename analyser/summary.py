@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import PHASES, execution
 from tilescope.analyser.machine import Target, target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
-from tilescope.analyser.remember import remembered
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
 
@@ -85,7 +85,7 @@ class Summary:
         }
 
 
-@remembered
+@cached
 def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
     """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
     has_target = bool(report.fetch(select(schema.target.c.target_id)))

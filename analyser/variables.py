@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.lowered_variables import variable_columns, variable_memory
 from tilescope.analyser.machine import target
-from tilescope.analyser.memory import TileMemory, variable_columns, variable_memory
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.tile_memory import TileMemory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class NamedVariables:
     tile_bytes: NDArray[np.int64]
 
 
-@remembered
+@cached
 def named_variables(report: Report, text: str) -> NamedVariables:
     """Return the variables of a name, else those whose name contains a text, whatever its case.
 

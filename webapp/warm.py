@@ -6,10 +6,10 @@ import logging
 import threading
 
 from tilescope.analyser.liveness import curve
-from tilescope.analyser.memory import tile_memory
 from tilescope.analyser.summary import summarise
-from tilescope.webapp.figures.liveness import draw_steps
-from tilescope.webapp.figures.memory import draw_tiles
+from tilescope.analyser.tile_memory import tile_memory
+from tilescope.webapp.figures.step_chart import draw_steps
+from tilescope.webapp.figures.tile_chart import draw_tiles
 from tilescope.webapp.library import Library
 
 __all__ = ["warm_in_background"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.figures import has_memory
 from tilescope.analyser.machine import target
-from tilescope.analyser.memory import tile_memory
 from tilescope.analyser.metrics import METRICS, Metric, MetricValue
 from tilescope.analyser.quantities import percent_of
+from tilescope.analyser.tile_memory import tile_memory
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

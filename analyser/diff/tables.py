@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.pairs import Pair, pairs
 
 if TYPE_CHECKING:
-    from tilescope.analyser.memory import MemoryRow, MemoryTable
     from tilescope.analyser.summary import OptionRow, Row
+    from tilescope.analyser.tile_memory import MemoryRow, MemoryTable
 
 __all__ = ["memory_row_pairs", "option_pairs", "row_pairs"]
 

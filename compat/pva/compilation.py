@@ -13,8 +13,9 @@ from pva.lazy import LazyList
 from pva.program import Program, program_of, step_cycles_by_tile
 from pva.target import Target
 from pva.variable import LoweredVariable, Variable
-from tilescope.analyser import liveness, memory, metrics
+from tilescope.analyser import liveness, lowered_variables, metrics
 from tilescope.analyser import programs as tree
+from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.machine import target
 from tilescope.reports.figures import bytes_past
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
@@ -276,7 +277,7 @@ class LoweredVariables(WithAbsent):
 
     def forTile(self, tile_id: int) -> list[LoweredVariable]:
         """Return the parts on a tile by address."""
-        found = memory.tile_variables(self._opened, tile_id)
+        found = lowered_variables.tile_variables(self._opened, tile_id)
         return [
             LoweredVariable(
                 int(found.variable_id[each]),

@@ -14,7 +14,7 @@ from tilescope.reports.schema import (
     ARRAYS,
     SCHEMA_VERSION,
 )
-from tilescope.reports.schema.base import metadata
+from tilescope.reports.schema.definition import metadata
 
 __all__ = ["render"]
 _GROUPS = (

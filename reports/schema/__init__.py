@@ -1,7 +1,7 @@
 """The tables and packed arrays of a report: the contract between what writes and what reads."""
 
 from tilescope.reports.schema.arrays import ARRAYS, ArraySpec
-from tilescope.reports.schema.base import APPLICATION_ID, SCHEMA_VERSION, metadata
+from tilescope.reports.schema.definition import APPLICATION_ID, SCHEMA_VERSION, metadata
 from tilescope.reports.schema.graph import (
     compute_set,
     compute_set_vertex,

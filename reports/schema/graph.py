@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Float, ForeignKey, Integer, Table, Text
 
-from tilescope.reports.schema.base import column, metadata
+from tilescope.reports.schema.definition import column, metadata
 from tilescope.reports.schema.vocabulary import BOUNDS, MEMORY_CATEGORIES, PROGRAM_KINDS
 
 __all__ = [

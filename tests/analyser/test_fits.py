@@ -10,8 +10,8 @@ import pytest
 
 import pva
 from tilescope.analyser.insights import insights
-from tilescope.analyser.memory import tile_memory
 from tilescope.analyser.metrics import values
+from tilescope.analyser.tile_memory import tile_memory
 from tilescope.engine import (
     Engine,
     Executable,

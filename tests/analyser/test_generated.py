@@ -10,7 +10,8 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser import liveness, memory, programs, runs
+from tilescope.analyser import liveness, lowered_variables, programs, runs
+from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.diff import compare
 from tilescope.analyser.execution import PHASES, execution, steps
 from tilescope.analyser.machine import Source, target
@@ -89,10 +90,10 @@ def test_stacks_add_up(report: Report, breakdown: memory.Breakdown) -> None:
 
 
 def test_the_parts_of_a_variable_add_up(report: Report) -> None:
-    found = memory.variable_columns(report)
+    found = lowered_variables.variable_columns(report)
     for variable_id, size in list(zip(found["variable_id"], found["bytes"], strict=True))[:20]:
         assert isinstance(variable_id, int)
-        assert memory.variable_memory(report, variable_id).sum() == size
+        assert lowered_variables.variable_memory(report, variable_id).sum() == size
 
 
 def test_every_program_is_reached_from_a_root(report: Report) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser import liveness, memory, metrics, programs, runs
+from tilescope.analyser import liveness, lowered_variables, metrics, programs, runs
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution
 from tilescope.reports import DamagedReport, Report
@@ -24,8 +24,12 @@ from tilescope.reports import DamagedReport, Report
         ("step", lambda r: runs.executed(r, 0), "step 2000000000"),
         ("trace", execution, "trace is not all there"),
         ("time", execution, "longer than can be"),
-        ("tile_start", lambda r: memory.variable_memory(r, 1), "in order of tile"),
-        ("tile_start", lambda r: memory.tile_variables(r, 7), "the parts of its variables"),
+        ("tile_start", lambda r: lowered_variables.variable_memory(r, 1), "in order of tile"),
+        (
+            "tile_start",
+            lambda r: lowered_variables.tile_variables(r, 7),
+            "the parts of its variables",
+        ),
         ("parent", lambda r: programs.node(r, 7), "program 1152921504606846976"),
         ("pattern", liveness.curve, "pattern of liveness -1"),
     ],

@@ -11,7 +11,7 @@ from tests.golden.recipe import GOLDEN
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.insights import Fit, fit_sentence, insights, tips
-from tilescope.analyser.memory import tile_memory
+from tilescope.analyser.tile_memory import tile_memory
 from tilescope.reports import Report, open_report
 
 Variation = Callable[[Shape], Report]

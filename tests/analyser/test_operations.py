@@ -9,7 +9,7 @@ from tests.analyser.small_report import Shape
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.operations import inside, operation_steps, operations, steps_of
-from tilescope.analyser.plan_words import part_rows, plan_facts, split_words
+from tilescope.analyser.plan_text import part_rows, plan_facts, split_words
 from tilescope.analyser.plans import PartCost, explain_plan, explanation, plans, plans_of
 from tilescope.reports import DamagedReport, Report
 

@@ -15,9 +15,9 @@ from tilescope.analyser.diff import (
     row_pairs,
 )
 from tilescope.analyser.liveness import always_live_variables
-from tilescope.analyser.memory import memory_table
 from tilescope.analyser.operations import operations
 from tilescope.analyser.summary import summarise
+from tilescope.analyser.tile_memory import memory_table
 from tilescope.reports import Report
 
 Variation = Callable[[Shape], Report]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser import liveness, memory, programs, runs
+from tilescope.analyser import liveness, lowered_variables, programs, runs
+from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import Source, format_source, parse_source, target
 from tilescope.analyser.metrics import METRICS
@@ -62,7 +63,7 @@ CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
             (name, int(offset), int(size), bool(always), region)
             for name, offset, size, always, region in zip(
                 *(
-                    getattr(memory.tile_variables(r, 4), column)
+                    getattr(lowered_variables.tile_variables(r, 4), column)
                     for column in ("name", "offset_bytes", "bytes", "is_always_live", "region")
                 ),
                 strict=True,
@@ -74,7 +75,7 @@ CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
         ],
     ),
     "a variable over the tiles": (
-        lambda r: memory.variable_memory(r, 3).tolist(),
+        lambda r: lowered_variables.variable_memory(r, 3).tolist(),
         [16, 0, 0, 0, 16, 0, 0, 0],
     ),
     "curve": (
@@ -182,7 +183,7 @@ def test_a_question_has_its_answer(small: Report, case: str) -> None:
 
 
 BAD_QUESTIONS: dict[str, tuple[Callable[[Report], Any], str]] = {
-    "tile": (lambda r: memory.tile_variables(r, 8), "tiles 0 to 7"),
+    "tile": (lambda r: lowered_variables.tile_variables(r, 8), "tiles 0 to 7"),
     "negative tile": (lambda r: memory.memory_table(r, [-1]), "tiles 0 to 7"),
     "ipu": (lambda r: liveness.curve(r, ("ipu", 2)), "ipus 0 to 1"),
     "step": (lambda r: liveness.step_variables(r, 7), "steps 0 to 6"),
@@ -190,7 +191,7 @@ BAD_QUESTIONS: dict[str, tuple[Callable[[Report], Any], str]] = {
     "program": (lambda r: programs.node(r, 99), "10 programs"),
     "children of no program": (lambda r: programs.children(r, 10), "10 programs"),
     "breakdown": (lambda r: memory.tile_memory(r, "size"), "none, region"),  # type: ignore[arg-type]
-    "variable": (lambda r: memory.variable_memory(r, 4), "variable 4"),
+    "variable": (lambda r: lowered_variables.variable_memory(r, 4), "variable 4"),
     "run": (lambda r: runs.executed(r, 2), "2 runs"),
     "pattern": (lambda r: runs.tile_cycles(r, 1000), "pattern 1000"),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.memory import variable_memory
+from tilescope.analyser.lowered_variables import variable_memory
 from tilescope.analyser.variables import named_variables
 from tilescope.reports import Report
 

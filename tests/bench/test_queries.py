@@ -11,7 +11,8 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser import liveness, memory, programs
+from tilescope.analyser import liveness, lowered_variables, programs
+from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.diff import compare
 from tilescope.analyser.execution import execution
 from tilescope.analyser.metrics import values
@@ -24,7 +25,7 @@ QUESTIONS: dict[str, Callable[[Report], Any]] = {
     "summary": summarise,
     "memory by category": lambda report: memory.tile_memory(report, "category", True),
     "memory table": memory.memory_table,
-    "variables of a tile": lambda report: memory.tile_variables(report, 700),
+    "variables of a tile": lambda report: lowered_variables.tile_variables(report, 700),
     "liveness of all": liveness.curve,
     "liveness of a tile": lambda report: liveness.curve(report, ("tile", 700)),
     "variables of a step": lambda report: liveness.step_variables(

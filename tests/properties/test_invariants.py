@@ -17,8 +17,9 @@ from tests.properties.drawn_models import models
 from tilescope.analyser import diff
 from tilescope.analyser.execution import execution
 from tilescope.analyser.liveness import curve
-from tilescope.analyser.memory import tile_memory, tile_variables
+from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.metrics import values
+from tilescope.analyser.tile_memory import tile_memory
 from tilescope.engine import (
     CompiledModel,
     Engine,

@@ -9,8 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tilescope.analyser.liveness import step_program
-from tilescope.analyser.memory import categories, tile_variables
+from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.programs import all_programs, node
+from tilescope.analyser.tile_memory import categories
 from tilescope.analyser.trace import step_details
 from tilescope.analyser.variables import named_variables
 from tilescope.webapp.library import Library

@@ -14,7 +14,7 @@ from tests.webapp.test_callbacks import Browser
 
 from tilescope.analyser.operations import Operation, Operations
 from tilescope.analyser.operations import operations as listed_operations
-from tilescope.analyser.plan_words import plan_facts
+from tilescope.analyser.plan_text import plan_facts
 from tilescope.analyser.plans import explain_plan, plans
 from tilescope.reports import Report, open_report
 from tilescope.webapp.components.markup import Markup, frozen

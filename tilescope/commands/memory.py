@@ -11,7 +11,7 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from tilescope.analyser.memory import TileVariables
+    from tilescope.analyser.lowered_variables import TileVariables
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -70,7 +70,8 @@ def _as_json(
     top: int,
 ) -> dict[str, object]:
     """Return the table, the fullest tiles and the series of every tile."""
-    from tilescope.analyser.memory import largest_tiles, memory_table, tile_memory, tile_variables
+    from tilescope.analyser.lowered_variables import tile_variables
+    from tilescope.analyser.tile_memory import largest_tiles, memory_table, tile_memory
 
     table = memory_table(report, tiles)
     ranking = largest_tiles(report, top)
@@ -121,8 +122,8 @@ def _print(
     report: Report, tiles: list[int] | None, variables: bool, units: Units, top: int
 ) -> None:
     """Print the table, then the fullest tiles or the tiles' variables."""
-    from tilescope.analyser.memory import largest_tiles, memory_table
     from tilescope.analyser.quantities import format_bytes
+    from tilescope.analyser.tile_memory import largest_tiles, memory_table
 
     table = memory_table(report, tiles)
     print_line(
@@ -171,7 +172,7 @@ def _print(
 
 def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     """Print the largest parts on a tile."""
-    from tilescope.analyser.memory import tile_variables
+    from tilescope.analyser.lowered_variables import tile_variables
     from tilescope.analyser.quantities import format_bytes, format_steps
 
     found = tile_variables(report, tile)

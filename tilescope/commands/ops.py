@@ -182,7 +182,7 @@ def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:
 
 def _print_plan(found: PlanExplanation, units: Units) -> None:
     """Print the plan and its bound, then predicted and compiled cycles by part."""
-    from tilescope.analyser.plan_words import part_rows, plan_facts
+    from tilescope.analyser.plan_text import part_rows, plan_facts
 
     print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
     rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]

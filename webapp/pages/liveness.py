@@ -16,9 +16,9 @@ from tilescope.analyser.liveness import (
     step_variables,
 )
 from tilescope.analyser.machine import Source, parse_source, target
-from tilescope.analyser.memory import categories
 from tilescope.analyser.programs import node
 from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.tile_memory import categories
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
@@ -34,7 +34,7 @@ from tilescope.webapp.components.grids import (
     text_column,
 )
 from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
-from tilescope.webapp.figures.liveness import StepChart, compare_steps, draw_steps
+from tilescope.webapp.figures.step_chart import StepChart, compare_steps, draw_steps
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_rows import changed_rows, tightest_rows, variable_rows
 from tilescope.webapp.pages.program_panels import program_panel

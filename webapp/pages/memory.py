@@ -8,13 +8,13 @@ from dash import Dash, Input, Output, html
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
-from tilescope.analyser.memory import (
+from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.tile_memory import (
     BREAKDOWNS,
     TileMemory,
     memory_table,
     tile_memory,
 )
-from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.analyser.variables import named_variables, variable_tiles
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
@@ -34,7 +34,7 @@ from tilescope.webapp.components.grids import (
 )
 from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
 from tilescope.webapp.components.tables import compare_memory, nested_memory
-from tilescope.webapp.figures.memory import TileChart, compare_tiles, draw_tiles
+from tilescope.webapp.figures.tile_chart import TileChart, compare_tiles, draw_tiles
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilescope.analyser.diff import tile_changes
-from tilescope.analyser.memory import categories, largest_tiles, tile_variables
+from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.quantities import format_bytes, format_change_of
+from tilescope.analyser.tile_memory import categories, largest_tiles
 from tilescope.reports import Report
 
 __all__ = ["change_rows", "ranking_rows", "variable_rows"]

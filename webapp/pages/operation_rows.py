@@ -9,7 +9,7 @@ from dash import html
 
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
 from tilescope.analyser.operations import Operations
-from tilescope.analyser.plan_words import split_words
+from tilescope.analyser.plan_text import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
 from tilescope.webapp.components.grids import (

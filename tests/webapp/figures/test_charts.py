@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tilescope.analyser.liveness import curve
-from tilescope.analyser.memory import TileMemory, tile_memory
+from tilescope.analyser.tile_memory import TileMemory, tile_memory
 from tilescope.reports import open_report
 from tilescope.webapp.components.panels import legend
-from tilescope.webapp.figures.liveness import compare_steps, draw_steps
-from tilescope.webapp.figures.memory import compare_tiles, draw_tiles
+from tilescope.webapp.figures.step_chart import compare_steps, draw_steps
 from tilescope.webapp.figures.theme import byte_ticks
+from tilescope.webapp.figures.tile_chart import compare_tiles, draw_tiles
 
 
 @pytest.mark.parametrize("breakdown", ["none", "region", "category", "liveness"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilescope import engine
-from tilescope.analyser.measured import Measured, measured
+from tilescope.analyser.data_dependent import Measured, measured
 from tilescope.analyser.metrics import values
 from tilescope.analyser.operations import operations
 from tilescope.analyser.trace import range_summary

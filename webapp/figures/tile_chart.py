@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from tilescope.analyser.memory import TileMemory
 from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.tile_memory import TileMemory
 from tilescope.webapp.figures.decimate import Kept, visible_points
 from tilescope.webapp.figures.theme import (
     HOVER_ONLY,

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import PHASES, steps
-from tilescope.analyser.plausible import require, require_below
-from tilescope.analyser.remember import remembered
+from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Measured:
         return passed
 
 
-@remembered
+@cached
 def is_measured(report: Report) -> NDArray[np.bool_]:
     """Return which steps compute for as long as data say: bool, shape (n_steps,)."""
     all_steps = steps(report)
@@ -81,7 +81,7 @@ def is_measured(report: Report) -> NDArray[np.bool_]:
     return found
 
 
-@remembered
+@cached
 def measured(report: Report) -> dict[int, Measured]:
     """Return the executions of such steps by IPU; nothing where there are none."""
     if not is_measured(report).any():

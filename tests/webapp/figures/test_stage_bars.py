@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilescope.analyser.plan_words import PartRow
-from tilescope.webapp.figures.parts import PartBars, part_bars
+from tilescope.analyser.plan_text import PartRow
+from tilescope.webapp.figures.stage_bars import PartBars, part_bars
 
 ROWS = (
     PartRow("preArrange_exchange", None, 100, False, True),

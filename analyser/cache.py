@@ -1,4 +1,4 @@
-"""Answers that are kept as long as their report is open: most questions share a few of them."""
+"""Answers that are cached as long as their report is open: most questions share a few of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["remembered"]
+__all__ = ["cached"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,7 +20,7 @@ R = TypeVar("R")
 KEPT_ANSWERS = 16
 
 
-def remembered(
+def cached(
     function: Callable[Concatenate[Report, P], R],
 ) -> Callable[Concatenate[Report, P], R]:
     """Keep the answers of a pure function per report; arguments must be hashable.
