@@ -1,0 +1,81 @@
+"""The how-to of a report table, followed: declared, written, checked, asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.test_imports import sources
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/how-to/add-a-report-table.md"
+_FILES = re.compile(r"`((?:reports|engine|analyser)/[\w/]+\.py)`")
+#: How a program that follows the page begins and ends.
+_BEFORE_WRITING = """
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tilescope.engine import Graph, compile_programs, load_machine
+from tilescope.reports import ReportWriter, check_report, open_report
+from tilescope.reports.schema import target as target_table
+
+machine = load_machine("gc2", tiles_per_ipu=1)
+graph = Graph(machine)
+x = graph.add_constant(np.zeros(65_000, np.float32), "x")
+graph.set_tile_mapping(x, [0], [0])
+executable = compile_programs(graph, [])
+writer = ReportWriter.create(Path(sys.argv[1]))
+fields = [each.name for each in target_table.columns]
+row = {name: getattr(machine, name, 1) for name in fields if name != "target_id"}
+writer.add(target_table, [{**row, "target_type": "IPUModel"}])
+"""
+_WRITING = (
+    "\nwrite_overfull_tiles(writer, executable)\nwriter.commit('compiled')\nwriter.finish()\n"
+)
+_ASKING = """
+assert check_report(Path(sys.argv[1])) == []
+with open_report(Path(sys.argv[1])) as report:
+    print(overfull_tiles(report))
+expected = int(executable.memory.including_gaps[0]) - machine.allocatable_bytes
+assert executable.overfull_tiles.tolist() == [0]
+print(((0, expected),))
+"""
+
+
+def test_the_page_is_followed(tmp_path: Path) -> None:
+    declare, write, ask = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    program = tmp_path / "program.py"
+    parts = (declare, _BEFORE_WRITING, write, _WRITING, ask, _ASKING)
+    program.write_text("\n".join(parts), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "report")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "compat")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found, expected = done.stdout.splitlines()
+    assert found == expected
+
+
+def test_a_table_touches_four_files() -> None:
+    """The page names four, and as many know the table of a plan's stages."""
+    steps = PAGE.read_text("utf-8").split("## Around it")[0].split("\n## ")[1:]
+    named = [set(_FILES.findall(step)) - {"reports/schema/vocabulary.py"} for step in steps]
+    assert [len(files) for files in named] == [1, 1, 1, 1]
+    assert all((ROOT / path).is_file() for files in named for path in files)
+    table = re.compile(r"\bplan_stage\b(?!\))")  # in parentheses it is a column's reference
+    knowing = [
+        path
+        for path in sources()
+        if "generate" not in path.parts and table.search((ROOT / path).read_text("utf-8"))
+    ]
+    assert len(knowing) <= 4, knowing
