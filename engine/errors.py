@@ -1,20 +1,20 @@
-"""What can go wrong between a model and its report.
+"""Errors of the engine.
 
 EngineError                 engine: base of all
 ├── BadOption               bad_option: malformed POPLAR_ENGINE_OPTIONS, unknown key, bad value
-├── BadMachine              bad_machine: unknown target, absurd or missing parameter
-├── BadModel                bad_model: not ONNX, truncated, shapes that do not agree
-│   └── UnsupportedOperators  unsupported_operators: lists all of them with node names
+├── BadMachine              bad_machine: unknown machine, implausible or missing figure
+├── BadModel                bad_model: not ONNX, truncated, inconsistent shapes
+│   └── UnsupportedOperators  unsupported_operators: all of them, with node names
 ├── BadInput                bad_input: missing file, wrong shape or type of an input
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
-├── EngineClosed            engine_closed: an engine is asked for more after it was closed
-├── EngineBusy              engine_busy: an engine is asked to run or close by what it calls
-├── ModelNotAvailable       model_not_available: cannot be had, or is not the one that was pinned
-└── RunFailed               run_failed: the program could not be run to its end
-    ├── ProgramError        program_error: the program itself said so
-    ├── CallbackFailed      callback_failed: a function that was connected to a stream raised
+├── EngineClosed            engine_closed: a closed engine was used
+├── EngineBusy              engine_busy: a running engine was told to run or close
+├── ModelNotAvailable       model_not_available: no download, or not the pinned file
+└── RunFailed               run_failed: the program did not complete
+    ├── ProgramError        program_error: an ErrorProgram ran
+    ├── CallbackFailed      callback_failed: a stream callback raised
     ├── KernelFailed        kernel_failed: the function of a codelet raised
-    └── OutOfTileMemory     out_of_tile_memory: does not fit; says which tiles and variables
+    └── OutOfTileMemory     out_of_tile_memory: does not fit; names tiles and variables
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def said(error: BaseException) -> str:
-    """Return what an exception is and says, on one line."""
+    """Return the type and message of an exception on one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
@@ -48,7 +48,7 @@ def said(error: BaseException) -> str:
 class EngineError(Exception):
     """Base of every error of the engine; ``code`` is stable, the text is for people.
 
-    ``exit_code`` is what the command line returns for it.
+    ``exit_code`` is the exit code of the command line.
     """
 
     code = "engine"
@@ -62,13 +62,13 @@ class BadOption(EngineError):
 
 
 class BadMachine(EngineError):
-    """The target is unknown or its description cannot be."""
+    """The machine is unknown or its description is invalid."""
 
     code = "bad_machine"
 
 
 class BadModel(EngineError):
-    """The model cannot be read or does not agree with itself."""
+    """The model is unreadable or inconsistent."""
 
     code = "bad_model"
 
@@ -92,44 +92,44 @@ class BadGraph(EngineError):
 
 
 class EngineClosed(EngineError):
-    """An engine was closed, and is asked to run, read or write."""
+    """A closed engine was told to run, read or write."""
 
     code = "engine_closed"
 
 
 class EngineBusy(EngineError):
-    """An engine was asked to run, or to close, by a function that it calls as it runs."""
+    """A function called by a running engine told it to run or close."""
 
     code = "engine_busy"
 
 
 class ModelNotAvailable(EngineError):
-    """A model of the catalogue cannot be had, or is not the one that was pinned."""
+    """A model of the catalogue is not available, or not the pinned file."""
 
     code = "model_not_available"
 
 
 class RunFailed(EngineError):
-    """The program could not be run to its end."""
+    """The program did not complete."""
 
     code = "run_failed"
     exit_code = 4
 
 
 class ProgramError(RunFailed):
-    """The program came to an ErrorProgram."""
+    """The program reached an ErrorProgram."""
 
     code = "program_error"
 
 
 class CallbackFailed(RunFailed):
-    """A function of the user's raised; what it raised is the cause of this error."""
+    """A user's callback raised; its exception is the cause of this error."""
 
     code = "callback_failed"
 
 
 class KernelFailed(RunFailed):
-    """The function of a codelet raised; what it raised is the cause of this error."""
+    """The function of a codelet raised; its exception is the cause of this error."""
 
     code = "kernel_failed"
 

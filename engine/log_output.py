@@ -1,7 +1,7 @@
-"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST: how much the engine says while it works, and where to.
+"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST: level and destination of the engine's log.
 
-Modules log under their own names, ``tilescope.engine.compiler`` and so on. Unless a variable is
-set, nothing changes, so that a program keeps its own logging.
+Modules log under their own names, ``tilescope.engine.compiler`` and so on. Without a variable,
+nothing is configured, and a program keeps its own logging.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tilescope.engine.errors import BadOption
 
 __all__ = ["LEVELS", "MODULES", "TRACE", "LineFormatter", "follow_environment"]
 
-#: Below DEBUG: once for each tile.
+#: Below DEBUG: one record per tile.
 TRACE = 5
 
 #: Levels as Poplar calls them, from silent to everything.
@@ -31,7 +31,7 @@ LEVELS = {
     "TRACE": TRACE,
 }
 
-#: Poplar's modules with a level of their own, POPLAR_<MODULE>_LOG_LEVEL, and what logs as such.
+#: Poplar's modules with a level of their own, POPLAR_<MODULE>_LOG_LEVEL, and their loggers.
 MODULES = {
     "CODELETS": ("tilescope.engine.codelets",),
     "ENGINE": ("tilescope.engine.execute", "tilescope.engine.session"),
@@ -61,7 +61,7 @@ class LineFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as one line; what would break the line is escaped."""
+        """Return a record as one line; line breaks are escaped."""
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         micros = int(record.created % 1 * 1e6)
         module = _MODULE_OF.get(".".join(record.name.split(".")[:3]), "POPLAR")
@@ -78,17 +78,17 @@ _handler: logging.Handler | None = None
 
 
 def follow_environment(environ: Mapping[str, str] | None = None) -> None:
-    """Log as the environment says; called when the engine is imported.
+    """Configure logging from the environment; called when the engine is imported.
 
     Parameters
     ----------
     environ
-        Where the variables are looked up; the process's environment unless given.
+        Source of the variables; default: the environment of the process.
 
     Raises
     ------
     BadOption
-        A level is unknown, or the file of POPLAR_LOG_DEST cannot be written.
+        A level is unknown, or the file of POPLAR_LOG_DEST is not writable.
     """
     given = os.environ if environ is None else environ
     own = {module: given.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
@@ -110,7 +110,7 @@ def follow_environment(environ: Mapping[str, str] | None = None) -> None:
 def _level(text: str, variable: str) -> int:
     level = LEVELS.get(text.strip().upper())
     if level is None:
-        raise BadOption(f"{variable} is {text[:60]!r}; it takes {', '.join(LEVELS)}")
+        raise BadOption(f"{variable} is {text[:60]!r}; expected one of {', '.join(LEVELS)}")
     return level
 
 
@@ -125,8 +125,8 @@ def _replace_handler(logger: logging.Logger, destination: str) -> None:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not a path"
             raise BadOption(
-                f"POPLAR_LOG_DEST is {destination[:200]!r}, which cannot be written ({reason}):"
-                " give stderr, stdout or the path of a file"
+                f"POPLAR_LOG_DEST is {destination[:200]!r}, which is not writable ({reason});"
+                " expected stderr, stdout or the path of a file"
             ) from None
     handler.setFormatter(LineFormatter())
     if _handler is not None:
@@ -137,7 +137,7 @@ def _replace_handler(logger: logging.Logger, destination: str) -> None:
 
 
 class _StandardStream(logging.StreamHandler[Any]):
-    """Writes to what the standard stream is at that moment, as tests and notebooks replace it."""
+    """Writes to the current standard stream, which tests and notebooks replace."""
 
     def __init__(self, name: str) -> None:
         self._name_of_stream = name
@@ -145,7 +145,7 @@ class _StandardStream(logging.StreamHandler[Any]):
 
     @property
     def stream(self) -> Any:
-        """The stream as it is now."""
+        """The current stream."""
         return getattr(sys, self._name_of_stream)
 
     @stream.setter

@@ -76,11 +76,11 @@ def describe_machine(name: str) -> Description:
     """
     if not isinstance(name, str):
         raise BadMachine(
-            f"A machine has a name, as gc200, or the path of a file; not {shown(name)}"
+            f"expected a machine name such as gc200 or the path of a file, got {shown(name)}"
         )
     if name.endswith(".toml") or "/" in name:
         return _own_machine(Path(name).expanduser())
-    return _preset(name, "There is no target")
+    return _preset(name, "Unknown machine")
 
 
 @cache
@@ -103,16 +103,16 @@ def _own_machine(path: Path) -> Description:
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE_BYTES + 1)
     except FileNotFoundError:
-        raise BadMachine(f"{where} does not exist: give the path of a .toml file") from None
+        raise BadMachine(f"{where} does not exist; expected the path of a .toml file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
-        raise BadMachine(f"{where} cannot be read ({reason}): give a .toml file") from None
+        raise BadMachine(f"{where} is not readable ({reason}); expected a .toml file") from None
     if len(content) > _LARGEST_FILE_BYTES:
-        raise BadMachine(f"{where} is larger than 1 MiB: a machine needs a few lines")
+        raise BadMachine(f"{where} is larger than 1 MiB; a machine file has a few lines")
     try:
         found = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
-        raise BadMachine(f"{where} is no text in UTF-8: write it as TOML") from None
+        raise BadMachine(f"{where} is not UTF-8 text; expected TOML") from None
     except tomllib.TOMLDecodeError as error:
         raise BadMachine(f"{where} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):
@@ -127,12 +127,12 @@ def _description(found: Mapping[str, Any], stem: str, where: str) -> Description
             near = difflib.get_close_matches(key, (*_SECTIONS, *_TEXTS), 1, 0)[0]
             raise BadMachine(f"{where}: unknown key {_shown(key)}; the nearest known is {near!r}")
     texts = {key: _text(found[key], key, where) for key in _TEXTS if key in found}
-    base = _preset(texts["base"], f"{where}: base cannot be") if "base" in texts else None
+    base = _preset(texts["base"], f"{where}: unknown base") if "base" in texts else None
     sections = {key: _section(found.get(key, {}), key, where) for key in _SECTIONS}
     architecture = texts.get("architecture") or (base.architecture if base else None)
     if architecture is None:
         raise BadMachine(
-            f"{where}: architecture is missing; give a string such as 'ipu2', or a base"
+            f"{where}: architecture is missing; expected a string such as 'ipu2', or a base"
         )
     topology = texts.get("link_topology", base.link_topology if base else TOPOLOGIES[0])
     if topology not in TOPOLOGIES:
@@ -154,13 +154,13 @@ def _description(found: Mapping[str, Any], stem: str, where: str) -> Description
 
 def _text(value: object, key: str, where: str) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise BadMachine(f"{where}: {key} must be a text in quotes, not {_shown(value)}")
+        raise BadMachine(f"{where}: {key} must be a string, got {_shown(value)}")
     return value
 
 
 def _section(found: object, section: str, where: str) -> dict[str, Figure]:
     if not isinstance(found, dict):
-        raise BadMachine(f"{where}: {section} must be a table of figures, written [{section}]")
+        raise BadMachine(f"{where}: {section} must be a table of figures, [{section}]")
     return {key: _figure(key, value, section, where) for key, value in found.items()}
 
 
@@ -173,9 +173,7 @@ def _figure(key: str, found: object, section: str, where: str) -> Figure:
     value, source = found, f"{where}: no source given"
     if isinstance(found, dict):
         if "value" not in found or set(found) - {"value", "source"}:
-            raise BadMachine(
-                f'{place}: {key} must be a number, or {{ value = …, source = "…" }} and no more'
-            )
+            raise BadMachine(f'{place}: {key} must be a number, or {{ value = …, source = "…" }}')
         value = found["value"]
         source = _text(found.get("source", source), f"the source of {key}", place)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -185,7 +183,9 @@ def _figure(key: str, found: object, section: str, where: str) -> Figure:
         or not spec.low <= value <= spec.high  # type: ignore[operator]
         or (spec.is_whole and value != int(value))  # type: ignore[call-overload]
     ):
-        raise BadMachine(f"{place}: {key} is {_shown(value)}; it takes {spec.allowed} {spec.unit}")
+        raise BadMachine(
+            f"{place}: expected {spec.allowed} {spec.unit} for {key}, got {_shown(value)}"
+        )
     assert isinstance(value, int | float)
     return Figure(int(value) if spec.is_whole else value, source)
 
@@ -197,16 +197,16 @@ def _check_whole(figures: Mapping[str, Figure], where: str) -> None:
         first = missing[0]
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise BadMachine(
-            f"{where}: {first.name} is missing{more}; give {first.allowed} {first.unit}, or name a"
-            f" base such as base = 'gc200'"
+            f"{where}: {first.name} is missing{more}; set it to {first.allowed} {first.unit}, or"
+            f" name a base such as base = 'gc200'"
         )
     regions = ("non_interleaved_bytes", "interleaved_bytes")
     sizes = [figures[name].value for name in regions]
     of_tile = figures["bytes_per_tile"].value
     if sum(sizes) > of_tile:
         raise BadMachine(
-            f"{where}: {regions[0]} and {regions[1]} make {sum(sizes):,}, more than bytes_per_tile,"
-            f" {of_tile:,}; give all three so that the regions fit into the tile"
+            f"{where}: {regions[0]} and {regions[1]} add up to {sum(sizes):,}, more than the"
+            f" bytes_per_tile of {of_tile:,}; set all three so that the regions fit the tile"
         )
 
 

@@ -49,7 +49,7 @@ def load_machine(
     Raises
     ------
     BadMachine
-        Unknown name or set, a file that cannot be, or a number that is out of range.
+        Unknown name or set, an invalid file, or a number out of range.
     BadOption
         POPLAR_TARGET_OPTIONS is malformed or has an unknown key or value.
     """
@@ -57,7 +57,7 @@ def load_machine(
     asked: object = parameter_set  # whoever asked may have given anything
     if not isinstance(asked, str) or asked not in PARAMETER_SETS:
         raise BadMachine(
-            f"There is no parameter set {shown(parameter_set)}: choose hardware or ipu_model"
+            f"Unknown parameter set {shown(parameter_set)}; choose hardware or ipu_model"
         )
     options = read_target_options(environ)
     topology = link_topology or description.link_topology
@@ -99,14 +99,14 @@ def _check_sizes(
     for what, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
         is_missing = number is None and what != "number of IPUs"
         if not isinstance(number, int) and not is_missing:
-            raise BadMachine(f"The {what} is {shown(number)}: give a whole number")
+            raise BadMachine(f"expected an integer for the {what}, got {shown(number)}")
     if not 1 <= n_ipus <= _MOST_IPUS:
         raise BadMachine(f"n_ipus is {n_ipus}; n_ipus must be between 1 and {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:
-        raise BadMachine(f"{tiles_per_ipu} tiles cannot be: a {name} has 1 to {most_tiles} tiles")
+        raise BadMachine(f"tiles_per_ipu is {tiles_per_ipu}; a {name} has 1 to {most_tiles} tiles")
     domain = int(options.get("ipuLinkDomainSize", _MOST_IPUS))
     if n_ipus > domain:
         raise BadMachine(
-            f"{n_ipus} IPUs are more than the link domain of {domain} that {ENVIRONMENT_VARIABLE}"
-            " sets: ask for fewer IPUs or a larger ipuLinkDomainSize"
+            f"n_ipus is {n_ipus}, more than the link domain of {domain} in {ENVIRONMENT_VARIABLE};"
+            " use fewer IPUs or a larger ipuLinkDomainSize"
         )

@@ -88,5 +88,7 @@ def _value(key: str, raw: object) -> str:
             if option.choices == _COUNTS
             else " or ".join(option.choices) or "text"
         )
-        raise BadOption(f"{ENVIRONMENT_VARIABLE}: '{key}' takes {allowed}, not {text[:60]!r}")
+        raise BadOption(
+            f"{ENVIRONMENT_VARIABLE}: expected {allowed} for '{key}', got {text[:60]!r}"
+        )
     return text

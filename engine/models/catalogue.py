@@ -101,7 +101,7 @@ def find(name: str) -> Model:
     hint = f"did you mean '{folded[near[0]]}'? " if near else ""
     shown = "".join(c if c.isprintable() else "?" for c in name[:60])
     raise ModelNotAvailable(
-        f"no model '{shown}' in the catalogue: {hint}`tilescope models list` shows them all"
+        f"unknown model '{shown}': {hint}`tilescope models list` lists all models"
     )
 
 

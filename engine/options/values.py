@@ -40,29 +40,29 @@ def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, ob
         seen: dict[str, object] = {}
         for key, value in pairs:
             if key in seen:
-                raise BadOption(f"{where}: the key {_shown(key)} stands twice; keep one of the two")
+                raise BadOption(f"{where}: duplicate key {_shown(key)}; remove one")
             seen[key] = value
         return seen
 
     def no_constant(name: str) -> object:
-        raise BadOption(f"{where}: {name} is not a value of JSON; give a plain number")
+        raise BadOption(f"{where}: {name} is not valid in JSON; expected a number")
 
     try:
         found = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
     except json.JSONDecodeError as error:
         raise BadOption(
             f"{where} is not valid JSON at line {error.lineno}, column {error.colno}"
-            f" ({error.msg}); write it like {example}"
+            f" ({error.msg}); expected a value such as {example}"
         ) from None
     except (ValueError, RecursionError):
         raise BadOption(
             f"{where} is not usable JSON: a number is too long or it is nested too deeply;"
-            f" write it like {example}"
+            f" expected a value such as {example}"
         ) from None
     if not isinstance(found, dict):
         raise BadOption(
-            f"{where} must be a JSON object of options, not {_json_kind(found)};"
-            f" write it like {example}"
+            f"{where} must be a JSON object of options, got {_json_kind(found)};"
+            f" expected a value such as {example}"
         )
     return found
 
@@ -108,7 +108,7 @@ def _value(spec: OptionSpec, raw: object, where: str) -> Value:
     value = None if text is None else _CONVERT[spec.kind](text)
     if value is None or (spec.choices and value not in spec.choices):
         got = _json_kind(raw) if text is None else _shown(text)
-        raise BadOption(f"{where}: '{spec.name}' takes {spec.allowed}, not {got}")
+        raise BadOption(f"{where}: expected {spec.allowed} for '{spec.name}', got {got}")
     return value
 
 

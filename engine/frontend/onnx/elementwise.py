@@ -69,8 +69,8 @@ def _batch_normalization(node: Node) -> Value:
     x = node.operand(0)
     if node.attributes.get("training_mode", 0):
         raise BadModel(
-            f"Node {node.name!r} (BatchNormalization) is in training mode: only inference is there"
-            " yet"
+            f"Node {node.name!r} (BatchNormalization) is in training mode; only inference is"
+            " supported"
         )
     scale, bias, mean, variance = (
         node.known(i, what).astype(np.float64)
@@ -94,7 +94,7 @@ def _identity(node: Node) -> Value:
 def _dropout(node: Node) -> Value:
     if node.optional(2) is not None and node.known(2, "the training mode").any():
         raise BadModel(
-            f"Node {node.name!r} (Dropout) is in training mode: only inference is there yet"
+            f"Node {node.name!r} (Dropout) is in training mode; only inference is supported"
         )
     return node.operand(0)
 
@@ -105,8 +105,8 @@ def _cast(node: Node) -> Value:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"])).name
     if dtype.startswith("float8") and not node.attributes.get("saturate", 1):
         raise BadModel(
-            f"Node {node.name!r} (Cast) makes {dtype} without saturating: the machine saturates, so"
-            " that saturate must be 1"
+            f"Node {node.name!r} (Cast) casts to {dtype} without saturation; the machine saturates:"
+            " set saturate to 1"
         )
     is_same = x.dtype == dtype or {x.dtype, dtype} <= {"float32", "float64"}
     if x.constant is None and is_same and node.attributes["to"] != TensorProto.BFLOAT16:

@@ -47,23 +47,25 @@ def _read(path: Path) -> onnx.ModelProto:
         model = onnx.load(str(path))
     except (google.protobuf.message.DecodeError, ValueError, UnicodeDecodeError) as error:
         raise BadModel(
-            f"Model {path} is no ONNX file, or is cut short: {_one_line(error)}"
+            f"Model {path} is not an ONNX file or is truncated: {_one_line(error)}"
         ) from None
     except onnx.checker.ValidationError as error:
         raise BadModel(
-            f"Model {path} keeps weights in other files that cannot be used: {_one_line(error)}"
+            f"Model {path} has external weights that are not readable: {_one_line(error)}"
         ) from None
     except OSError as error:
-        raise BadModel(f"Model {path} cannot be read: {error.strerror}") from None
+        raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
-        raise BadModel(f"Model {path} is no ONNX model: it has no nodes or no outputs")
+        raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        raise BadModel(f"Model {path} breaks the rules of ONNX: {_one_line(error)}") from None
+        raise BadModel(f"Model {path} fails the ONNX checker: {_one_line(error)}") from None
     newest = onnx.defs.onnx_opset_version()
     if _opset(model) > newest:
-        raise BadModel(f"Model {path} asks for opset {_opset(model)}: up to {newest} are there")
+        raise BadModel(
+            f"Model {path} needs opset {_opset(model)}; the newest supported is {newest}"
+        )
     return model
 
 
@@ -83,7 +85,7 @@ def _type_of(kind: int, what: str) -> str:
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
     except KeyError:
-        raise BadModel(f"{what} has element type {kind}, which ONNX does not have") from None
+        raise BadModel(f"{what} has element type {kind}, which ONNX does not define") from None
 
 
 def _constant(tensor: onnx.TensorProto, builder: IrBuilder) -> Value:
@@ -113,7 +115,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
     if not missing:
         return
     n_nodes = sum(len(names) for names in missing.values())
-    lines = [f"{n_nodes} nodes of {len(missing)} operators cannot be compiled yet:"]
+    lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
     for operator, names in sorted(missing.items()):
         shown = ", ".join(names[:6])
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
@@ -123,7 +125,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
 
 
 def _stated(info: onnx.ValueInfoProto) -> list[int | None]:
-    """Return the sizes that a model states; None for open ones."""
+    """Return the sizes in a model; None for dynamic ones."""
     dims = info.type.tensor_type.shape.dim
     # Some exporters write an open dimension as -1.
     return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
@@ -158,7 +160,7 @@ def _input_shape(
         )
         if not agrees:
             raise BadInput(
-                f"Input {info.name!r} has shape {_labels(info)}, which {given} does not fit"
+                f"Input {info.name!r} has shape {_labels(info)}, which is incompatible with {given}"
             )
         return given
     if _is_assumed_one(info, shapes):
@@ -166,7 +168,7 @@ def _input_shape(
     if not all(stated):
         why = " with a dimension of 0, which holds nothing" if 0 in stated else ""
         raise BadInput(
-            f"Input {info.name!r} has shape {_labels(info)}{why}: give its sizes with"
+            f"Input {info.name!r} has shape {_labels(info)}{why}; set its sizes with"
             f" --shape {info.name}={','.join(str(s) if s else 'N' for s in stated)}"
         )
     return tuple(int(size or 0) for size in stated)
@@ -201,8 +203,8 @@ def _check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequenc
         names = ", ".join(map(repr, assumed_ones))
         taken = f" (the open first dimension of {names} was taken as 1; --shape says another)"
     raise BadModel(
-        f"Output {info.name!r} is declared as {_labels(info)} and computed as {value.shape}{taken}:"
-        " correct the declaration in the model, or leave its sizes open"
+        f"Output {info.name!r} is declared as {_labels(info)} but computed as {value.shape}{taken}:"
+        " correct the declaration in the model or make its sizes dynamic"
     )
 
 
@@ -246,7 +248,7 @@ def load_onnx(path: Path | str, shapes: Mapping[str, tuple[int, ...]] | None = N
     names = [info.name for info in graph.input if info.name not in values]
     for name in given:
         if name not in names:
-            raise BadInput(f"There is no input {name!r}: the model has {', '.join(names)}")
+            raise BadInput(f"Unknown input {name!r}; the model has {', '.join(names)}")
     for info in graph.input:
         if info.name not in values:
             if info.type.WhichOneof("value") != "tensor_type":
@@ -277,8 +279,8 @@ def _check_outputs(proto_node: onnx.NodeProto, used: set[str]) -> None:
         if extra and extra in used:
             name = proto_node.name or proto_node.output[0]
             raise BadModel(
-                f"Node {name!r} ({proto_node.op_type}) has a second output {extra!r} that is used:"
-                " only first outputs are there yet"
+                f"Node {name!r} ({proto_node.op_type}) has a second output {extra!r} in use;"
+                " only first outputs are supported"
             )
 
 

@@ -53,11 +53,11 @@ class Node:
         """
         value = self.optional(index)
         if value is None:
-            raise BadModel(f"Node {self.name!r} ({self.op_type}) lacks its input {index}")
+            raise BadModel(f"Node {self.name!r} ({self.op_type}) has no input {index}")
         return value
 
     def optional(self, index: int) -> Value | None:
-        """Return an input, or None when it is left out."""
+        """Return an input, or None when it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def known(self, index: int, what: str) -> NDArray[Any]:
@@ -71,8 +71,8 @@ class Node:
         value = self.operand(index)
         if value.constant is None:
             raise BadModel(
-                f"Node {self.name!r} ({self.op_type}): {what} must be known at compile time, but"
-                f" {value.name!r} is not"
+                f"Node {self.name!r} ({self.op_type}): {what} must be constant, but {value.name!r}"
+                " is computed at run time"
             )
         return np.asarray(value.constant)
 
@@ -94,8 +94,8 @@ class Node:
             given = given[0]  # as PopART writes it for convolutions
         if not isinstance(given, int | float) or not is_proportion(given):
             raise BadModel(
-                f"Node {self.name!r} ({self.op_type}): __available_memory takes one number above"
-                f" 0, up to 1, not {given}"
+                f"Node {self.name!r} ({self.op_type}): __available_memory must be above 0 and at"
+                f" most 1, got {given}"
             )
         # The nearest short decimal: the file holds 0.3 as a float of 32 bits.
         return {"available_memory_proportion": float(f"{given:.7g}")}
@@ -117,8 +117,8 @@ class Node:
         name = given.decode(errors="replace") if isinstance(given, bytes) else given
         if not isinstance(name, str) or name.lower() not in PARTIALS_TYPES:
             raise BadModel(
-                f"Node {self.name!r} ({self.op_type}): __partials_type is"
-                f" {' or '.join(PARTIALS_TYPES)}, not {name!r}"
+                f"Node {self.name!r} ({self.op_type}): __partials_type must be"
+                f" {' or '.join(PARTIALS_TYPES)}, got {name!r}"
             )
         return {"partials_type": name.lower()}
 
@@ -141,7 +141,7 @@ class Node:
         """
         if not -rank <= axis < rank:
             raise BadModel(
-                f"Node {self.name!r} ({self.op_type}): axis {axis} is not in rank {rank}"
+                f"Node {self.name!r} ({self.op_type}): axis {axis} is out of range for rank {rank}"
             )
         return int(axis) % rank
 

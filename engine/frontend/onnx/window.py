@@ -24,13 +24,13 @@ def _sizes(
     Raises
     ------
     BadModel
-        When it has another number of them, or one that cannot be.
+        When their number or one of their values is invalid.
     """
     sizes = tuple(node.attributes.get(key, default))
     if len(sizes) != n_sizes or min(sizes) < at_least:
         raise BadModel(
-            f"Node {node.name!r} ({node.op_type}): {key} {list(sizes)} must be {n_sizes} numbers"
-            f" of at least {at_least}"
+            f"Node {node.name!r} ({node.op_type}): expected {n_sizes} numbers of at least"
+            f" {at_least} for {key}, got {list(sizes)}"
         )
     return sizes
 
@@ -41,12 +41,13 @@ def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> di
     Raises
     ------
     BadModel
-        When there are more than two spatial dimensions, or sizes that cannot be.
+        When there are more than two spatial dimensions, or a size is invalid.
     """
     rank = len(sizes)
     if rank not in (1, 2):
         raise BadModel(
-            f"Node {node.name!r} ({node.op_type}) has {rank} spatial dimensions: 1 or 2 are there"
+            f"Node {node.name!r} ({node.op_type}) has {rank} spatial dimensions;"
+            " 1 or 2 are supported"
         )
     stride = _sizes(node, "strides", (1,) * rank, rank)
     dilation = _sizes(node, "dilations", (1,) * rank, rank)
@@ -54,8 +55,8 @@ def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> di
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise BadModel(
-            f"Node {node.name!r} ({node.op_type}): auto_pad {mode!r} is none of NOTSET, VALID,"
-            " SAME_UPPER, SAME_LOWER"
+            f"Node {node.name!r} ({node.op_type}): auto_pad must be NOTSET, VALID, SAME_UPPER"
+            f" or SAME_LOWER, got {mode!r}"
         )
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = [

@@ -180,7 +180,7 @@ def test_an_output_that_is_declared_otherwise_than_it_comes(
     if not is_refused:
         assert load_onnx(path).outputs[0][1].shape == (4, 3)
         return
-    with pytest.raises(BadModel, match=r"Output 'y' is declared as .* and computed as \(4, 3\)"):
+    with pytest.raises(BadModel, match=r"Output 'y' is declared as .* but computed as \(4, 3\)"):
         load_onnx(path)
 
 

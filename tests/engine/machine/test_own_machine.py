@@ -54,7 +54,7 @@ def test_a_whole_machine_needs_no_base(tmp_path: Path) -> None:
     without = lines.replace("stack_bytes = 3168\n", "")
     assert without != lines
     path = written(tmp_path, f'architecture = "toy"\n[common]\n{without}')
-    with pytest.raises(BadMachine, match="stack_bytes is missing; give a whole number from 0"):
+    with pytest.raises(BadMachine, match="stack_bytes is missing; set it to a whole number from 0"):
         load_machine(path)
 
 
@@ -105,7 +105,7 @@ def test_another_clock_changes_no_cycle(tmp_path: Path) -> None:
 
 
 def test_no_file_and_no_text(tmp_path: Path) -> None:
-    with pytest.raises(BadMachine, match=r"does not exist: give the path of a \.toml file"):
+    with pytest.raises(BadMachine, match=r"does not exist; expected the path of a \.toml file"):
         load_machine(str(tmp_path / "none.toml"))
-    with pytest.raises(BadMachine, match="cannot be read"):
+    with pytest.raises(BadMachine, match="is not readable"):
         load_machine(f"{tmp_path}/")
