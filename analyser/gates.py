@@ -1,4 +1,4 @@
-"""Gates: how much a metric may change from base to new before a check fails."""
+"""Gates: the largest change of a metric, baseline to candidate, that passes a check."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FORM = re.compile(r"([A-Za-z_.]+):([+-]?)(\d{1,18}(?:\.\d{1,9})?)\s*(%|[A-Za-z]
 
 @dataclass(frozen=True)
 class Gate:
-    """A limit on the change of a metric, new minus base.
+    """A limit on the change of a metric, candidate minus baseline.
 
-    ``limit`` is signed, in percent of the base or in the metric's own unit. A metric for which
+    ``limit`` is signed, in percent of the baseline or in the metric's own unit. A metric for which
     higher is worse may grow by at most the limit (``-5%`` asks it to shrink by 5 % at least); one
     for which lower is worse may change by no less than the limit (``-1%`` lets it fall by 1 %).
     """
@@ -39,9 +39,9 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateResult:
-    """How a gate came out.
+    """Outcome of a gate.
 
-    ``missing`` means that the new report, or the base of a gate in percent, has no such figure.
+    ``missing`` means that the candidate, or the baseline of a gate in percent, lacks the figure.
     ``text`` is the outcome in one sentence.
     """
 
@@ -57,7 +57,7 @@ class GateResult:
 def parse_gate(text: str) -> Gate:
     """Return the gate written as ``metric:limit``, such as ``cycles.total:+1%``.
 
-    Limits are a percentage of the base, an amount of memory (``+1024B``, ``+1KiB``) or a plain
+    Limits are a percentage of the baseline, an amount of memory (``+1024B``, ``+1KiB``) or a plain
     number in the metric's unit (``+100``).
 
     Raises
@@ -71,7 +71,7 @@ def parse_gate(text: str) -> Gate:
         if colon and name.strip():
             metric(name.strip())
         raise BadQuestion(
-            f"gate {text!r} is not understood; write METRIC:LIMIT,"
+            f"expected METRIC:LIMIT for a gate, got {text!r}; write one"
             " such as cycles.total:+1%, memory.max_tile:+1024B or graph.variables:+100"
         )
     name, sign, number, unit = found.groups()
@@ -91,18 +91,18 @@ def parse_gate(text: str) -> Gate:
 
 
 def evaluate(gates: Sequence[Gate], difference: Difference) -> tuple[GateResult, ...]:
-    """Return how each gate comes out for a difference."""
+    """Return the outcome of every gate for a difference."""
     return tuple(_evaluate(gate, difference) for gate in gates)
 
 
 def _evaluate(gate: Gate, difference: Difference) -> GateResult:
-    """Return how one gate comes out."""
+    """Return the outcome of one gate."""
     change, wanted = difference.metric(gate.metric), METRICS[gate.metric]
     depends = wanted.is_measured and difference.is_data_dependent
     if change.new is None or (change.base is None and gate.is_percent):
-        side = "new report" if change.new is None else "base"
-        hint = "" if change.new is None else "; a limit without % gates a figure that is new"
-        text = f"{gate.metric} is missing: the {side} does not hold it{hint}."
+        side = "candidate" if change.new is None else "baseline"
+        hint = "" if change.new is None else "; use a limit without % for a new metric"
+        text = f"{gate.metric} is missing in the {side}{hint}."
         return GateResult(
             gate, "missing", change.base, change.new, None, depends, _marked(text, depends)
         )
@@ -139,5 +139,5 @@ def _sentence(gate: Gate, change: MetricChange, delta: float, has_passed: bool) 
 
 
 def _marked(text: str, depends: bool) -> str:
-    """Return a sentence with the warning that its figure depends on the data."""
-    return f"{text} These cycles depend on the data." if depends else text
+    """Return a sentence, with a warning if its figure is data-dependent."""
+    return f"{text} These cycles are data-dependent." if depends else text

@@ -135,14 +135,14 @@ def format_change(delta: float | None, unit: str, style: BytesStyle = "binary") 
 
 
 def percent_of(base: float | None, delta: float | None) -> float | None:
-    """Return a change in percent of the base; None where there is no base or it is 0."""
+    """Return a change in percent of the baseline; None if that is None or 0."""
     if not base or delta is None:
         return None
     return 100.0 * delta / abs(base)
 
 
 def format_change_of(base: float | None, delta: float | None, unit: str) -> str:
-    """Return a difference with its share of the base, such as ``+1.0 KiB (+3.10 %)``."""
+    """Return a difference with its percentage of the baseline, such as ``+1.0 KiB (+3.10 %)``."""
     text = format_change(delta, unit)
     percent = percent_of(base, delta)
     if percent is None or not delta or unit == "ratio":

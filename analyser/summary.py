@@ -77,7 +77,7 @@ class Summary:
     def sections(self) -> dict[str, tuple[Row, ...]]:
         """The sections of rows by title, in the order they are shown."""
         return {
-            "Target": self.target,
+            "Machine": self.target,
             "Graph": self.graph,
             "Memory": self.memory,
             "Execution": self.execution,
@@ -223,7 +223,7 @@ def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
         rows.append(Row(row.key, row.label, cycles, row.unit, row.text + share, row.exact))
     rows += _metric_rows(report, _TRAFFIC_ROWS, style)
     rows.append(
-        _row("is_data_dependent", "Cycles depend on the data", ran.is_data_dependent, "", style)
+        _row("is_data_dependent", "Data-dependent cycles", ran.is_data_dependent, "", style)
     )
     return tuple(rows)
 

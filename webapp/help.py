@@ -107,8 +107,8 @@ _WORDS = (
         " is selected, as does tilescope ops REPORT --plan NAME.",
     ),
     (
-        "Source, Target, Diff",
-        "Two reports side by side: Diff is target minus source, percentages are of the source.",
+        "Baseline, Candidate, Diff",
+        "Two reports side by side: Diff is candidate minus baseline, in % of the baseline.",
     ),
     ("–", "Not there: the report does not hold it, or this side has none."),
 )

@@ -145,9 +145,9 @@ def _header(choices: list[dict[str, str]]) -> html.Header:
             html.Span([icon("tilescope"), html.B("TileScope")], className="brand"),
             html.Div(
                 [
-                    _report_menu("report-source", "Source", choices, clearable=False),
+                    _report_menu("report-source", "Baseline", choices, clearable=False),
                     _button("swap-button", "swap", "Swap source and target"),
-                    _report_menu("report-target", "Target", choices, clearable=True),
+                    _report_menu("report-target", "Candidate", choices, clearable=True),
                 ],
                 className="report-menus",
             ),

@@ -1,4 +1,4 @@
-"""What changed between two reports; the first is the base (source), the second the new one."""
+"""What changed between two reports, a baseline and a candidate."""
 
 from tilescope.analyser.diff.compare import Difference, Side, compare
 from tilescope.analyser.diff.context import ContextChange, context_changes

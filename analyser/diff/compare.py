@@ -82,7 +82,7 @@ def compare(base: Report, new: Report) -> Difference:
     for report in (base, new):
         if not report.fetch(select(schema.target.c.target_id)):
             raise BadQuestion(
-                f"{report.path} ends before its machine was written, so it cannot be compared;"
+                f"{report.path} ends before its machine was written and is not comparable;"
                 " run the model again"
             )
         report.verify()  # whether data are equal is told by digests, which must therefore hold

@@ -1,4 +1,4 @@
-"""A difference in a few sentences that a person understands."""
+"""A difference in a few plain sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TARGET_WORDS = {
 
 
 def explain(difference: Difference) -> tuple[str, ...]:
-    """Return the difference in sentences, what explains most first."""
+    """Return the difference in sentences, most important first."""
     if difference.is_identical:
         return ("The two reports hold identical data.", *_incomplete(difference))
     causes = [*_sides(difference), *_context(difference.context)]
@@ -49,7 +49,7 @@ def _sides(difference: Difference) -> list[str]:
     sentences = _incomplete(difference)
     if difference.base.n_runs != difference.new.n_runs:
         sentences.append(
-            f"The base recorded {_count(difference.base.n_runs, 'run')}, the new report"
+            f"The baseline recorded {_count(difference.base.n_runs, 'run')}, the candidate"
             f" {difference.new.n_runs}; cycles are summed over runs."
         )
     if difference.is_data_dependent:
@@ -58,9 +58,9 @@ def _sides(difference: Difference) -> list[str]:
 
 
 def _incomplete(difference: Difference) -> list[str]:
-    """Return which sides end early."""
+    """Return a sentence per incomplete report."""
     return [
-        f"{side.path} is incomplete: its engine was stopped or still runs."
+        f"{side.path} is incomplete: its engine was killed or is still running."
         for side in (difference.base, difference.new)
         if not side.is_complete
     ]
@@ -72,9 +72,9 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
     for change in changes:
         if change.section == "target" and not change.follows:
             word = _TARGET_WORDS.get(change.key, change.key)
-            sentences.append(f"Another {word}: {change.base} → {change.new}.")
+            sentences.append(f"{word[0].upper()}{word[1:]} changed: {change.base} → {change.new}.")
         elif change.key == "model_sha256":
-            sentences.append("Another model file.")
+            sentences.append("Model file changed.")
     options = [each for each in changes if each.section == "option"]
     if options:
         listed = _listing([f"{each.key} {each.base} → {each.new}" for each in options])
@@ -82,7 +82,7 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
     versions = [each for each in changes if each.key.endswith("_version")]
     if versions:
         listed = _listing([f"{each.key} {each.base} → {each.new}" for each in versions])
-        sentences.append(f"Other versions: {listed}.")
+        sentences.append(f"Versions changed: {listed}.")
     return sentences
 
 
@@ -93,8 +93,8 @@ def _cycles(difference: Difference) -> list[str]:
         return [_time(difference)]
     if not total.delta:
         if total.verdict in {"new", "missing"}:
-            side = "base" if total.verdict == "new" else "new report"
-            return [f"The {side} has no run, so cycles cannot be compared."]
+            side = "baseline" if total.verdict == "new" else "candidate"
+            return [f"The {side} has no run; cycles are not compared."]
         return []
     text = f"Cycles change by {_amount(total)}"
     parts = []
@@ -112,17 +112,17 @@ def _cycles(difference: Difference) -> list[str]:
 
 
 def _time(difference: Difference) -> str:
-    """Return a sentence about time where the clocks differ."""
+    """Return a sentence about time if the clock rates differ."""
     change = difference.metric("time.total")
     return (
-        f"At the machines' clocks that is {format_value(change.base, 'seconds')} →"
+        f"At the machines' clock rates this is {format_value(change.base, 'seconds')} →"
         f" {format_value(change.new, 'seconds')}"
         f" ({format_percent(change.percent_of_base, is_signed=True)})."
     )
 
 
 def _steps(difference: Difference) -> list[str]:
-    """Return sentences about the steps that changed most."""
+    """Return sentences about the steps with the largest changes."""
     steps, sentences = difference.steps, []
     counted = [
         f"{len(changes):,} {word}"
@@ -134,13 +134,13 @@ def _steps(difference: Difference) -> list[str]:
         if changes
     ]
     if counted:
-        sentences.append(f"Steps: {', '.join(counted)}; {steps.n_same:,} are the same.")
+        sentences.append(f"Steps: {', '.join(counted)}; {steps.n_same:,} unchanged.")
     every = sorted(
         (*steps.added, *steps.removed, *steps.changed), key=lambda each: -abs(each.delta_cycles)
     )
     largest = [_step(each) for each in every[:3] if each.delta_cycles]
     if largest:
-        sentences.append(f"The steps that change most: {', '.join(largest)}.")
+        sentences.append(f"Largest changes: {', '.join(largest)}.")
     return sentences
 
 
@@ -159,21 +159,21 @@ def _memory(difference: Difference) -> list[str]:
     sentences = []
     total, largest = difference.metric("memory.total"), difference.metric("memory.max_tile")
     if total.verdict in {"new", "missing"}:
-        side = "base" if total.verdict == "new" else "new report"
-        return [f"The {side} holds no memory, so memory cannot be compared."]
+        side = "baseline" if total.verdict == "new" else "candidate"
+        return [f"The {side} holds no memory; memory is not compared."]
     if total.delta or largest.delta:
         sentences.append(
-            f"Memory with its gaps changes by {_amount(total)} over all tiles and by"
+            f"Memory including gaps changes by {_amount(total)} over all tiles and by"
             f" {_amount(largest)} on the fullest tile, which holds {_bytes(largest.new)}."
         )
     held = difference.metric("memory.total_excluding_gaps")
     if held.delta and held.delta != total.delta:
-        sentences.append(f"Without gaps it changes by {_amount(held)} over all tiles.")
+        sentences.append(f"Excluding gaps it changes by {_amount(held)} over all tiles.")
     over = difference.metric("memory.tiles_over_capacity")
     if over.delta and over.new is not None:
         sentences.append(
-            f"{_count(int(over.new), 'tile')} of the new report exceed their memory; in the base"
-            f" {over.base}."
+            f"{_count(int(over.new), 'tile')} of the candidate exceed their memory,"
+            f" {over.base} of the baseline."
         )
     categories = [
         change
@@ -218,7 +218,7 @@ def _largest(changes: Sequence[VariableChange]) -> str:
 
 
 def _amount(change: MetricChange) -> str:
-    """Return a change with its share of the base."""
+    """Return a change with its percentage of the baseline."""
     text = format_change(change.delta, change.unit)
     if change.percent_of_base is None or not change.delta:
         return text
@@ -236,6 +236,6 @@ def _count(number: int, word: str) -> str:
 
 
 def _listing(items: Sequence[str]) -> str:
-    """Return at most five items, and how many more there are."""
+    """Return at most five items and the number of the others."""
     shown = ", ".join(items[:5])
     return shown if len(items) <= 5 else f"{shown} and {len(items) - 5} more"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricChange", "TileChange", "Verdict", "metric_changes", "tile_changes"]
 
-#: ``new`` and ``missing``: the base, or the new report, has no such figure.
+#: ``new`` and ``missing``: the baseline, or the candidate, lacks the figure.
 Verdict = Literal["same", "better", "worse", "changed", "new", "missing", "absent"]
 
 

@@ -38,7 +38,7 @@ An error is one sentence on standard error: what is wrong, where, and what to do
 #: Notes beyond the help: the structure of the JSON, and examples.
 _NOTES = {
     "summary": """\
-JSON: `milestones`; the objects `target`, `graph`, `memory`,
+JSON: `milestones`; the objects `machine`, `graph`, `memory`,
 `execution` and `provenance`, one key per row; `options` (name, value, origin, has_effect);
 `plans` (the split of convolutions and products); `notices` (severity, code, message);
 `metrics`, every metric of the [catalogue](metrics.md).

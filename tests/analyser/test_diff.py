@@ -73,7 +73,7 @@ def test_another_machine_comes_first(small: Report, variation: Variation) -> Non
     first = found.context[0]
     assert (first.key, first.base, first.new) == ("name", "small", "bow")
     assert {each.follows for each in found.context[1:]} == {"name"}
-    assert explain(found)[0] == "Another machine: small → bow."
+    assert explain(found)[0] == "Machine changed: small → bow."
 
 
 def test_another_option_that_changes_nothing_is_said_to(
@@ -123,13 +123,13 @@ def test_a_side_without_runs(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(n_runs=0)))
     assert found.metric("cycles.total").verdict == "missing"
     assert found.steps.basis == "estimate"
-    assert "The new report has no run, so cycles cannot be compared." in explain(found)
+    assert "The candidate has no run; cycles are not compared." in explain(found)
 
 
 def test_a_side_without_memory(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(has_memory=False)))
     assert found.metric("memory.max_tile").verdict == "missing"
-    assert "The new report holds no memory, so memory cannot be compared." in explain(found)
+    assert "The candidate holds no memory; memory is not compared." in explain(found)
     assert found.steps.n_same == 7
 
 

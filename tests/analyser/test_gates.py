@@ -75,7 +75,7 @@ def test_a_gate_that_cannot_be_read_is_explained(text: str, said: str) -> None:
         ("cycles.total:-1%", "failed"),
         ("memory.max_tile:+15B", "failed"),
         ("memory.max_tile:+16B", "passed"),
-        # For efficiency lower is worse: it fell by 2.94 points, 7.50 % of the base.
+        # For efficiency lower is worse: it fell by 2.94 points, 7.50 % of the baseline.
         ("parallel.efficiency:-7%", "failed"),
         ("parallel.efficiency:-8%", "passed"),
         ("parallel.efficiency:+0%", "failed"),
@@ -113,7 +113,7 @@ def test_a_figure_that_is_gone_is_missing(
     gone = compare(small, variation(Shape(n_runs=0)))
     (result,) = evaluate([parse_gate("cycles.total:+100")], gone)
     assert result.status == "missing"
-    assert "new report does not hold it" in result.text
+    assert "is missing in the candidate" in result.text
 
 
 def test_data_dependent_cycles_are_marked(
@@ -124,5 +124,5 @@ def test_data_dependent_cycles_are_marked(
         [parse_gate("cycles.total:+0%"), parse_gate("memory.total:+0B")], found
     )
     assert cycles.is_data_dependent
-    assert cycles.text.endswith("These cycles depend on the data.")
+    assert cycles.text.endswith("These cycles are data-dependent.")
     assert not memory.is_data_dependent

@@ -272,7 +272,7 @@ def test_the_target_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None
     page.click("#report-target")
     page.get_by_role("option", name=re.compile("changed")).click()
     expect(page.locator("#summary-changes")).to_contain_text("What changed")
-    page.locator(".report-menu", has_text="Target").locator("button").click()
+    page.locator(".report-menu", has_text="Candidate").locator("button").click()
     expect(page.locator("#summary-changes")).to_be_empty()
 
 

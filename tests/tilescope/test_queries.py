@@ -34,7 +34,7 @@ def test_summary_in_other_units(tilescope: Run, reports_directory: Path) -> None
 def test_summary_json(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope("summary", reports_directory / "base", "--json").json()
     assert found["is_complete"] is True
-    assert found["target"]["tile_memory_bytes"] == 1000
+    assert found["machine"]["tile_memory_bytes"] == 1000
     assert found["memory"]["max_tile_bytes"] == 288
     assert found["execution"]["total_cycles"] == 970
     assert found["provenance"]["seed"] == "1"
@@ -276,4 +276,4 @@ def test_a_gate_says_that_cycles_depend_on_data(tilescope: Run, reports_director
         "--fail-on", "cycles.total:+0%",
     )  # fmt: skip
     assert done.code == 0
-    assert "These cycles depend on the data." in done.out
+    assert "These cycles are data-dependent." in done.out

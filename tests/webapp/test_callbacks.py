@@ -237,7 +237,10 @@ def test_variables_are_drawn_tile_by_tile(
     assert f"{int(found.tile_bytes.max()):,} B" in said
     assert name in said
     both = browser.ask("memory", **view, **{"with": ids["base"]}, var=name)
-    assert [each["name"] for each in both["memory-figure.figure"]["data"]] == ["Source", "Target"]
+    assert [each["name"] for each in both["memory-figure.figure"]["data"]] == [
+        "Baseline",
+        "Candidate",
+    ]
     other = browser.ask(
         "memory", **(view | {"report": ids["pair"]}), **{"with": ids["base"]}, var=name
     )
@@ -260,9 +263,9 @@ def test_two_reports_have_source_target_and_diff(browser: Browser, ids: dict[str
     view = {"report": ids["base"], "with": ids["new"]}
     for page, key in (("summary", "summary-body.children"), ("memory", "memory-details.children")):
         text = json.dumps(browser.ask(page, **view)[key])
-        assert all(f'"{word}"' in text for word in ("Source", "Target", "Diff"))
+        assert all(f'"{word}"' in text for word in ("Baseline", "Candidate", "Diff"))
     figure = browser.ask("memory", **view)["memory-figure.figure"]
-    assert [trace["name"] for trace in figure["data"]] == ["Source", "Target"]
+    assert [trace["name"] for trace in figure["data"]] == ["Baseline", "Candidate"]
     rows = browser.ask("liveness", **view)["liveness-step.rowData"]
     assert any(row["source"] is None for row in rows)
 

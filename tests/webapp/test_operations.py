@@ -117,7 +117,11 @@ def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> No
     ]
     assert rows[0]["diff"] == "+30 cycles (+60.00 %)"
     assert rows[2]["diff"].endswith("(only in target)")
-    assert [column["headerName"] for column in columns][2:] == ["Source, cycles", "Target", "Diff"]
+    assert [column["headerName"] for column in columns][2:] == [
+        "Baseline, cycles",
+        "Candidate",
+        "Diff",
+    ]
     kinds = _texts(kinds_table(source, target))
     assert kinds[6:12] == ["popops.map", "3", "3", "155", "177", "+22 cycles (+14.19 %)"]
 
@@ -143,15 +147,15 @@ def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details, None]))
-    assert texts.count("Source") == texts.count("Target") == 2
+    assert texts.count("Baseline") == texts.count("Candidate") == 2
     other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
     both = _texts(details_panel(plan.name, [details, other]))
     assert both.count(f"{details.operation.cycles:,}") > texts.count(
         f"{details.operation.cycles:,}"
     )
     assert {
-        "Parts, cycles of one execution · Source",
-        "Parts, cycles of one execution · Target",
+        "Parts, cycles of one execution · Baseline",
+        "Parts, cycles of one execution · Candidate",
     } <= (set(both))
 
 

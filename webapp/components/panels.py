@@ -91,7 +91,7 @@ def notice_bar(severity: str, message: str) -> html.Div:
 def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> html.Div:
     """Return the one number a chart is about, with its caption; the exact value on hover.
 
-    ``side`` is Source or Target when two reports are compared.
+    ``side`` is Baseline or Candidate when two reports are compared.
     """
     parts = [html.Span(value, className="headline-value"), html.Span(caption)]
     if side:

@@ -22,7 +22,7 @@ def fact_table(rows: Sequence[Row]) -> html.Table:
 
 
 def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
-    """Return the rows of two reports by label, with Source, Target and Diff columns."""
+    """Return the rows of two reports by label, with Baseline, Candidate and Diff columns."""
     body = []
     for pair in row_pairs(source, target):
         label, one, other = pair.key, pair.base, pair.new
@@ -37,7 +37,7 @@ def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
             )
         )
     return html.Table(
-        [_head(("", "Source", "Target", "Diff")), html.Tbody(body)], className="facts compared"
+        [_head(("", "Baseline", "Candidate", "Diff")), html.Tbody(body)], className="facts compared"
     )
 
 
@@ -85,7 +85,7 @@ def compare_memory(source: MemoryTable, target: MemoryTable) -> html.Div:
         mark = html.Td(diff, className="number" + (" is-changed" if is_changed else " soft"))
         cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))
     name = source.columns[0]
-    return _nested((f"Memory, {name.lower()}", "Source", "Target", "Diff"), cells)
+    return _nested((f"Memory, {name.lower()}", "Baseline", "Candidate", "Diff"), cells)
 
 
 def _fact(row: Row) -> html.Tr:
@@ -115,7 +115,7 @@ def _difference(one: Row | None, other: Row | None) -> tuple[str, bool]:
 
 
 def _change(one: float | None, other: float | None, unit: str) -> tuple[str, bool]:
-    """Return target minus source with the percentage of the source."""
+    """Return candidate minus baseline with the percentage of the baseline."""
     if one is None or other is None:
         return MISSING, one is not other
     delta = other - one

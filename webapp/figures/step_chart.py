@@ -103,8 +103,8 @@ def compare_steps(
     figure = go.Figure()
     kept = []
     for curve, name, colour in (
-        (source, "Source", SOURCE_COLOUR),
-        (target, "Target", TARGET_COLOUR),
+        (source, "Baseline", SOURCE_COLOUR),
+        (target, "Candidate", TARGET_COLOUR),
     ):
         kept.append(visible_points(curve.not_always_live_bytes, window))
         places, positions = kept[-1].steps(len(curve))

@@ -82,8 +82,8 @@ def faded(colour: str, opacity: float) -> str:
 
 
 def outline(side: str, shape: str) -> dict[str, Any]:
-    """Return the line of Source or Target; where they agree, one shows through the other."""
-    if side == "Source":
+    """Return the line of Baseline or Candidate; where they agree, one shows through the other."""
+    if side == "Baseline":
         return {"width": 1.5, "color": SOURCE_COLOUR, "shape": shape}
     return {"width": 1.5, "color": TARGET_COLOUR, "shape": shape, "dash": "5px,3px"}
 

@@ -101,8 +101,8 @@ def compare_tiles(
     heights = [memory.stacked_bytes for memory in (source, target)]
     kept = []
     for height, name, colour in (
-        (heights[0], "Source", SOURCE_COLOUR),
-        (heights[1], "Target", TARGET_COLOUR),
+        (heights[0], "Baseline", SOURCE_COLOUR),
+        (heights[1], "Candidate", TARGET_COLOUR),
     ):
         kept.append(visible_points(height, window))
         places, positions = kept[-1].steps(len(height))

@@ -52,10 +52,10 @@ def register(app: Dash, library: Library) -> None:
     )
     def show(view: dict[str, str]) -> tuple[Any, ...]:
         source, other = library.ask(view, insights)
-        blocks: list[Any] = [_fit(source.fit, "Source" if other else "")]
+        blocks: list[Any] = [_fit(source.fit, "Baseline" if other else "")]
         if other is not None:
-            blocks.append(_fit(other.fit, "Target"))
-            sentence = "What follows is of the source; swap the two to see the target's."
+            blocks.append(_fit(other.fit, "Candidate"))
+            sentence = "The rest of the page shows the baseline; swap the two to see the candidate."
             blocks.append(html.Div(sentence, className="grid-note"))
         return ([*blocks, *_body(source)],)
 

@@ -67,8 +67,8 @@ _VARIABLE_COLUMNS = (
 )
 _COMPARE_COLUMNS = (
     name_column("name", "Variable"),
-    bytes_column("source", "Source"),
-    bytes_column("target", "Target"),
+    bytes_column("source", "Baseline"),
+    bytes_column("target", "Candidate"),
     change_column("diff", "Diff", width=270),
 )
 _ALWAYS_COLUMNS = (
@@ -90,7 +90,7 @@ def layout() -> html.Div:
     """Return the page without content."""
     toolbar = html.Div(
         [
-            dropdown("liveness-source", "Source", [("all", "All tiles")]),
+            dropdown("liveness-source", "Tiles", [("all", "All tiles")]),
             text_box("liveness-tile", "or one tile", "number", width="90px"),
             text_box("liveness-steps", "Filter steps", "name or kind", is_search=True),
             switch("liveness-always", "Include always live"),
@@ -172,9 +172,9 @@ def register(app: Dash, library: Library) -> None:
         with library.opened(view["report"]) as report:
             choices = _sources(report)
         drawn = _draw(source, other, view)
-        heads = [_headline(source, "Source" if other else "", view)]
+        heads = [_headline(source, "Baseline" if other else "", view)]
         if other:
-            heads.append(_headline(other, "Target", view))
+            heads.append(_headline(other, "Candidate", view))
         return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("steps")], choices
 
     @answer(
@@ -218,7 +218,7 @@ def register(app: Dash, library: Library) -> None:
             if step is None:
                 return (empty_state(note),)
             details = node(report, step_program(report, step))
-        whose = " (of the source)" if view["with"] else ""
+        whose = " (of the baseline)" if view["with"] else ""
         return ([html.Div(note + whose, className="grid-note"), program_panel(details)],)
 
     @answer(
@@ -294,7 +294,7 @@ def _source(view: dict[str, str]) -> Source:
 
 
 def _sources(report: Report) -> list[dict[str, str]]:
-    """Return the choices of the source menu."""
+    """Return the choices of the tiles menu."""
     n_ipus = target(report).n_ipus
     ipus = [{"value": f"ipu:{ipu}", "label": f"IPU {ipu}"} for ipu in range(n_ipus)]
     return [{"value": "all", "label": "All tiles"}, *(ipus if n_ipus > 1 else [])]

@@ -84,8 +84,8 @@ _TILE_COLUMNS = (
 )
 _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
-    bytes_column("source", "Source", width=130),
-    bytes_column("target", "Target", width=130),
+    bytes_column("source", "Baseline", width=130),
+    bytes_column("target", "Candidate", width=130),
     change_column("diff", "Diff"),
 )
 
@@ -179,10 +179,10 @@ def register(app: Dash, library: Library) -> None:
         source, other = library.ask(view, lambda report: _memory(report, view))
         field = {} if view["breakdown"] == _VARIABLES else {"display": "none"}
         drawn = _draw(source, other, view)
-        heads = [_headline(source, "Source" if other else "")]
+        heads = [_headline(source, "Baseline" if other else "")]
         notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
         if other:
-            heads.append(_headline(other, "Target"))
+            heads.append(_headline(other, "Candidate"))
             if view["breakdown"] not in {"none", _VARIABLES}:
                 notes.append(html.Div("Of two reports totals are drawn; Details has the parts."))
         return drawn.figure, heads, notes, field
@@ -217,7 +217,7 @@ def register(app: Dash, library: Library) -> None:
             if not tiles or view["tab"] != "variables":
                 return [], grid_style([]), ""
             rows, note = variable_rows(report, tiles[0], view["name"].lower())
-            note += ". They are those of the source." if view["with"] else ""
+            note += ". They are those of the baseline." if view["with"] else ""
             return rows, grid_style(rows), note
 
     @answer(

@@ -55,7 +55,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
 
 def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.Div:
     """Return the panel of an operation: one side, or source and target of which one may lack it."""
-    heads = ["Source", "Target"] if len(sides) > 1 else [""]
+    heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
     known = [side for side in sides if side is not None]
     n_plans = max(side.n_plans for side in known)
     of_plans = [
@@ -75,7 +75,7 @@ def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.D
     if n_plans > _MAX_PLANS:
         note = f"{n_plans - _MAX_PLANS:,} more plans of this operation stand on the tab Plans."
         blocks.append(html.Div(note, className="grid-note"))
-    blocks += _steps(known[0], "of the source" if len(sides) > 1 else "")
+    blocks += _steps(known[0], "of the baseline" if len(sides) > 1 else "")
     return html.Div(blocks, className="details")
 
 
@@ -218,7 +218,7 @@ def _parts(rows: Sequence[PartRow]) -> html.Div:
         [html.B(row.label) if row.is_sum else row.label, *row.texts, _pair(bars)]
         for row, bars in zip(rows, part_bars(rows), strict=True)
     ]
-    heads = ("Part", "Predicted", "Compiled", "Compiled is", "Predicted, compiled")
+    heads = ("Part", "Predicted", "Compiled", "Difference", "Predicted, compiled")
     return plain_table(heads, body, numbers=range(1, 4), class_name="parts-table")
 
 

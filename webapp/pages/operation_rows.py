@@ -75,9 +75,11 @@ def compared_rows(
         name_column("name", "Operation"),
         text_column("call", "Call", width=135),
         column(
-            "source", f"Source, {title.lower()}" if title != "FLOPs" else "Source, FLOPs", width=150
+            "source",
+            f"Baseline, {title.lower()}" if title != "FLOPs" else "Baseline, FLOPs",
+            width=150,
         ),
-        column("target", "Target", width=120),
+        column("target", "Candidate", width=120),
         change_column("diff", "Diff", width=260),
     ]
 
@@ -125,9 +127,13 @@ def _compared_kinds(source: Operations, target: Operations) -> html.Div:
             ]
         )
     heads = (
-        "Kind", "Source, operations", "Target, operations", "Source, cycles", "Target, cycles",
+        "Kind",
+        "Baseline, operations",
+        "Candidate, operations",
+        "Baseline, cycles",
+        "Candidate, cycles",
         "Diff",
-    )  # fmt: skip
+    )
     return plain_table(heads, rows, numbers=range(1, 6))
 
 

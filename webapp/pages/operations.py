@@ -165,11 +165,11 @@ def register(app: Dash, library: Library) -> None:
     def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
         source, other = _asked(library, view)
         shown = {} if other else {"display": "none"}
-        heads = [_headline(source, "Source" if other else "")]
+        heads = [_headline(source, "Baseline" if other else "")]
         if other is None:
             rows, columns = operation_rows(source), list(_COLUMNS)
         else:
-            heads.append(_headline(other, "Target"))
+            heads.append(_headline(other, "Candidate"))
             rows, columns = compared_rows(source, other, _metric(view))
         found = matching(rows, view["find"])
         note = _note(found, rows, source)
@@ -226,7 +226,7 @@ def register(app: Dash, library: Library) -> None:
         note = (
             "Cycles and temporary memory of a tile as predicted; select one to have it explained."
         )
-        return found, grid_style(found), ("Plans of the source. " if view["with"] else "") + note
+        return found, grid_style(found), ("Plans of the baseline. " if view["with"] else "") + note
 
 
 def _layer(view: Mapping[str, str]) -> Layer:

@@ -88,7 +88,7 @@ def register(app: Dash, library: Library) -> None:
     def show_details(view: dict[str, str]) -> tuple[Any]:
         number = parse_number(view, "node", noun="program", hint="select one")
         if number is None:
-            which = " The tree is that of the source." if view["with"] else ""
+            which = " This is the tree of the baseline." if view["with"] else ""
             return (empty_state(f"Select a program in the tree to see its details.{which}"),)
         with library.opened(view["report"]) as report:
             return (program_panel(node(report, number)),)

@@ -115,8 +115,8 @@ def _two(source: Report, other: Report) -> list[Any]:
         if ones.sections[title] or others.sections[title]
     ]
     return [
-        *_notices(ones, "Source: "),
-        *_notices(others, "Target: "),
+        *_notices(ones, "Baseline: "),
+        *_notices(others, "Candidate: "),
         html.Div(sections, className="page-columns wide-columns"),
     ]
 
@@ -155,7 +155,7 @@ def _headlines(report: Report) -> list[html.Div]:
 
 
 #: What people ask for first comes first; so the columns are of about equal height, too.
-_ORDER = ("Execution", "Memory", "Target", "Graph", "Provenance")
+_ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
 
 
@@ -184,7 +184,7 @@ def _options(
             (pair.key, _text(pair.base), _text(pair.new), _same(pair.base, pair.new))
             for pair in option_pairs(source, target)
         ]
-        columns = ["Option", "Source", "Target", "Diff"]
+        columns = ["Option", "Baseline", "Candidate", "Diff"]
     found = [row for row in rows if any(text in cell.lower() for cell in row)]
     if not found:
         return html.Div(

@@ -103,7 +103,7 @@ def register(app: Dash, library: Library) -> None:
     def show_whose(view: dict[str, str]) -> tuple[Any, ...]:
         if not view["report"] or not view["with"]:
             return (None,)
-        sentence = "The trace is that of the source; swap the two to see the target's."
+        sentence = "This is the trace of the baseline; swap the two to see the candidate's."
         return (html.P(sentence),)
 
     @answer(

@@ -84,7 +84,7 @@ def slice_panel(
         if step.compute_set:
             facts.append(("Compute set", step.compute_set))
         if step.is_data_dependent:
-            facts.append(("Note", "Its cycles depend on the data"))
+            facts.append(("Note", "Data-dependent cycles"))
         parts, below = _step(step)
     return html.Div(
         [

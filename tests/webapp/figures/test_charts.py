@@ -77,7 +77,7 @@ def test_reports_of_different_size_share_an_axis(reports_dir: Path) -> None:
     with open_report(reports_dir / "base") as one, open_report(reports_dir / "pair") as other:
         sides = tile_memory(one, "none"), tile_memory(other, "none")
     figure = compare_tiles(*sides).figure
-    assert [trace.name for trace in figure.data] == ["Source", "Target"]
+    assert [trace.name for trace in figure.data] == ["Baseline", "Candidate"]
     assert [len(_inner(trace.x)) for trace in figure.data] == [64, 32]
     assert figure.layout.xaxis.range[1] == 63.5
 
