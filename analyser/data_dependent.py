@@ -100,8 +100,8 @@ def _joined(report: Report, parts: list[NDArray[np.int64]]) -> Measured:
     """Return the entries of one IPU with what their patterns add up to."""
     step_id, start, end, period, count, pattern_id = np.concatenate(parts, axis=1)
     columns = (step_id, start, end, period, count, *_sums(report, pattern_id))
-    for each in columns:
-        each.flags.writeable = False
+    for column in columns:
+        column.flags.writeable = False
     return Measured(*columns)
 
 

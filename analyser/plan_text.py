@@ -85,14 +85,14 @@ def plan_facts(
         ("Bound by", (BOUNDS[plan.bound],)),
         ("Runner-up", (_runner_up(plan),)),
     ]
-    return tuple(each for each in facts if each[1])
+    return tuple(fact for fact in facts if fact[1])
 
 
 def part_rows(found: PlanExplanation) -> tuple[PartRow, ...]:
     """Return predicted beside compiled cycles: each part, then their sums."""
     rows = [
-        PartRow(each.part, each.predicted_cycles, each.compiled_cycles, False, each.is_exchange)
-        for each in found.parts
+        PartRow(part.part, part.predicted_cycles, part.compiled_cycles, False, part.is_exchange)
+        for part in found.parts
     ]
     predicted, compared = found.plan.predicted_cycles, found.compared_cycles or None
     rows.append(PartRow("What was predicted", predicted, compared, True))
@@ -104,9 +104,9 @@ def part_rows(found: PlanExplanation) -> tuple[PartRow, ...]:
 def _vertices(found: PlanExplanation) -> tuple[str, ...]:
     """Return what computes; compute sets that are alike, as those of parts in turn, once."""
     times = Counter(
-        f"{each.n_vertices:,} {each.vertex_type} on {each.n_tiles:,} tile"
-        f"{'' if each.n_tiles == 1 else 's'}"
-        for each in found.vertices
+        f"{vertex.n_vertices:,} {vertex.vertex_type} on {vertex.n_tiles:,} tile"
+        f"{'' if vertex.n_tiles == 1 else 's'}"
+        for vertex in found.vertices
     )
     return tuple(said if n == 1 else f"{said}, {n} times" for said, n in times.items())
 

@@ -66,7 +66,7 @@ class Difference:
         from tilescope.analyser.metrics import metric
 
         wanted = metric(name).name
-        return next(each for each in self.metrics if each.name == wanted)
+        return next(metric for metric in self.metrics if metric.name == wanted)
 
 
 def compare(base: Report, new: Report) -> Difference:

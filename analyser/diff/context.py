@@ -63,18 +63,18 @@ def _target_changes(base: Report, new: Report) -> list[ContextChange]:
     changes = _changes("target", _target(base), _target(new))
     if not any(change.key == "name" for change in changes):
         return changes
-    own = [each for each in changes if each.key not in _FOLLOWS_NAME]
+    own = [change for change in changes if change.key not in _FOLLOWS_NAME]
     following = [
-        ContextChange(each.section, each.key, each.base, each.new, "name")
-        for each in changes
-        if each.key in _FOLLOWS_NAME
+        ContextChange(change.section, change.key, change.base, change.new, "name")
+        for change in changes
+        if change.key in _FOLLOWS_NAME
     ]
     return own + following
 
 
 def _target(report: Report) -> dict[str, object]:
     """Return the machine as a mapping."""
-    names = [each.name for each in schema.target.columns if each.name != "target_id"]
+    names = [column.name for column in schema.target.columns if column.name != "target_id"]
     rows = report.fetch(select(*(schema.target.c[name] for name in names)))
     return dict(zip(names, rows[0], strict=True)) if rows else {}
 

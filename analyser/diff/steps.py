@@ -126,4 +126,4 @@ def _work(report: Report, n_steps: int) -> list[Hashable]:
 
 def _sorted(changes: list[StepChange]) -> tuple[StepChange, ...]:
     """Return changes by impact, largest first; equal ones in program order."""
-    return tuple(sorted(changes, key=lambda each: -abs(each.delta_cycles)))
+    return tuple(sorted(changes, key=lambda change: -abs(change.delta_cycles)))

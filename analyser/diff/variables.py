@@ -55,10 +55,10 @@ def variable_changes(base: Report, new: Report) -> VariableChanges:
     """Return how the variables of two reports differ."""
     ones, others = _variables(base), _variables(new)
     pairs, removed, added = align(
-        [each.name for each in ones],
-        [each.name for each in others],
-        [_facts(each) for each in ones],
-        [_facts(each) for each in others],
+        [one.name for one in ones],
+        [other.name for other in others],
+        [_facts(one) for one in ones],
+        [_facts(other) for other in others],
     )
     changed = [
         _change(ones[one], others[other])
@@ -103,4 +103,4 @@ def _change(base: VariableFacts | None, new: VariableFacts | None) -> VariableCh
 
 def _sorted(changes: list[VariableChange]) -> tuple[VariableChange, ...]:
     """Return changes by size of the change, largest first; equal ones in program order."""
-    return tuple(sorted(changes, key=lambda each: -abs(each.delta_bytes)))
+    return tuple(sorted(changes, key=lambda change: -abs(change.delta_bytes)))

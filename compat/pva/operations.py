@@ -78,4 +78,4 @@ class OperationAnalysis:
     def operations(self) -> list[Operation]:
         """All operations."""
         opened = self._report._opened
-        return [Operation(opened, each) for each in table.contexts(opened).values()]
+        return [Operation(opened, context) for context in table.contexts(opened).values()]

@@ -103,7 +103,7 @@ def test_a_figure_that_is_new_is_gated_in_its_own_unit_only(
     appeared = compare(variation(Shape(n_runs=0)), small)
     texts = ("cycles.total:+1%", "cycles.total:+969", "cycles.total:+970")
     results = evaluate([parse_gate(text) for text in texts], appeared)
-    assert [each.status for each in results] == ["missing", "failed", "passed"]
+    assert [result.status for result in results] == ["missing", "failed", "passed"]
     assert "base does not hold it" in results[0].text
 
 

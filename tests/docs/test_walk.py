@@ -57,7 +57,9 @@ def test_every_file_of_the_walk_is_there(walk: str) -> None:
 
 def test_the_model_s_value(walk: str, catalogue_model: Callable[[str], Path]) -> None:
     model = load_onnx(catalogue_model("mnist-8"))
-    (operation,) = (each for each in model.operations if each.name == "Convolution28")
+    (operation,) = (
+        operation for operation in model.operations if operation.name == "Convolution28"
+    )
     output = operation.output
     assert output.name in walk
     assert f"{output.dtype}, {output.shape}" in walk
@@ -72,10 +74,10 @@ def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
     assert f"{found.plan.n_tiles} tiles" in walk
     assert found.plan.family == "amp"
     assert found.plan.grouping["inputs"] == 2, "in pairs"
-    used = next(each for each in found.vertices if each.vertex_type.startswith("poplin"))
+    used = next(vertex for vertex in found.vertices if vertex.vertex_type.startswith("poplin"))
     assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
     assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
-    added = next(each for each in found.vertices if each.vertex_type.endswith("ReduceAdd"))
+    added = next(vertex for vertex in found.vertices if vertex.vertex_type.endswith("ReduceAdd"))
     assert f"{added.n_vertices} of `{added.vertex_type}`" in walk
 
 

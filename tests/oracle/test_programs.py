@@ -33,7 +33,7 @@ def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
             importlib.import_module(f"tilescope.engine.codelets.{info.name}")
         ).values():
             members = value.values() if isinstance(value, dict) else [value]
-            found |= {each.name for each in members if isinstance(each, Codelet)}
+            found |= {member.name for member in members if isinstance(member, Codelet)}
     assert found == set(NAIVE)
 
 

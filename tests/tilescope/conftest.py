@@ -32,7 +32,7 @@ def tilescope(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Return a way to run the command."""
 
     def run(*arguments: object) -> Outcome:
-        code = main([str(each) for each in arguments])
+        code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Outcome(code, captured.out, captured.err)
 

@@ -100,7 +100,7 @@ def test_usage_is_explained_in_a_sentence(
     tilescope: Run, reports_directory: Path, arguments: list[str], said: str
 ) -> None:
     path = str(reports_directory / "base")
-    done = tilescope(*(path if each == "BASE" else each for each in arguments))
+    done = tilescope(*(path if argument == "BASE" else argument for argument in arguments))
     assert (done.code, done.out) == (2, "")
     assert is_one_sentence(done.err), done.err
     assert said in done.err

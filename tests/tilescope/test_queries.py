@@ -82,11 +82,11 @@ def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope("insights", reports_directory / "base", "--json").json()
     assert found["fits"] is True
     assert found["fit"]["total_bytes"] == 1788
-    assert [each["tile_id"] for each in found["worst_tiles"]] == [0, 1, 2, 3, 4]
+    assert [tile["tile_id"] for tile in found["worst_tiles"]] == [0, 1, 2, 3, 4]
     assert sum(found["histogram"]["n_tiles"]) == 8
     assert found["peak"]["step"] == 2
     assert found["peak"]["variables"]["name"] == ["in", "layer1/conv/exchange"]
-    assert [each["saving_bytes"] for each in found["tips"]] == [36]
+    assert [tip["saving_bytes"] for tip in found["tips"]] == [36]
 
 
 def test_liveness(tilescope: Run, reports_directory: Path) -> None:

@@ -445,9 +445,9 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     assert tilescope("run", model, "--tiles", 8).code == 0
     by_call = tilescope("ops", "report", "--json").json()
     by_node = tilescope("ops", "report", "--json", "--layer", "onnx").json()
-    calls = {each["name"]: each for each in by_call["operations"]}
+    calls = {operation["name"]: operation for operation in by_call["operations"]}
     assert set(calls) == {"product/matmul", "cut/relu"}
-    assert {each["name"]: each["cycles"] for each in by_node["operations"]} == {
+    assert {operation["name"]: operation["cycles"] for operation in by_node["operations"]} == {
         "product": calls["product/matmul"]["cycles"],
         "cut": calls["cut/relu"]["cycles"],
     }
@@ -456,7 +456,7 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
         phases = execution(report).phase_cycles
         sizes = report.fetch(select(variable.c.name, variable.c.bytes))
     assert by_call["total_cycles"] == total
-    rest = total - sum(each["cycles"] for each in calls.values())
+    rest = total - sum(call["cycles"] for call in calls.values())
     assert phases["stream_copy"] <= rest <= phases["stream_copy"] + phases["sync"]
     # The result, and what an exchange brought: all that is named after the call.
     assert calls["cut/relu"]["temporary_bytes"] == sum(
@@ -471,7 +471,7 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
         for n, group in zip(WEIGHTS.shape, ("inputs", "outputs"), strict=True)
     )
     assert calls["product/matmul"]["always_live_bytes"] == rows * columns * WEIGHTS.itemsize
-    parts = {each["part"]: each for each in found["parts"]}
+    parts = {part["part"]: part for part in found["parts"]}
     assert parts["compute"]["predicted_cycles"] == parts["compute"]["compiled_cycles"]
     assert found["compiled_cycles"] == calls["product/matmul"]["cycles"]
     assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
@@ -502,7 +502,7 @@ def test_a_plan_split_in_time_is_explained(
     found = tilescope("ops", "report", "--json", "--plan", "product").json()
     n_serial = found["plan"]["split"][kind]
     assert n_serial > 1
-    parts = {each["part"]: each for each in found["parts"]}
+    parts = {part["part"]: part for part in found["parts"]}
     assert {"compute", "exchange", last} <= set(parts)
     assert not any("serial" in name for name in parts)
     assert parts[last]["predicted_cycles"] == parts[last]["compiled_cycles"] > 0
@@ -511,4 +511,4 @@ def test_a_plan_split_in_time_is_explained(
     assert re.search(rf"8 poplin::ConvPartial\w+ on 8 tiles, {n_serial} times", said)
     assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
     calls = tilescope("ops", "report", "--json").json()["operations"]
-    assert [each["name"] for each in calls] == ["product/matmul"], "its parts are within it"
+    assert [call["name"] for call in calls] == ["product/matmul"], "its parts are within it"

@@ -24,7 +24,7 @@ def routes(library: Library) -> APIRouter:
         """Return the control programs and functions."""
         with library.opened(report_id) as report:
             nodes = roots(report)
-        return {"ok": True, "nodes": [_describe(each) for each in nodes]}
+        return {"ok": True, "nodes": [_describe(node) for node in nodes]}
 
     @router.get("/children")
     def list_children(

@@ -28,7 +28,9 @@ def program_panel(details: ProgramDetails) -> html.Div:
     if details.vertices:
         blocks += [html.H3(f"Vertices of {details.compute_set_name}"), _vertices(details)]
     if details.debug_contexts:
-        rows = [(each.layer, each.operation, each.name) for each in details.debug_contexts]
+        rows = [
+            (context.layer, context.operation, context.name) for context in details.debug_contexts
+        ]
         blocks += [
             html.H3("Created by, innermost first"),
             plain_table(("Layer", "Operation", "Name"), rows),

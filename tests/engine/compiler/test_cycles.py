@@ -557,7 +557,7 @@ def test_scheduling_is_what_plain_lists_give(
         mine[mine.index(min(mine))] += cycles
     tiles, cycles_of = np.array(vertices, dtype=np.int64).reshape(-1, 2).T
     found = list_schedule(tiles.astype(np.int32), cycles_of.copy(), 4, n_contexts)
-    assert found.tolist() == [max(each) * n_contexts for each in contexts]
+    assert found.tolist() == [max(context) * n_contexts for context in contexts]
 
 
 def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Codelet:

@@ -210,7 +210,7 @@ def test_the_program_tree_says_what_either_side_waited(tmp_path: Path, cycles: i
         device.run()
     copy = sum(cost_of(executable, f"StreamCopy{part}") for part in ("Begin", "Mid", "End"))
     work = 6 * cycles
-    joins = [each.program_id for each in executable.nodes if each.name == "beside/join"]
+    joins = [node.program_id for node in executable.nodes if node.name == "beside/join"]
     with open_report(tmp_path) as report:
         waits = (max(0, work - copy), max(0, copy - work))
         for join, wait in zip(joins, waits, strict=True):
@@ -218,7 +218,7 @@ def test_the_program_tree_says_what_either_side_waited(tmp_path: Path, cycles: i
             assert cost.cycles == 0
             assert cost.taken_cycles == n_rounds * wait
             assert cost.n_executions == (n_rounds if wait else 0)
-        step = next(each for each in executable.nodes if each.kind == "OnTileExecute")
+        step = next(node for node in executable.nodes if node.kind == "OnTileExecute")
         (cost,) = node(report, step.program_id).costs
         assert (cost.cycles, cost.taken_cycles) == (work, n_rounds * work)
 

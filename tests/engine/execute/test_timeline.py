@@ -199,7 +199,7 @@ def totals(lines: list[tuple[int, Timeline]]) -> dict[tuple[int, int], tuple[int
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for ipu, line in lines:
         columns = (line.step_id, line.count, line.end - line.start)
-        for step, rounds, cycles in zip(*(each.tolist() for each in columns), strict=True):
+        for step, rounds, cycles in zip(*(column.tolist() for column in columns), strict=True):
             n, total = found.get((ipu, step), (0, 0))
             found[ipu, step] = n + rounds, total + rounds * cycles
     return found

@@ -157,10 +157,12 @@ def test_parts_in_row_major_order_can_have_any_shape(data: st.DataObject) -> Non
 def test_the_mapping_says_where_each_element_lies(data: st.DataObject) -> None:
     graph = new()
     view, array = data.draw(joined(graph))
-    for each in graph.variables:
-        cuts = [c for c in (2, 3, 5) if c < each.n_elements and data.draw(st.booleans())]
+    for variable in graph.variables:
+        cuts = [c for c in (2, 3, 5) if c < variable.n_elements and data.draw(st.booleans())]
         tiles = [data.draw(st.integers(0, 3)) for _ in range(len(cuts) + 1)]
-        graph.set_tile_mapping(Tensor(each, 0, (((each.n_elements, 1),),)), [0, *cuts], tiles)
+        graph.set_tile_mapping(
+            Tensor(variable, 0, (((variable.n_elements, 1),),)), [0, *cuts], tiles
+        )
     expected = [
         int(graph.variables[number // PER_VARIABLE].tile_of(np.array([number % PER_VARIABLE]))[0])
         for number in array.reshape(-1).tolist()

@@ -58,7 +58,7 @@ def test_what_slic_does_not_take() -> None:
         replace(PRODUCT, dtype="float16"),
     ):
         assert groupings("slic", other) == []
-    slic = next(each for each in FAMILIES if each.name == "slic")
+    slic = next(family for family in FAMILIES if family.name == "slic")
     assert slic.groupings(DEPTHWISE, load_machine("gc2")) == []
 
 
@@ -69,15 +69,15 @@ def test_outer_products_have_one_input() -> None:
 
 
 def test_amp_takes_few_inputs_in_groups_that_divide_its_weights() -> None:
-    assert {each.inputs for each in groupings("amp", FIRST)} == {16, 8, 4}
-    assert {each.outputs for each in groupings("amp", FIRST)} == {16, 8}
+    assert {grouping.inputs for grouping in groupings("amp", FIRST)} == {16, 8, 4}
+    assert {grouping.outputs for grouping in groupings("amp", FIRST)} == {16, 8}
 
 
 def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
     """Twos, fours and eights in float, fours to sixteens in half."""
 
     def combined(shape: ConvolutionShape) -> set[tuple[int, int, int]]:
-        found = [each for each in groupings("amp", shape) if each.combined > 1]
+        found = [grouping for grouping in groupings("amp", shape) if grouping.combined > 1]
         return {(each.combined, each.inputs, each.outputs) for each in found}
 
     in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
@@ -156,7 +156,7 @@ def test_dot_products_make_no_more_multiplications_than_the_planner_takes_them_t
     shape = replace(DEPTHWISE, dtype={4: "float32", 2: "float16"}[item_bytes])
     shape = replace(shape, partial_dtype={4: "float32", 2: "float16"}[partial_bytes])
     outputs = 1 if partial_bytes == 4 else 2
-    family = next(each for each in FAMILIES if each.name == "horizontal mac")
+    family = next(family for family in FAMILIES if family.name == "horizontal mac")
     near = 0.0
     for _ in range(300):
         names = ("groups", "images", "rows", "columns", "in_groups", "out_groups", "kernel_rows")

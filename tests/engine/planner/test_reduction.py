@@ -105,7 +105,11 @@ def test_sums_between_stages_have_the_type_of_the_partials(partials: str) -> Non
     a = graph.add_variable("float16", (1, 1, 12288), "a")
     graph.map_linearly(a, grain=4)
     matmul(builder, a, np.zeros((1, 12288, 16), np.float32), "op", partials_type=partials)
-    held = [each for each in graph.variables if each.name.endswith(("partials", "reduceStage0"))]
+    held = [
+        variable
+        for variable in graph.variables
+        if variable.name.endswith(("partials", "reduceStage0"))
+    ]
     assert len(held) == 2
     assert {each.dtype.name for each in held} == {{"float": "float32", "half": "float16"}[partials]}
 
