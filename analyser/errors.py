@@ -17,6 +17,6 @@ class AnalyserError(Exception):
 
 
 class BadQuestion(AnalyserError):
-    """The question names something the report lacks, or cannot be parsed."""
+    """The query names something the report lacks, or is malformed."""
 
     code = "bad_question"

@@ -152,7 +152,7 @@ class Insights:
 
 @dataclass(frozen=True)
 class Tip:
-    """What could be done; ``saving_bytes`` on the fullest tile, None where it cannot be told."""
+    """A suggestion; ``saving_bytes`` on the fullest tile, None if unknown."""
 
     title: str
     text: str

@@ -244,7 +244,7 @@ def _find(report: Report, name: str) -> Plan:
     if inside:
         raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
     raise BadQuestion(
-        f"there is no plan {name!r} among the {len(every)} of this report; the nearest are {listed}"
+        f"unknown plan {name!r}; the nearest of the {len(every)} in this report are {listed}"
     )
 
 

@@ -20,7 +20,7 @@ __all__ = ["require", "require_below"]
 
 
 def require(report: Report, is_plausible: bool, what: str) -> None:
-    """Refuse a report in which something cannot be; ``what`` ends the sentence.
+    """Reject an implausible report; ``what`` ends the sentence.
 
     Raises
     ------

@@ -85,7 +85,7 @@ def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -
         raise DamagedReport(f"A chunk of {where} has another length or packing than it must have.")
     raw = _decompress(chunk.data, expected_bytes)
     if raw is None:
-        raise DamagedReport(f"A chunk of {where} cannot be unpacked.")
+        raise DamagedReport(f"A chunk of {where} is damaged and does not decompress.")
     if chunk.codec == "shuffle+zstd":
         raw = np.frombuffer(raw, np.uint8).reshape(itemsize, -1).T.tobytes()
     values = np.frombuffer(raw, dtype).reshape(shape)

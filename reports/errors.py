@@ -71,7 +71,7 @@ class ReportInUse(ReportError):
 
 
 class ReportNotWritable(ReportError):
-    """The place cannot be written: permission, read-only, no space."""
+    """The directory is not writable: permission, read-only, no space."""
 
     code = "report_not_writable"
     exit_code = 4

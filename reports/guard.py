@@ -198,11 +198,11 @@ class GuardedConnection:
         except apsw.AuthError as error:
             raise ValueError(f"a report cannot answer that: {error}") from error
         except (UnicodeDecodeError, MemoryError) as error:
-            raise DamagedReport(f"{self._shown} holds text that is no text.") from error
+            raise DamagedReport(f"{self._shown} contains text that is not valid UTF-8.") from error
         except (apsw.SQLError, apsw.BindingsError) as error:
             if not self._is_setting_up and "overflow" not in str(error):
                 raise ValueError(f"a report cannot answer that: {error}") from error
-            raise DamagedReport(f"{self._shown} cannot be read: {error}.") from error
+            raise DamagedReport(f"{self._shown} is not readable: {error}.") from error
         except apsw.Error as error:
             raise DamagedReport(f"{self._shown} is damaged: {error}.") from error
 

@@ -116,9 +116,9 @@ def _find(path: Path) -> Path:
             " Run a model with `tilescope run` first, or name another directory."
         )
     if not path.exists():
-        raise ReportNotFound(f"There is no {path}. Name a report file or its directory.")
+        raise ReportNotFound(f"{path} does not exist. Name a report file or its directory.")
     if not path.is_file():
-        raise NotAReport(f"{path} is no ordinary file, so it cannot be a report.")
+        raise NotAReport(f"{path} is not a regular file and therefore not a report.")
     return path
 
 
@@ -128,9 +128,9 @@ def _check_header(file: Path) -> None:
         header = stream.read(_HEADER_BYTES)
         size_bytes = os.fstat(stream.fileno()).st_size
     if not header:
-        raise NotAReport(f"{file} is empty, so it is no report.")
+        raise NotAReport(f"{file} is empty and therefore not a report.")
     if not header.startswith(_MAGIC) or len(header) < _HEADER_BYTES:
-        raise NotAReport(f"{file} is no report: it does not begin as an SQLite file does.")
+        raise NotAReport(f"{file} is not a report: it lacks the header of an SQLite file.")
     if int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise NotAReport(f"{file} is another program's SQLite file, not a report.")
     version = int.from_bytes(header[60:64])

@@ -125,7 +125,7 @@ class Report:
             The array's parts do not fit together.
         """
         if name not in ARRAYS:
-            raise ValueError(f"there is no packed array {name!r}")
+            raise ValueError(f"unknown packed array {name!r}")
         with self._connection.lock:
             if self._layouts is None:
                 self._verifier.verify("array")

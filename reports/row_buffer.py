@@ -120,7 +120,7 @@ def _cast_of(column: Column[Any]) -> Callable[[Any], Any]:
 def _integer(value: Any) -> int:
     whole = int(value)
     if whole != value:
-        raise ValueError("it is no integer")
+        raise ValueError("it is not an integer")
     if not -(2**63) <= whole < 2**63:
         raise OverflowError("it has more than 64 bits")
     return whole

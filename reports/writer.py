@@ -377,7 +377,7 @@ class ReportWriter:
         buffer = self._arrays.get(name)
         if buffer is None:
             if name not in ARRAYS:
-                raise ValueError(f"there is no packed array {name!r}")
+                raise ValueError(f"unknown packed array {name!r}")
             buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name])
         return buffer
 

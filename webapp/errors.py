@@ -51,7 +51,7 @@ class PortInUse(WebError):
 
 
 class BadAddress(WebError):
-    """The host name or address to listen on cannot be used."""
+    """The host name or address to listen on is not usable."""
 
     code = "bad_address"
 

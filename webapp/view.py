@@ -29,7 +29,7 @@ __all__ = [
 
 
 class BadView(WebError):
-    """A parameter in the URL cannot be read."""
+    """A parameter in the URL is invalid."""
 
     code = "bad_view"
 

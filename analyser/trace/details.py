@@ -113,7 +113,7 @@ def step_details(report: Report, step_id: int) -> StepDetails:
     if not rows:
         n_steps = len(trace.steps)
         known = f"its steps are 0 to {n_steps - 1}" if n_steps else "it has none"
-        raise BadQuestion(f"there is no step {step_id} in this report; {known}")
+        raise BadQuestion(f"step {step_id} does not exist in this report; {known}")
     name, program_kind, program_id, compute_set_id, is_data_dependent = rows[0]
     named = None
     vertices: list[VertexRow] = []

@@ -215,7 +215,7 @@ def occurrence(
         For an empty text, an unknown IPU or direction.
     """
     if direction not in {"next", "previous"}:
-        raise BadQuestion(f"there is no direction '{direction}'; use next or previous")
+        raise BadQuestion(f"unknown direction '{direction}'; use next or previous")
     trace = trace_of(report)
     is_match = _matching(trace, text)
     shown = checked_ipus(trace, ipus)

@@ -217,7 +217,7 @@ def window(
     if not 1 <= width_px <= MAX_PIXELS:
         raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:
-        raise BadQuestion(f"there is no view '{view}'; use {' or '.join(VIEWS)}")
+        raise BadQuestion(f"unknown view '{view}'; use {' or '.join(VIEWS)}")
     shown = set(checked_ipus(trace, ipus))
     lanes: list[Lane] = []
     parts: list[Bars] = []

@@ -16,7 +16,7 @@ class NotHeld(AttributeError):
 
 
 class WithAbsent:
-    """A class some of whose libpva attributes cannot be answered."""
+    """A class without some of its libpva attributes."""
 
     #: Attribute to what a report would have to hold.
     _absent: ClassVar[dict[str, str]] = {}

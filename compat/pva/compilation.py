@@ -147,7 +147,7 @@ class Categories:
 
     def __getattr__(self, name: str) -> CategoryMemory:
         if name not in MEMORY_CATEGORY:
-            raise AttributeError(f"there is no category {name!r} of memory")
+            raise AttributeError(f"unknown memory category {name!r}")
         known = memory.categories(self._opened)
         regions = memory.region_memory(self._opened)
         for row, category in enumerate(known):

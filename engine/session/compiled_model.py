@@ -77,7 +77,7 @@ class CompiledModel:
             engine.connect_stream(value.name, _checked_input(value, inputs))
         for extra in set(inputs) - {value.name for value in self.model.inputs}:
             names = ", ".join(value.name for value in self.model.inputs)
-            raise BadInput(f"There is no input {extra!r}: the model has {names}")
+            raise BadInput(f"Unknown input {extra!r}; the model has {names}")
         engine.run(0, name)
         outputs: dict[str, NDArray[Any]] = {}
         for output, value in self.model.outputs:

@@ -71,10 +71,10 @@ def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
     except MemoryError:
         raise BadInput(f"Inputs {path} are larger than this computer's memory") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError):
-        raise BadInput(f"Inputs {path} are no .npz file: save them with numpy.savez") from None
+        raise BadInput(f"Inputs {path} are not an .npz file; save them with numpy.savez") from None
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # a member of the archive that is no array
-            raise BadInput(f"{name!r} in {path} is no array: save arrays with numpy.savez")
+            raise BadInput(f"{name!r} in {path} is not an array; save arrays with numpy.savez")
     return arrays
 
 
@@ -87,7 +87,7 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
         When the file cannot be written.
     """
     if not path.name:
-        raise RunFailed(f"Outputs cannot be written to {path}: it is a directory")
+        raise RunFailed(f"Cannot write outputs to {path}: it is a directory")
     partial = path.with_name(f".{path.name}.part")
     try:
         with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
@@ -100,7 +100,7 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         reason = error.strerror if isinstance(error, OSError) else "a name in it is too long"
-        raise RunFailed(f"Outputs cannot be written to {path}: {reason}") from None
+        raise RunFailed(f"Cannot write outputs to {path}: {reason}") from None
 
 
 def run_model(

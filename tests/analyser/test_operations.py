@@ -80,7 +80,7 @@ def test_a_plan_that_is_not_there_names_near_ones(small: Report) -> None:
     with pytest.raises(BadQuestion) as refused:
         explain_plan(small, "layer2/conv")
     assert str(refused.value) == (
-        "there is no plan 'layer2/conv' among the 1 of this report; the nearest are 'layer1/conv'"
+        "unknown plan 'layer2/conv'; the nearest of the 1 in this report are 'layer1/conv'"
     )
 
 

@@ -95,7 +95,7 @@ def test_levels_above_info_keep_quiet(level: str) -> None:
         ({"POPLAR_LOG_LEVEL": "LOUD"}, "'LOUD'; it takes OFF, CRITICAL, ERR, WARN, INFO"),
         (
             {"POPLAR_LOG_LEVEL": "INFO", "POPLAR_LOG_DEST": "/no/such/folder/log"},
-            "'/no/such/folder/log', which cannot be written",
+            "'/no/such/folder/log', which is not writable",
         ),
     ],
 )

@@ -96,7 +96,7 @@ _NO_REPORTS = (
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda _: None, ReportNotFound, "There is no"),
+        (lambda _: None, ReportNotFound, "does not exist"),
         (lambda path: path.write_bytes(b""), NotAReport, "is empty"),
         (lambda path: path.write_text("hello\n" * 99), NotAReport, "no report"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), NotAReport, "no report"),
@@ -104,8 +104,8 @@ _NO_REPORTS = (
         (_of_version(7), UnsupportedSchema, "schema 7; this version reads 2. Update"),
         (_of_version(0), UnsupportedSchema, "Run the program again"),
         (lambda path: path.mkdir(), ReportNotFound, "No report in"),
-        (os.mkfifo, NotAReport, "no ordinary file"),
-        (lambda path: path.symlink_to(path), ReportNotFound, "There is no"),
+        (os.mkfifo, NotAReport, "not a regular file"),
+        (lambda path: path.symlink_to(path), ReportNotFound, "does not exist"),
     ],
     ids=_NO_REPORTS,
 )

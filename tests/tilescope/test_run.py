@@ -379,7 +379,7 @@ def test_a_member_of_the_inputs_that_is_no_array_is_one_sentence(
     with zipfile.ZipFile("text.npz", "w") as archive:
         archive.writestr("x", "some text")
     outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--inputs", "text.npz")
-    refused(outcome, "'x' in text.npz is no array")
+    refused(outcome, "'x' in text.npz is not an array")
 
 
 def _option_rows(report: str) -> dict[str, tuple[str, str]]:

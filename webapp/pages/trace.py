@@ -147,7 +147,7 @@ def register(app: Dash, library: Library) -> None:
             how = "flat" if str(ipu_id) in closed else _flame_or_flat(view["view"])
             found = trace.slice_at(report, ipu_id, track, level, cycle, how)
             if found is None:
-                return (empty_state("There is no slice at this place; click another one."),)
+                return (empty_state("No slice here; click another one."),)
             inside = trace.range_summary(
                 report, found.start_cycle, found.end_cycle, [found.ipu_id], top=20
             )
@@ -206,7 +206,7 @@ def _place(text: str) -> tuple[int, int, int, int]:
         ipu_id, track, level, cycle = (int(part) for part in text.split("."))
     except ValueError:
         raise BadView(
-            f"The selection {text[:40]!r} in the address cannot be read; click a slice."
+            f"The selection {text[:40]!r} in the address is invalid; click a slice."
         ) from None
     return ipu_id, track, level, cycle
 
