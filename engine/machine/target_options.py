@@ -86,7 +86,7 @@ def _value(key: str, raw: object) -> str:
         allowed = (
             "a whole number from 1 to 64"
             if option.choices == _COUNTS
-            else " or ".join(option.choices) or "text"
+            else " or ".join(option.choices) or "a string"
         )
         raise BadOption(
             f"{ENVIRONMENT_VARIABLE}: expected {allowed} for '{key}', got {text[:60]!r}"

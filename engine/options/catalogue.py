@@ -31,7 +31,7 @@ class Kind(StrEnum):
     COUNT = "a whole number from 0"
     REAL = "a number from 0"
     SHARE = "a number above 0, up to 1"
-    TEXT = "text"
+    TEXT = "a string"
 
 
 @dataclass(frozen=True)

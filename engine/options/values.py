@@ -165,7 +165,7 @@ _CONVERT = {
 def _shown(text: str) -> str:
     """Return text quoted, short and without control characters."""
     if not text:
-        return "an empty text"
+        return "an empty string"
     shortened = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
     return "'" + "".join(c if c.isprintable() else "?" for c in shortened) + "'"
 
@@ -178,7 +178,7 @@ def _json_kind(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        return "a text"
+        return "a string"
     if isinstance(value, bool):
         return "true or false"
     return "a number" if isinstance(value, int | float) else f"a {type(value).__name__}"

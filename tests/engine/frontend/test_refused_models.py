@@ -52,15 +52,15 @@ def _refused(path: Path) -> str:
 @pytest.mark.parametrize(
     ("attributes", "words"),
     [
-        ({"strides": [0, 1]}, "strides [0, 1] must be 2 numbers of at least 1"),
-        ({"strides": [1]}, "strides [1] must be 2 numbers"),
-        ({"dilations": [1, -1]}, "dilations [1, -1]"),
-        ({"pads": [1, 1, 1]}, "pads [1, 1, 1] must be 4 numbers of at least 0"),
-        ({"kernel_shape": [0, 3]}, "kernel_shape [0, 3]"),
-        ({"auto_pad": "SOMEHOW"}, "auto_pad 'SOMEHOW' is none of"),
+        ({"strides": [0, 1]}, "expected 2 numbers of at least 1 for strides, got [0, 1]"),
+        ({"strides": [1]}, "expected 2 numbers of at least 1 for strides, got [1]"),
+        ({"dilations": [1, -1]}, "for dilations, got [1, -1]"),
+        ({"pads": [1, 1, 1]}, "expected 4 numbers of at least 0 for pads, got [1, 1, 1]"),
+        ({"kernel_shape": [0, 3]}, "for kernel_shape, got [0, 3]"),
+        ({"auto_pad": "SOMEHOW"}, "got 'SOMEHOW'"),
     ],
 )
-def test_a_window_that_cannot_be(tmp_path: Path, attributes: dict[str, Any], words: str) -> None:
+def test_an_invalid_window(tmp_path: Path, attributes: dict[str, Any], words: str) -> None:
     path = tmp_path / "conv.onnx"
     _saved(path, "Conv", IMAGE, [KERNEL], **attributes)
     said = _refused(path)
@@ -68,7 +68,7 @@ def test_a_window_that_cannot_be(tmp_path: Path, attributes: dict[str, Any], wor
     assert words in said
 
 
-def test_an_order_of_dimensions_that_are_not_there(tmp_path: Path) -> None:
+def test_a_permutation_of_missing_dimensions(tmp_path: Path) -> None:
     path = tmp_path / "transpose.onnx"
     _saved(path, "Transpose", (4, 4), perm=[0, 5])
     assert "(0, 5) does not order the 2 dimensions" in _refused(path)

@@ -52,10 +52,13 @@ def test_more_ipus_than_the_link_domain() -> None:
     ("options", "words"),
     [
         ({"ipuLinkTopolgy": "torus"}, ["unknown key", "'ipuLinkTopology'"]),
-        ({"ipuLinkTopology": "star"}, ["takes torus or line or mesh, not 'star'"]),
+        (
+            {"ipuLinkTopology": "star"},
+            ["expected torus or line or mesh for 'ipuLinkTopology', got 'star'"],
+        ),
         ({"ipuLinkDomainSize": 65}, ["a whole number from 1 to 64", "'65'"]),
         ({"gatewayMode": "yes"}, ["true or false"]),
-        ({"syncConfiguration": ["a"]}, ["takes text"]),
+        ({"syncConfiguration": ["a"]}, ["expected a string"]),
         ("{", ["not valid JSON", "ipuLinkTopology"]),
         ("[]", ["must be a JSON object"]),
     ],

@@ -148,7 +148,7 @@ def test_a_lost_companion_is_brought_back(cache: Path, offer: Callable[..., Mode
         ({"package_sha256": "0" * 64}, "sha256 differs"),
         ({"sha256": "0" * 64}, "sha256 differs"),
         ({"size_bytes": 3}, "sha256 differs"),
-        ({"path": "tiny/other.onnx"}, "does not hold tiny/other.onnx"),
+        ({"path": "tiny/other.onnx"}, "does not contain tiny/other.onnx"),
         ({"version": "2.0"}, "has no wheel of tiny-model==2.0"),
     ],
 )
