@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,53 +12,87 @@ from typing import Any
 __all__ = ["render"]
 
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-_COLUMN, _GAP, _MARGIN = 300, 28, 24
-_ROW, _BOX, _TOP = 38, 28, 62
+_N_COLUMNS, _WIDTH, _GAP, _MARGIN = 3, 320, 36, 24
+_BOX, _SPACE, _TITLE, _TOP, _PER_LINE = 26, 6, 30, 40, 3
+
+Line = tuple[str, ...]
 
 
-def _columns() -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield every container of a layers contract with its layers, top first."""
-    contracts = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["tool"]["importlinter"]
-    layered: list[Mapping[str, Any]] = [c for c in contracts["contracts"] if c["type"] == "layers"]
-    for contract in layered:
-        for container in contract["containers"]:
-            rows = [layer.replace(":", "|").split("|") for layer in contract["layers"]]
-            yield container, [[name.strip(" ()") for name in row] for row in rows]
+@dataclass(frozen=True)
+class _Container:
+    """A container of a layers contract: its layers, top first, as lines of modules."""
+
+    name: str
+    layers: tuple[tuple[Line, ...], ...]
+
+    @property
+    def height(self) -> int:
+        n_lines = sum(len(lines) for lines in self.layers)
+        return _TITLE + n_lines * (_BOX + _SPACE) + 2 * len(self.layers) * _SPACE + _MARGIN
+
+    def drawn(self, x: int, y: int) -> Iterator[str]:
+        """Yield the elements of the container, its top left corner at x, y."""
+        yield f'<text class="title" x="{x}" y="{y + 18}">{escape(self.name)}</text>'
+        y += _TITLE
+        for lines in self.layers:
+            height = len(lines) * (_BOX + _SPACE) + _SPACE
+            yield f'<rect class="layer" x="{x}" y="{y}" width="{_WIDTH}" height="{height}"/>'
+            for line in lines:
+                y += _SPACE
+                width = (_WIDTH - _SPACE * (len(line) + 1)) / len(line)
+                for k, name in enumerate(line):
+                    yield _box(x + _SPACE + k * (width + _SPACE), y, width, name)
+                y += _BOX
+            y += 2 * _SPACE
 
 
-def _box(x: float, y: float, width: float, name: str) -> str:
+def _box(x: float, y: int, width: float, name: str) -> str:
     return (
-        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{_BOX}" rx="4"/>'
-        f'<text x="{x + width / 2:g}" y="{y + 18.5:g}">{escape(name)}</text>'
+        f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BOX}" rx="3"/>'
+        f'<text x="{x + width / 2:.1f}" y="{y + 17}">{escape(name)}</text>'
     )
 
 
-def _column(x: int, container: str, rows: list[list[str]]) -> Iterator[str]:
-    yield f'<text class="title" x="{x + _COLUMN / 2:g}" y="{_TOP - 14}">{escape(container)}</text>'
-    for i, row in enumerate(rows):
-        width = (_COLUMN - 6 * (len(row) - 1)) / len(row)
-        for k, name in enumerate(row):
-            yield _box(x + k * (width + 6), _TOP + i * _ROW, width, name)
-    end = _TOP + (len(rows) - 1) * _ROW + _BOX
-    yield f'<path d="M{x - 10} {_TOP + 4}V{end - 4}m-4 -7l4 7l4 -7"/>'
+def _lines(names: list[str]) -> tuple[Line, ...]:
+    """Return the modules of a layer as lines of equal length."""
+    n_lines = -(-len(names) // _PER_LINE)
+    size = -(-len(names) // n_lines)
+    return tuple(tuple(names[i : i + size]) for i in range(0, len(names), size))
+
+
+def _containers() -> list[_Container]:
+    contracts: list[dict[str, Any]] = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
+    found = []
+    for contract in contracts:
+        if contract["type"] == "layers":
+            names = [
+                [name.strip(" ()") for name in layer.replace(":", "|").split("|")]
+                for layer in contract["layers"]
+            ]
+            layers = tuple(_lines(row) for row in names)
+            found += [_Container(name, layers) for name in contract["containers"]]
+    return found
 
 
 def render() -> str:
-    """Return the picture as SVG: a column per container, whose rows import only rows below."""
-    columns = list(_columns())
-    width = 2 * _MARGIN + len(columns) * (_COLUMN + _GAP) - _GAP
-    height = _TOP + max(len(rows) for _, rows in columns) * _ROW + _MARGIN
+    """Return the picture as SVG: containers in columns; a layer imports only layers below it."""
+    ends = [_TOP] * _N_COLUMNS
+    drawn: list[str] = []
+    for container in sorted(_containers(), key=lambda one: -one.height):
+        column = ends.index(min(ends))
+        drawn += container.drawn(_MARGIN + column * (_WIDTH + _GAP), ends[column])
+        ends[column] += container.height
+    width, height = 2 * _MARGIN + _N_COLUMNS * (_WIDTH + _GAP) - _GAP, max(ends)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        "<title>Layers: a box imports only boxes below it; boxes side by side are"
-        " independent</title>",
-        "<style>text{font:13px sans-serif;text-anchor:middle;fill:#1f2430}"
-        ".title{font-weight:600}.note{text-anchor:start;fill:#555b66}"
-        "rect{fill:#e8eef7;stroke:#8aa0c0}path{fill:none;stroke:#8aa0c0;stroke-width:1.5}</style>",
+        "<title>Layers: a module imports only modules of layers below its own</title>",
+        "<style>text{font:12px sans-serif;text-anchor:middle;fill:#1f2430}"
+        ".title,.note{text-anchor:start}.title{font-size:14px;font-weight:600}.note{fill:#555b66}"
+        "rect{fill:#e8eef7;stroke:#8aa0c0}.layer{fill:#f6f8fb;stroke:#d5dce8}</style>",
         f'<rect width="{width}" height="{height}" style="fill:#fff;stroke:none"/>',
-        f'<text class="note" x="{_MARGIN}" y="22">A box imports only boxes below it. Boxes side by'
-        " side do not import one another.</text>",
+        f'<text class="note" x="{_MARGIN}" y="24">A module imports only modules of layers below its'
+        " own; modules of one layer do not import one another.</text>",
     ]
-    for i, (container, rows) in enumerate(columns):
-        lines += _column(_MARGIN + i * (_COLUMN + _GAP), container, rows)
-    return "\n".join([*lines, "</svg>", ""])
+    return "\n".join([*lines, *drawn, "</svg>", ""])
