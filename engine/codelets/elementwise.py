@@ -113,7 +113,7 @@ def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
     dtype = batch.dtype[_operand(batch)]
     found = rate_of(rate, dtype)
     if found is None:
-        raise BadGraph(f"There is no vertex of this operation for {dtype}: cast its operands first")
+        raise BadGraph(f"No vertex of this operation supports {dtype}; cast its operands first")
     return found
 
 

@@ -90,7 +90,7 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
         )
     if cycles.size and (cycles.min() < 0 or cycles.max() > _MOST_CYCLES):
         odd = int(cycles.min() if cycles.min() < 0 else cycles.max())
-        raise BadGraph(f"The cycle law of {codelet.name} gives {odd} cycles: that cannot be")
+        raise BadGraph(f"The cycle law of {codelet.name} gives {odd} cycles, out of range")
     return cycles.astype(np.int64)
 
 

@@ -180,7 +180,7 @@ class Lowering:
                 node = self._node(parent, "ErrorProgram", program.message, program.debug)
                 node.control, node.message = program.tensor, program.message
             case _:
-                raise BadGraph(f"A program of kind {type(program).__name__} cannot be compiled")
+                raise BadGraph(f"Expected a program, got {type(program).__name__}")
 
     def _branches(self, parent: Node, branches: Mapping[str, Program]) -> None:
         for name, program in branches.items():

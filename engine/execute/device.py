@@ -316,7 +316,7 @@ class Device:
         """Return a control program."""
         roots = self.executable.roots
         if not 0 <= a_count("The number of the program", program) < len(roots):
-            raise BadGraph(f"There is no program {program}: this engine has {len(roots)}")
+            raise BadGraph(f"Unknown program {program}; this engine has {len(roots)}")
         return roots[program]
 
     def _check_open(self) -> None:

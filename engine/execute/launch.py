@@ -200,7 +200,7 @@ def compile_launchers(
         except (OSError, MemoryError):  # of the cache of kernels, not of this one
             raise
         except Exception as error:  # numba's own, and whatever else a function makes it raise
-            raise BadGraph(f"The kernel of {name} cannot be compiled: {_reason(error)}") from error
+            raise BadGraph(f"Cannot compile the kernel of {name}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -100,7 +100,7 @@ class Field:
 def _check_name(what: str, name: str) -> None:
     a_text(f"The name of a {what}", name)
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise BadGraph(f"A {what} cannot be called {name!r}: use a Python identifier")
+        raise BadGraph(f"Expected a Python identifier as the name of a {what}, got {name!r}")
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,8 @@ class Codelet:
             for other in {field.dtype_of, field.size_of} - {""}:
                 if other not in names:
                     raise BadGraph(
-                        f"Field {field.name!r} of {self.name} is like {other!r}, which is no field"
+                        f"Field {field.name!r} of {self.name} refers to {other!r}, which is not a"
+                        " field"
                     )
         self._check_asks()
 

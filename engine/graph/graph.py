@@ -57,7 +57,7 @@ class Graph:
         n_io_tiles = a_count("The number of I/O tiles", n_io_tiles)
         if not 0 <= n_io_tiles < machine.tiles_per_ipu:
             raise BadGraph(
-                f"{n_io_tiles} I/O tiles cannot be: an IPU of {machine.name} has"
+                f"n_io_tiles is {n_io_tiles}; an IPU of {machine.name} has"
                 f" {machine.tiles_per_ipu} tiles here, and one at least must be left to compute"
             )
         n_compute = machine.tiles_per_ipu - n_io_tiles
@@ -169,7 +169,7 @@ class Graph:
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
         if not isinstance(name, str):
-            raise BadGraph(f"A variable cannot be called {shown(name)}: give it a text")
+            raise BadGraph(f"Expected a string as the name of a variable, got {shown(name)}")
         _check_debug(name, debug)
         whole = whole_numbers(f"The dimensions of {name!r}", shape)
         if whole.ndim != 1:

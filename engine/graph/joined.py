@@ -207,7 +207,7 @@ def concat(tensors: Sequence[View], dim: int = 0) -> View:
         )
         if not same or part.dtype != parts[0].dtype:
             raise BadGraph(
-                f"{part.dtype} {part.shape} cannot be joined to {parts[0].dtype}"
+                f"cannot join {part.dtype} {part.shape} to {parts[0].dtype}"
                 f" {parts[0].shape} along dimension {dim}"
             )
     merged: list[View] = []

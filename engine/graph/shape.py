@@ -25,7 +25,7 @@ def whole_shape(shape: Sequence[int], new_shape: Sequence[int]) -> list[int]:
         rest = prod(s for s in sizes if s != -1)
         sizes[sizes.index(-1)] = n_elements // rest if rest else 0
     if any(size < 1 for size in sizes) or prod(sizes) != n_elements:
-        raise BadGraph(f"A tensor of shape {tuple(shape)} cannot be reshaped to {tuple(new_shape)}")
+        raise BadGraph(f"Cannot reshape a tensor of shape {tuple(shape)} to {tuple(new_shape)}")
     return sizes
 
 

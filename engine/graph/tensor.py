@@ -135,8 +135,8 @@ class Tensor:
             taken = _split_off(atoms, size)
             if taken is None:
                 raise BadGraph(
-                    f"Shape {tuple(shape)} is no view of a tensor of shape {self.shape} that lies"
-                    f" in memory as {self.atoms}: copy it first"
+                    f"Shape {tuple(shape)} is not a view of a tensor of shape {self.shape} with"
+                    f" strides {self.atoms}; copy it first"
                 )
             dims.append(tuple(taken) if taken else ((1, 0),))
         return replace(self, dims=tuple(reversed(dims)))
@@ -186,7 +186,7 @@ class Tensor:
                 kept.extend(atoms)
                 break
             if start // inner != (stop - 1) // inner:
-                raise BadGraph(f"Slice {start}:{stop} of dimension {dim} is no view: copy it first")
+                raise BadGraph(f"slice {start}:{stop} of dim {dim} is not a view; copy it first")
             offset += start // inner * stride
             start %= inner
         dims = list(self.dims)

@@ -25,7 +25,7 @@ def check_model(model: Model) -> None:
     for operation in model.operations:
         spec = OPERATORS.get(operation.kind)
         if spec is None:
-            raise BadModel(f"{operation.name!r}: there is no operator {operation.kind!r}")
+            raise BadModel(f"{operation.name!r}: unknown operator {operation.kind!r}")
         if len(operation.inputs) != spec.n_inputs:
             raise BadModel(f"{operation.name!r} takes {spec.n_inputs} inputs")
         for value in operation.inputs:

@@ -103,13 +103,13 @@ def _matmul_shape(inputs: Sequence[Value], _: Attributes) -> tuple[tuple[int, ..
     a, b = inputs
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
         raise BadModel(
-            f"{a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} cannot be multiplied"
+            f"cannot multiply {a.name!r} of shape {a.shape} by {b.name!r} of shape {b.shape}"
         )
     try:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise BadModel(
-            f"{a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} cannot be multiplied"
+            f"cannot multiply {a.name!r} of shape {a.shape} by {b.name!r} of shape {b.shape}"
         ) from None
     return (*batch, a.shape[-2], b.shape[-1]), a.dtype
 
@@ -207,7 +207,7 @@ def _reshape_shape(inputs: Sequence[Value], attributes: Attributes) -> tuple[tup
     (x,) = inputs
     shape = tuple(attributes["shape"])
     if math.prod(shape) != math.prod(x.shape):
-        raise BadModel(f"{x.name!r} of shape {x.shape} cannot be reshaped to {shape}")
+        raise BadModel(f"cannot reshape {x.name!r} of shape {x.shape} to {shape}")
     return shape, x.dtype
 
 

@@ -177,8 +177,8 @@ def matmul(
     check_rank(f"{name}: its right operand", b, "batch, inner, columns")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise BadGraph(
-            f"{name}: shapes {a.shape} and {tuple(b.shape)} cannot be multiplied: (batch, rows,"
-            " inner) goes with (batch, inner, columns)"
+            f"{name}: cannot multiply shapes {a.shape} and {tuple(b.shape)}: expected"
+            " (batch, rows, inner) and (batch, inner, columns)"
         )
     batch, rows, inner = a.shape
     columns = int(b.shape[2])

@@ -74,7 +74,7 @@ def _apply(
     operands: Sequence[View],
     out: View,
 ) -> bool:
-    """Add the compute set; False when the layouts cannot be walked together."""
+    """Add the compute set; False when the strides are incompatible."""
     walks = joint_walks(operands, out)
     if walks is None:
         return False
@@ -184,7 +184,7 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
     graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
     if not _apply(builder, name, COPY, COPY_BLOCK, [source], made):
-        raise BadGraph(f"{source.name!r} cannot be copied to shape {source.shape}")
+        raise BadGraph(f"cannot copy {source.name!r} to shape {source.shape}")
     return made
 
 
@@ -218,7 +218,7 @@ def _rate_of(function: str, rates: Mapping[str, Rate], n_operands: int) -> Rate:
     """
     if function not in rates:
         raise BadGraph(
-            f"There is no function {function!r} of {n_operands} operand"
+            f"Unknown function {function!r} of {n_operands} operand"
             f"{'s' if n_operands > 1 else ''}: use one of {', '.join(sorted(rates))}"
         )
     return rates[function]
@@ -364,7 +364,7 @@ def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
     dtype = dtype_of(dtype)
     kinds = {x.dtype.kind, dtype.kind}
     if "float8" in kinds and kinds & {"int32", "bool"}:
-        raise BadGraph(f"{x.name!r} cannot be cast from {x.dtype} to {dtype}: go by way of float16")
+        raise BadGraph(f"cannot cast {x.name!r} from {x.dtype} to {dtype}; cast to float16 first")
     build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
     out = similar(build, "out", [x], x.shape, dtype)
     plain, in_blocks = (CAST_TO_BOOL, CAST_TO_BOOL_BLOCK) if dtype == BOOL else (CAST, CAST_BLOCK)

@@ -30,7 +30,7 @@ def fill(builder: Builder, target: View, value: float) -> None:
     """
     dtype = target.dtype
     if not _holds(dtype, value):
-        raise BadGraph(f"{target.name!r} holds {dtype.name}: it cannot be filled with {value}")
+        raise BadGraph(f"cannot fill {target.name!r} of type {dtype.name} with {value}")
     detail = {"shape": list(target.shape), "value": float(value)}
     build = builder.inside("fill", "popops.fill", detail)
     walks = joint_walks([], target)

@@ -67,7 +67,7 @@ def product_types(
     is_same = kind.kind == "float8" if x.dtype.kind == "float8" else kind == x.dtype
     if not x.dtype.is_float or not is_same:
         raise BadGraph(
-            f"{name}: {x.dtype} and {kind} cannot be multiplied; cast them to float32, float16 or"
+            f"{name}: cannot multiply {x.dtype} by {kind}; cast them to float32, float16 or"
             " float8 both"
         )
     if x.dtype.kind == "float8":

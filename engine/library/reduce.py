@@ -46,7 +46,7 @@ def reduce(
     """
     refuse_float8("a reduction", x)
     if operation not in REDUCE:
-        raise BadGraph(f"There is no reduction {operation!r}: use one of {', '.join(REDUCE)}")
+        raise BadGraph(f"Unknown reduction {operation!r}; use one of {', '.join(REDUCE)}")
     if operation == "sum" and x.dtype == BOOL:
         raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count what is true")
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}

@@ -103,7 +103,7 @@ def _unary(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> 
 def _binary(builder: Builder, op: Operation, tensors: Mapping[Value, Tensor]) -> Tensor:
     a, b = (_tensor(builder, value, tensors) for value in op.inputs)
     if a.dtype != b.dtype:
-        raise BadModel(f"{op.name!r}: {a.dtype} and {b.dtype} cannot be combined: cast one first")
+        raise BadModel(f"{op.name!r}: cannot combine {a.dtype} and {b.dtype}; cast one first")
     return binary(builder, op.attributes["function"], a, b, op.output.shape)
 
 

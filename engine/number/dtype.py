@@ -105,7 +105,7 @@ def float8(layout: str = "143", scale: int = 0) -> DType:
         When the layout or the scale is none of those.
     """
     if layout not in _FLOAT8:
-        raise BadGraph(f"There is no float8 layout {layout!r}: use {' or '.join(_FLOAT8)}")
+        raise BadGraph(f"Unknown float8 layout {layout!r}; use {' or '.join(_FLOAT8)}")
     # Source: graphcore/poplibs sdk-release-3.4, tests/popops/QuarterTypeArithmeticTests.cpp.
     power = a_count("The scale of a float8", scale)
     if not -32 <= power <= 31:
@@ -142,7 +142,7 @@ def dtype_of(kind: Any) -> DType:
 
 
 def _numpy_name(kind: Any) -> str:
-    """Return numpy's name of a type; of what is no type, the text that stands for it."""
+    """Return numpy's name of a type; for other values, their text."""
     try:
         return str(np.dtype(kind).name)
     except (TypeError, ValueError):

@@ -55,12 +55,12 @@ class Asked:
         families = tuple(each for each in FAMILIES if family in ("", each.name))
         if not families:
             names = ", ".join(each.name for each in FAMILIES)
-            raise BadGraph(f"There is no family of vertices {family!r}: take one of {names}")
+            raise BadGraph(f"Unknown family of vertices {family!r}; choose one of {names}")
         known, wanted = (*PARTS, *SERIAL), dict(split)
         unknown = [name for name in wanted if name not in known]
         if unknown:
             raise BadGraph(
-                f"There is no dimension {unknown[0]!r} to split: take one of {', '.join(known)}"
+                f"Unknown dimension {unknown[0]!r} to split; choose one of {', '.join(known)}"
             )
         in_turn = [wanted.get(name, 1) for name in SERIAL]
         if min(in_turn) < 1 or min(in_turn) > 1:

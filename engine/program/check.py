@@ -102,7 +102,7 @@ class _Check:
             elif isinstance(value, Mapping):
                 for number, case in value.items():
                     if not isinstance(number, int):
-                        raise BadGraph(f"{where}: case {shown(number)} is no whole number")
+                        raise BadGraph(f"{where}: case {shown(number)} is not an integer")
                     self.kind(case, "Program", f"{where}: case {number}")
                     self.part(case, inside)
             else:

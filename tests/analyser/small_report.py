@@ -48,7 +48,7 @@ class Shape:
     plan_text: str = ""
     """In place of the JSON texts of the plan."""
     fault: str = ""
-    """A number that cannot be, sealed with right digests as a hostile writer would."""
+    """An implausible number under valid digests, as a hostile writer would store it."""
 
 
 def write_small_report(directory: Path, shape: Shape | None = None) -> Path:

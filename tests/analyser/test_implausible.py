@@ -1,4 +1,4 @@
-"""Reports with right digests and numbers that cannot be: refused, never followed."""
+"""Reports with valid digests and implausible numbers: rejected, never followed."""
 
 from __future__ import annotations
 

@@ -187,5 +187,5 @@ def test_operands_of_two_types_are_not_multiplied(other: str) -> None:
     b = graph.add_variable(other, (1, 8, 4), "b")
     for tensor in (a, b):
         graph.map_linearly(tensor)
-    with pytest.raises(BadGraph, match=f"float32 and {other} cannot be multiplied; cast them"):
+    with pytest.raises(BadGraph, match=f"cannot multiply float32 by {other}; cast them"):
         matmul(Builder(graph, Sequence("")), a, b)

@@ -90,7 +90,7 @@ def test_a_value_that_the_type_cannot_hold() -> None:
     for dtype, value in (("int32", 0.5), ("uint8", 256), ("uint8", -1)):
         x = graph.add_variable(dtype, (2,), "x")
         graph.map_linearly(x)
-        with pytest.raises(BadGraph, match=f"'x' holds {dtype}: it cannot be filled with"):
+        with pytest.raises(BadGraph, match=f"cannot fill 'x' of type {dtype} with"):
             fill(builder, x, value)
 
 

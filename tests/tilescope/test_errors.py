@@ -91,7 +91,7 @@ def test_what_a_report_does_not_hold_is_not_zero(
         (["liveness", "BASE", "--source", "core:1"], "ipu:N"),
         (["liveness", "BASE", "--source", "ipu:2"], "ipus 0 to 1"),
         (["programs", "BASE", "--node", "10"], "10 programs"),
-        (["programs", "BASE", "--node", "1", "--search", "x"], "cannot be used together"),
+        (["programs", "BASE", "--node", "1", "--search", "x"], "are mutually exclusive"),
         (["liveness", "BASE", "--top", "0"], "greater than or equal to 1"),
         (["--nothing"], "No such option"),
     ],

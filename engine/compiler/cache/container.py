@@ -82,7 +82,7 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
     """
     prefix = file.read(_PREFIX_BYTES)
     if len(prefix) < _PREFIX_BYTES or not prefix.startswith(_MAGIC):
-        raise NotAnEntry("it is no cached executable")
+        raise NotAnEntry("it is not a cached executable")
     digest = prefix[len(_MAGIC) : len(_MAGIC) + DIGEST_BYTES]
     header_bytes = int.from_bytes(prefix[-_LENGTH_BYTES:], "little")
     if header_bytes > min(file_bytes - _PREFIX_BYTES, _LARGEST_HEADER_BYTES):

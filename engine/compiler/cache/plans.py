@@ -53,7 +53,7 @@ def _plain(value: Any) -> Any:
 
 def _plan_of(facts: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> Plan:
     if set(facts) != {each.name for each in dataclasses.fields(Plan)}:
-        raise NotAnEntry("it is no plan")
+        raise NotAnEntry("it is not a plan")
     return Plan(**facts)
 
 

@@ -91,17 +91,17 @@ class CacheFolder:
             _log.info("no %s", where)
             return None
         except (NotAnEntry, KeyError) as error:
-            _log.warning("warning: %s cannot be used and is made anew: %s", where, error)
+            _log.warning("warning: %s is not usable and is replaced: %s", where, error)
             return None
         except OSError as error:
             reason = error.strerror
-            _log.warning("warning: %s cannot be read and is made anew: %s", where, reason)
+            _log.warning("warning: %s is not readable and is replaced: %s", where, reason)
             return None
         _log.info("took %s", where)
         return found
 
     def store(self, description: bytes, facts: Facts, arrays: Arrays) -> None:
-        """Keep an entry; a directory that cannot be written is said once."""
+        """Store an entry; warn once about a directory that is not writable."""
         own = {"description": np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
@@ -123,7 +123,7 @@ class CacheFolder:
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
     # One question only: between two, another process may remove the file.
     if not stat.S_ISREG(path.stat().st_mode):
-        raise NotAnEntry("it is no file")
+        raise NotAnEntry("it is not a file")
     with path.open("rb") as file:
         return decode(file, os.fstat(file.fileno()).st_size)
 

@@ -191,7 +191,7 @@ def test_a_kernel_that_raises(small: Small) -> None:
 def test_a_kernel_that_cannot_be_compiled(small: Small, function: Any) -> None:
     with small.engine(small.compute(function)) as engine, pytest.raises(BadGraph) as caught:
         engine.load()
-    words = f"The kernel of {function.__name__} cannot be compiled"
+    words = f"Cannot compile the kernel of {function.__name__}"
     assert is_one_sentence(caught.value, words)
     assert caught.value.__cause__ is not None
     code, message = small.told()

@@ -230,7 +230,7 @@ def test_what_cannot_be_joined_or_seen_otherwise() -> None:
     wide = graph.add_variable("float32", (2, 4), "y")
     whole = graph.add_variable("int32", (2, 3), "z")
     for other in (wide, whole, x.flatten()):
-        with pytest.raises(BadGraph, match=r"cannot be joined to float32 \(2, 3\)"):
+        with pytest.raises(BadGraph, match=r"cannot join .* to float32 \(2, 3\)"):
             concat([x, other])
     with pytest.raises(BadGraph, match="no dimension 2"):
         concat([x], 2)
@@ -248,9 +248,9 @@ def test_what_cannot_be_joined_or_seen_otherwise() -> None:
         both.broadcast_to((2, 8))
     with pytest.raises(BadGraph, match=r"\(2, 7\) does not broadcast to \(7,\)"):
         both.broadcast_to((7,))
-    with pytest.raises(BadGraph, match=r"shape \(2, 7\) cannot be reshaped to \(3, 5\)"):
+    with pytest.raises(BadGraph, match=r"Cannot reshape a tensor of shape \(2, 7\) to \(3, 5\)"):
         both.reshape(3, 5)
-    with pytest.raises(BadGraph, match=r"cannot be reshaped to \(-2, -7\)"):
+    with pytest.raises(BadGraph, match=r"Cannot reshape .* to \(-2, -7\)"):
         both.reshape(-2, -7)
     with pytest.raises(BadGraph, match="does not order"):
         both.dim_shuffle(0, 0)

@@ -134,7 +134,7 @@ def test_minus_one_stands_for_the_rest() -> None:
 
 def test_what_is_no_view_is_refused() -> None:
     tensor, _ = fresh((4, 6))
-    with pytest.raises(BadGraph, match=r"cannot be reshaped to \(5, 5\)"):
+    with pytest.raises(BadGraph, match=r"Cannot reshape .* to \(5, 5\)"):
         tensor.reshape(5, 5)
     with pytest.raises(BadGraph, match="outside dimension 1 of size 6"):
         tensor.slice(1, 2, 7)
