@@ -44,7 +44,7 @@ def test_another_clock_is_another_time(small: Report, variation: Variation) -> N
     found = compare(small, variation(Shape(target_name="bow", clock_hz=2.0e9)))
     assert found.metric("cycles.total").delta == 0
     assert found.metric("time.total").verdict == "better"
-    assert "At the machines' clocks that is 970 ns → 485 ns (-50.00 %)." in explain(found)
+    assert "At the machines' clock rates this is 970 ns → 485 ns (-50.00 %)." in explain(found)
 
 
 def test_the_wall_clock_is_not_compared(small: Report, variation: Variation) -> None:
@@ -108,7 +108,7 @@ def test_a_variable_more_and_another_larger(small: Report, variation: Variation)
     assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
     assert found.metric("memory.category.constant").delta == 96
     text = " ".join(explain(found))
-    assert "Memory with its gaps changes by +" in text
+    assert "Memory including gaps changes by +" in text
     assert "By category: constants +96 B" in text
 
 

@@ -244,5 +244,5 @@ def test_too_little_memory_is_a_failed_run_and_no_internal_error(
     monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
     outcome = tilescope("summary", reports_directory / "base")
     assert outcome.code == 4
-    assert "more memory than this computer has" in outcome.err
+    assert "not enough memory on this computer" in outcome.err
     assert len(outcome.err.splitlines()) == 1

@@ -123,7 +123,7 @@ def test_weights_in_files_that_are_not_there_or_elsewhere(tmp_path: Path, locati
     weights.data_location = TensorProto.EXTERNAL
     weights.external_data.add(key="location", value=location)
     path.write_bytes(model.SerializeToString())
-    assert "weights in other files" in _refused(path)
+    assert "external weights that are not readable" in _refused(path)
 
 
 def test_an_opset_of_the_future(tmp_path: Path) -> None:

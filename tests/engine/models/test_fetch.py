@@ -167,7 +167,7 @@ def test_without_network_one_sentence_says_so(
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    assert "the package index cannot be reached" in refusal()
+    assert "the package index is not reachable" in refusal()
     assert not cache.exists()
 
 
