@@ -72,7 +72,7 @@ def metric(name: str) -> Metric:
     if name in METRICS:
         return METRICS[name]
     near = get_close_matches(name, METRICS, n=1, cutoff=0.0)
-    raise BadQuestion(f"metric {name!r} is not known; the nearest is {near[0]!r}")
+    raise BadQuestion(f"unknown metric {name!r}; the nearest is {near[0]!r}")
 
 
 def _total_cycles(report: Report) -> MetricValue:
@@ -160,7 +160,7 @@ def _cycle_metrics() -> list[Metric]:
     total = Metric(
         "cycles.total",
         "cycles",
-        "Largest over IPUs of a run's cycles, summed over the recorded runs",
+        "Cycles of a run on its slowest IPU, summed over the recorded runs",
         "higher",
         _total_cycles,
         is_measured=True,
@@ -169,8 +169,8 @@ def _cycle_metrics() -> list[Metric]:
         Metric(
             f"cycles.{name}",
             "cycles",
-            f"Time during which {phase.meaning}, on the IPU that takes longest in each run, summed"
-            " over the recorded runs; the phases add up to cycles.total",
+            f"Time during which {phase.meaning}, on the slowest IPU of a run, summed over the"
+            " recorded runs; the phases add up to cycles.total",
             "higher",
             partial(_phase_cycles, name),
             is_measured=True,
@@ -198,7 +198,7 @@ def _cycle_metrics() -> list[Metric]:
     seconds = Metric(
         "time.total",
         "seconds",
-        "The time that cycles.total takes on the machine: divided by its tile clock",
+        "cycles.total divided by the tile clock of the machine",
         "higher",
         _total_seconds,
         is_measured=True,
@@ -216,29 +216,29 @@ def _memory_metrics() -> list[Metric]:
     metrics = [
         _tile_metric(
             "memory.total",
-            "Memory of all tiles, gaps between parts included",
+            "Memory of all tiles, including gaps",
             "including_gaps",
             "sum",
         ),
         _tile_metric(
             "memory.total_excluding_gaps",
-            "Memory of all tiles, gaps left out",
+            "Memory of all tiles, excluding gaps",
             "excluding_gaps",
             "sum",
         ),
         _tile_metric(
-            "memory.max_tile", "Memory of the fullest tile, gaps included", "including_gaps", "max"
+            "memory.max_tile", "Memory of the fullest tile, including gaps", "including_gaps", "max"
         ),
         _tile_metric(
             "memory.max_tile_excluding_gaps",
-            "Memory of the fullest tile, gaps left out",
+            "Memory of the fullest tile, excluding gaps",
             "excluding_gaps",
             "max",
         ),
         Metric(
             "memory.tiles_over_capacity",
             "tiles",
-            "Tiles that do not fit: memory in use or code ends past what the tile has for it",
+            "Tiles whose memory or code exceeds the capacity of the tile",
             "higher",
             _tiles_over_capacity,
         ),
@@ -251,7 +251,7 @@ def _memory_metrics() -> list[Metric]:
         Metric(
             "memory.peak_not_always_live",
             "bytes",
-            "Memory of all tiles that is live but not always, at the step where it is largest",
+            "Memory of all tiles that is not always live, at the peak step",
             "higher",
             _peak_not_always_live,
         ),

@@ -1,4 +1,4 @@
-"""The reference page of the machines, written from their files."""
+"""The reference page of the machines, generated from their files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ assumptions of Poplar's own model. Choose one with `--parameters`. A figure with
 says *Assumption*. `tilescope machines` prints the same figures. A
 [custom machine](../how-to/own-machine.md) is a TOML file.
 
-IPUs 2k and 2k + 1 are the ends of rung k of a ladder; a torus closes its two rails to rings. Bytes
-go over the rung first, then along the rail. A global exchange waits for the link that carries
-most. An external sync takes its fixed cycles and those of 1 + IPUs / 4 hops, rounded up.
+IPUs 2k and 2k + 1 are the ends of rung k of a ladder; in a torus, the two rails are rings. Traffic
+crosses the rung first, then follows the rail. The busiest link determines the duration of a global
+exchange. An external sync takes its fixed cycles plus those of 1 + IPUs / 4 hops, rounded up.
 """
 
 

@@ -1,4 +1,4 @@
-"""The reference page of the metrics, written from their catalogue."""
+"""The reference page of the metrics, generated from their catalogue."""
 
 from __future__ import annotations
 

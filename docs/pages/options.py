@@ -1,4 +1,4 @@
-"""The reference page of the options, written from the catalogue."""
+"""The reference page of the options, generated from the catalogue."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ are strings, booleans or numbers:
 export {ENVIRONMENT_VARIABLE}='{{"autoReport.all": "true", "autoReport.directory": "./report"}}'
 ```
 
-Precedence, highest first: environment, command line, code, default. The
-report says for each option which of them decided. `autoReport.all` turns on every part that is not
-given itself, so `"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` leaves
-the execution part out. Without any option no report is written. An unknown key or a wrong value is
-an error that names the nearest known key or what is allowed.
+Precedence, highest first: environment, command line, code, default. The report records the origin
+of every value. `autoReport.all` enables every part that is not set itself:
+`"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` omits the execution part.
+Without any option no report is written. An unknown key or an invalid value is an error that names
+the nearest known key or the allowed values.
 
-`{"`, `".join(CACHE_VARIABLES)}` name the folder of the executable cache and
-turn it on; the first that is set counts. See
-[Compile once, run many times](../how-to/executable-cache.md).
+`{"`, `".join(CACHE_VARIABLES)}` set the directory of the executable cache and
+enable it; the first one set is used. See [Cache compiled executables](../how-to/executable-cache.md).
 """
 
 
@@ -38,12 +37,12 @@ def render() -> str:
     return "\n".join(
         [
             _INTRODUCTION,
-            "## Options that act\n",
+            "## Supported options\n",
             *_table(acting),
             "",
-            "## Options that are known and do nothing yet\n",
-            "They are accepted, so that existing programs run unchanged; a line on stderr says so"
-            " once, and the report records them.\n",
+            "## Options without effect\n",
+            "Accepted for compatibility with existing programs: a line on standard error names"
+            " them once, and the report records them.\n",
             *_table(idle),
             "",
         ]
@@ -51,7 +50,7 @@ def render() -> str:
 
 
 def _table(specs: list[OptionSpec]) -> list[str]:
-    rows = ["| Option | Takes | Default | Meaning |", "| --- | --- | --- | --- |"]
+    rows = ["| Option | Values | Default | Description |", "| --- | --- | --- | --- |"]
     rows += [f"| `{s.name}` | {s.allowed} | {_default(s)} | {s.description} |" for s in specs]
     return rows
 

@@ -52,7 +52,7 @@ class OptionSpec:
 
     @property
     def allowed(self) -> str:
-        """What a value may be, in words."""
+        """Description of the allowed values."""
         return " or ".join(self.choices) if self.choices else self.kind.value
 
 
@@ -87,10 +87,10 @@ def _text(
 _ALL = "autoReport.all"
 
 _REPORT = (
-    _flag(_ALL, "Write every standard part of the report", acts=True),
+    _flag(_ALL, "Write all standard parts of the report", acts=True),
     _text(
         "autoReport.directory",
-        "Folder the report goes to; a named engine takes a sub-folder of its name",
+        "Directory of the report; a named engine uses a subdirectory of its name",
         default=".",
         acts=True,
     ),
@@ -102,7 +102,7 @@ _REPORT = (
     ),
     _flag(
         "autoReport.outputExecutionProfile",
-        "Write the execution part: cycles of every step; turns instrumentation on",
+        "Write the execution part: cycles of every step; enables instrumentation",
         acts=True,
         follows=_ALL,
     ),
@@ -112,7 +112,7 @@ _REPORT = (
     _flag("autoReport.outputArchive", "Write archive.a", follows=_ALL),
     _count(
         "autoReport.executionProfileProgramRunCount",
-        "How many runs are recorded in the execution part",
+        "Number of runs recorded in the execution part",
         default=2,
         acts=True,
     ),
@@ -121,7 +121,7 @@ _REPORT = (
 _DEBUG = (
     _flag(
         "debug.instrument",
-        "Count cycles while running; unless given, as autoReport.outputExecutionProfile",
+        "Count cycles at run time; default: autoReport.outputExecutionProfile",
         acts=True,
         follows="autoReport.outputExecutionProfile",
     ),
@@ -130,45 +130,45 @@ _DEBUG = (
     _flag("debug.instrumentExternalExchange", "Count cycles of stream copies and global exchange"),
     _text(
         "debug.computeInstrumentationLevel",
-        "How finely compute is counted",
+        "Granularity of compute instrumentation",
         choices=("vertex", "tile", "ipu", "device"),
     ),
     _flag(
         "debug.allowOutOfMemory",
-        "Finish compiling a program that does not fit and write its report, without running it",
+        "Complete the compilation of a program that does not fit and write its report",
         default=True,
         acts=True,
     ),
     _flag("debug.retainDebugInformation", "Keep names for printed summaries"),
-    _flag("debug.outputAllSymbols", "Put more symbols into the archive"),
+    _flag("debug.outputAllSymbols", "Include all symbols in the archive"),
     _text("debug.loweredVarDumpFile", "File for lowered variables"),
-    _flag("debug.branchRecordFlush", "Drain the branch record while running", default=None),
-    _text("debug.executionProfile", "What the older execution profile holds"),
-    _flag("debug.floatPointOpException", "Stop at floating-point exceptions", default=None),
-    _flag("debug.nanOverflowMode", "Turn half overflow into NaN", default=None),
-    _flag("debug.runtimeVerify", "Verify while running", default=None),
+    _flag("debug.branchRecordFlush", "Flush the branch record at run time", default=None),
+    _text("debug.executionProfile", "Contents of the legacy execution profile"),
+    _flag("debug.floatPointOpException", "Stop on floating-point exceptions", default=None),
+    _flag("debug.nanOverflowMode", "Convert half overflow to NaN", default=None),
+    _flag("debug.runtimeVerify", "Verify at run time", default=None),
     _flag(
         "debug.verify",
-        "Check while a model is compiled that no vertex touches what another one writes",
+        "Check at compile time that no vertex accesses what another one writes",
         default=None,
         acts=True,
     ),
     _flag("debug.trace", "Trace the simulator", default=None),
     _text("debug.traceFile", "File for the simulator's trace"),
-    _count("debug.workerStackSizeInBytes", "Stack of one worker, bytes"),
+    _count("debug.workerStackSizeInBytes", "Stack of a worker, bytes"),
 )
 
 # Session options of PopART. Source: graphcore/popart, willow/include/popart/sessionoptions.hpp.
 _CACHE = (
     _flag(
         "enableEngineCaching",
-        "Keep compiled executables in the folder `cachePath`, and take them from there",
+        "Store and load compiled executables in the directory `cachePath`",
         acts=True,
     ),
     _text(
         "cachePath",
-        "Folder of the executable cache; POPXL_CACHE_DIR, POPART_CACHE_DIR or POPTORCH_CACHE_DIR"
-        " name one and turn it on",
+        "Directory of the executable cache; POPXL_CACHE_DIR, POPART_CACHE_DIR or"
+        " POPTORCH_CACHE_DIR set it and enable the cache",
         default="session_cache",
         acts=True,
     ),
@@ -177,59 +177,59 @@ _CACHE = (
 _PROFILER = (
     _text("profiler.blocks.filter", "Regular expression over the names of blocks to instrument"),
     _text("profiler.programs.filter", "Regular expression over programs wrapped into blocks"),
-    _text("profile.programs.filter", "Another spelling of profiler.programs.filter"),
-    _count("profiler.blocks.tile", "Tile of each IPU that times blocks", default=0),
+    _text("profile.programs.filter", "Alias of profiler.programs.filter"),
+    _count("profiler.blocks.tile", "Tile of every IPU that times blocks", default=0),
     _count("profiler.blocks.bufferSize", "Buffer for blocks on a tile, bytes", default=1000),
-    _flag("profiler.blocks.implicitFlush", "Add stream copies that drain the buffer", default=True),
-    _flag("profiler.includeCycleEstimates", "Add estimates of cycles", default=None),
-    _flag("profiler.includeFlopEstimates", "Add estimates of floating-point work", default=None),
-    _count("profiler.replicaToProfile", "Which replica is profiled"),
+    _flag("profiler.blocks.implicitFlush", "Add stream copies that flush the buffer", default=True),
+    _flag("profiler.includeCycleEstimates", "Include cycle estimates", default=None),
+    _flag("profiler.includeFlopEstimates", "Include FLOP estimates", default=None),
+    _count("profiler.replicaToProfile", "Replica to profile"),
     _text("profiler.format", "Format of the profile"),
 )
 
 _TARGET = (
     _text("target.saveArchive", "File for the archive"),
     _text("target.saveOutputVertexGraph", "File for the vertex graph"),
-    _flag("target.syncReplicasIndependently", "Replicas sync on their own", default=None),
+    _flag("target.syncReplicasIndependently", "Sync replicas independently", default=None),
     _text(
         "target.deterministicWorkers",
         "Whether workers run in a fixed order",
         choices=("true", "false", "portable"),
     ),
     OptionSpec(
-        "target.hostSyncTimeout", Kind.REAL, 300.0, "How long the host waits for a sync, seconds"
+        "target.hostSyncTimeout", Kind.REAL, 300.0, "Timeout of the host for a sync, seconds"
     ),
     _flag("target.extendedMemory", "Use memory beyond the tiles", default=None),
     _count("target.firstRuntimeReplica", "First replica of this process"),
     _count("target.numberRuntimeReplica", "Number of replicas of this process"),
-    _count("target.syncPollPeriodUs", "Time between polls for a sync, microseconds"),
-    _text("target.syncMethod", "How the host waits for a sync", default="default"),
+    _count("target.syncPollPeriodUs", "Interval of polls for a sync, µs"),
+    _text("target.syncMethod", "Method of waiting for a sync", default="default"),
 )
 
 _COMPILER = (
-    _count("prng.seed", "Seed of the random numbers"),
-    _flag("prng.enableStochasticRounding", "Round half at random", default=None),
-    _text("opt.internalExchangeOptimisationTarget", "What exchange code is optimised for"),
-    _flag("opt.enableMultiAccessCopies", "Copies that read twice a cycle", default=None),
-    _count("opt.maxCopyMergeSize", "Largest copy that is merged, bytes"),
-    _count("opt.maxComputeSetsPerLoweredCopy", "Compute sets that one copy may become"),
-    _count("opt.maxCompilationThreads", "Threads of the compiler"),
+    _count("prng.seed", "Seed of the random number generator"),
+    _flag("prng.enableStochasticRounding", "Round half stochastically", default=None),
+    _text("opt.internalExchangeOptimisationTarget", "Optimisation target of exchange code"),
+    _flag("opt.enableMultiAccessCopies", "Use copies with two reads per cycle", default=None),
+    _count("opt.maxCopyMergeSize", "Largest merged copy, bytes"),
+    _count("opt.maxComputeSetsPerLoweredCopy", "Maximum compute sets per lowered copy"),
+    _count("opt.maxCompilationThreads", "Maximum number of compiler threads"),
     _flag("opt.enableInlining", "Inline functions", default=None),
-    _flag("opt.useAutoloader", "Load the program by the autoloader", default=None),
+    _flag("opt.useAutoloader", "Load the program with the autoloader", default=None),
     _text(
         "exchange.streamBufferOverlap",
-        "Which stream buffers may share memory",
+        "Stream buffers that may overlap in memory",
         choices=("none", "hostRearrangeOnly", "any"),
     ),
-    _flag("exchange.enablePrefetch", "Fetch streams ahead", default=None),
-    _text("exchange.multicastPolicy", "How exchange is multicast"),
-    _text("streamCallbacks.multiThreadMode", "Threads of callbacks", default="singleThread"),
-    _count("streamCallbacks.numWorkerThreads", "Number of threads of callbacks", default=0),
-    _text("streamCallbacks.maxLookahead", "How far callbacks run ahead"),
-    _flag("streamCallbacks.numaAware", "Pin callbacks to memory nodes", default=None),
+    _flag("exchange.enablePrefetch", "Prefetch streams", default=None),
+    _text("exchange.multicastPolicy", "Multicast policy of exchanges"),
+    _text("streamCallbacks.multiThreadMode", "Threading mode of callbacks", default="singleThread"),
+    _count("streamCallbacks.numWorkerThreads", "Number of callback threads", default=0),
+    _text("streamCallbacks.maxLookahead", "Maximum lookahead of callbacks"),
+    _flag("streamCallbacks.numaAware", "Pin callbacks to NUMA nodes", default=None),
 )
 
-#: Share of a tile's memory that one operation may take while it runs, unless told otherwise.
+#: Default share of tile memory available to an operation while it runs.
 #: Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvOptions.hpp.
 AVAILABLE_MEMORY_PROPORTION = 0.6
 
@@ -250,7 +250,7 @@ _MEMORY = tuple(
         name,
         Kind.SHARE,
         AVAILABLE_MEMORY_PROPORTION,
-        f"Largest share of a tile's memory that {what} may take while it runs; a node's own"
+        f"Share of tile memory available to {what} while it runs; a node's own"
         " `__available_memory` takes precedence",
         has_effect=True,
     )
@@ -259,8 +259,7 @@ _MEMORY = tuple(
 _PARTIALS = tuple(
     _text(
         name,
-        f"Number type in which {what} of halves adds up; a node's own `__partials_type` takes"
-        " precedence",
+        f"Partials type of {what} of halves; a node's own `__partials_type` takes precedence",
         default=PARTIALS_TYPES[0],
         acts=True,
         choices=PARTIALS_TYPES,
