@@ -26,7 +26,8 @@ Without any option no report is written. An unknown key or an invalid value is a
 the nearest known key or the allowed values.
 
 `{"`, `".join(CACHE_VARIABLES)}` set the directory of the executable cache and
-enable it; the first one set is used. See [Cache compiled executables](../how-to/executable-cache.md).
+enable it; the first one set is used. See
+[Cache compiled executables](../how-to/executable-cache.md).
 """
 
 
