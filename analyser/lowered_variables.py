@@ -100,12 +100,12 @@ def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArra
     Raises
     ------
     DamagedReport
-        When one of them is not there.
+        When one of them does not exist.
     """
     position = _position_of_variable(report)
     ids = variable_id.tolist()
     missing = next((each for each in ids if each not in position), None)
-    require(report, missing is None, f"variable {missing} is not there")
+    require(report, missing is None, f"variable {missing} does not exist")
     return np.array([position[each] for each in ids], dtype=np.intp)
 
 
@@ -192,7 +192,7 @@ def variable_memory(report: Report, *variable_ids: int) -> NDArray[np.int64]:
     position = _position_of_variable(report)
     missing = next((each for each in variable_ids if each not in position), None)
     if missing is not None:
-        raise BadQuestion(f"variable {missing} is not there; this report has {len(position)}")
+        raise BadQuestion(f"variable {missing} does not exist; this report has {len(position)}")
     starts = _first_parts(report)
     of_part = report.array("lowered.variable_id").read()
     parts = np.flatnonzero(np.isin(of_part, np.array(variable_ids, dtype=of_part.dtype)))
