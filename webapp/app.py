@@ -99,7 +99,7 @@ def _create_api(library: Library) -> FastAPI:
     async def correct(_request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         place = str(first["loc"][-1])
-        message = f"The parameter {place!r} is wrong: {first['msg']}."
+        message = f"Invalid parameter {place!r}: {first['msg']}."
         return JSONResponse(Failure(False, "bad_request", message, "").as_dict(), status_code=422)
 
     @api.exception_handler(WebError)

@@ -58,7 +58,7 @@ class BadAddress(WebError):
 
 @dataclass(frozen=True)
 class Failure:
-    """The one shape in which the web app tells of an error."""
+    """The JSON shape of every error of the web app."""
 
     ok: bool
     code: str
@@ -80,5 +80,5 @@ def describe_failure(error: BaseException) -> tuple[int, Failure]:
         return 404, Failure(False, error.code, str(error), "")
     if isinstance(error, (WebError, ReportError, AnalyserError)):
         return 422, Failure(False, error.code, str(error), "")
-    message = "Something went wrong inside TileScope; the server's log says what."
+    message = "Internal error; see the server's log."
     return 500, Failure(False, "internal", message, type(error).__name__)

@@ -1,4 +1,4 @@
-"""The help behind the question mark: keys, what words mean, how far to trust the numbers."""
+"""The help panel: keys, glossary, fidelity of the simulator."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["Fidelity", "help_panel"]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How far to trust the numbers, as texts; pages do not know where it comes from.
+    """Fidelity of the simulator as text, passed in by the command line.
 
     Attributes
     ----------
     columns
-        Heads of the table; the first is a row's reference, the last its verdict.
+        Headings of the table: first the reference, last the verdict.
     counted, shown, further
-        Its rows: figures that count, others of the same list, and those tried after the laws were
+        Rows: counted figures, others of the same list, and figures tested after the laws were
         set.
     further_summary
-        How the last did.
+        Score of the further figures.
     references
-        What a reference is, by its id.
+        Description of a reference, by id.
     trust
-        Kind of number, how far to trust it, why.
+        Kind of figure, expected error, reason.
     not_modelled
-        A sentence each.
+        One sentence per effect.
     """
 
     summary: str
@@ -50,70 +50,69 @@ class Fidelity:
 
 
 _KEYS = (
-    ("1 … 7", "Show a page"),
+    ("1 … 7", "Open a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
     ("Drag in a chart", "Zoom; double-click to see everything"),
     ("Click in a chart", "Select a tile or a step; Shift-click adds tiles"),
-    ("Arrow keys", "Move in the program tree; left and right close and open"),
+    ("Arrow keys", "Navigate the program tree; left collapses, right expands"),
     ("W A S D, arrows", "Zoom and pan the execution trace"),
     ("f", "Fit the selection of the execution trace"),
 )
 
-#: Words of the pages that no metric explains.
+#: Glossary terms other than metrics.
 _WORDS = (
     (
         "Tile",
-        "A processor with memory of its own, the only one it can read; an IPU has many of them.",
+        "A processor with its own local memory, the only memory it can access.",
     ),
-    ("Vertex", "A piece of work on one tile: a codelet (a small program) with its data."),
+    ("Vertex", "A unit of work on one tile: a codelet (a small program) and its operands."),
     (
         "Compute set",
-        "Vertices that run at the same time; as long as its busiest tile is at work.",
+        "Vertices that run in parallel; it takes as long as its busiest tile.",
     ),
     (
         "Exchange",
-        "Tiles send and receive data. What a tile receives lies in a message buffer of its own.",
+        "Tiles send and receive data. A tile receives data into a message buffer.",
     ),
     (
         "Sync",
-        "Tiles wait for each other before they exchange; between IPUs an external sync.",
+        "Tiles wait for each other before an exchange; an external sync is between IPUs.",
     ),
-    ("Stream copy", "Data moves between the host and the tiles."),
+    ("Stream copy", "A copy between the host and the tiles."),
     (
         "Step",
-        "A compute set, exchange, sync or copy of the compiled program, in the order it runs;"
-        " one step may run many times.",
+        "A compute set, exchange, sync or copy of the compiled program. A step may run many times.",
     ),
-    ("Run", "One call of the engine. Cycles of several recorded runs are added up."),
+    ("Run", "One call of the engine. Cycles of several recorded runs are summed."),
     (
         "Always live",
-        "In memory from start to end: weights, code, stacks. The rest comes and goes and shares"
-        " its place.",
+        "In memory from start to end: weights, code, stacks. Other variables share memory over"
+        " time.",
     ),
     (
         "Gaps",
-        "Memory below the highest address in use that nothing uses, from alignment, order and the"
-        " places that operands ask for.",
+        "Unused memory below the highest address in use, caused by alignment, allocation order"
+        " and placement constraints.",
     ),
     (
         "Overlapped",
-        "Categories whose parts share addresses at different times, so that their sum says more"
-        " than the tile holds.",
+        "Categories whose parts share addresses at different times; their sum exceeds the memory"
+        " in use.",
     ),
     (
         "Plan",
-        "How a convolution or product is split over tiles: Operations explains it for the one that"
-        " is selected, as does tilescope ops REPORT --plan NAME.",
+        "The split of a convolution or product over tiles. The Operations page explains the plan"
+        " of the selected operation, as does tilescope ops REPORT --plan NAME.",
     ),
     (
         "Baseline, Candidate, Diff",
-        "Two reports side by side: Diff is candidate minus baseline, in % of the baseline.",
+        "Two reports compared: Diff is candidate minus baseline, also in % of the baseline.",
     ),
-    ("–", "Not there: the report does not hold it, or this side has none."),
+    ("–", "Missing from this report."),
 )
 
-#: Metrics in the words of their one definition, under the names that pages use.
+#: Metrics with their definition, under the names on the pages.
 _METRICS = (
     ("Cycles", "cycles.total"),
     ("Parallel efficiency", "parallel.efficiency"),
@@ -124,10 +123,10 @@ _METRICS = (
 
 
 def help_panel(fidelity: Fidelity | None) -> dmc.Modal:
-    """Return the panel, closed; without a statement it says where there is one."""
+    """Return the closed panel; without a statement it names the command that prints one."""
     entries = [
         ("keys", "Keys and gestures", frozen(_keys())),
-        ("words", "Words", frozen(_words())),
+        ("words", "Glossary", frozen(_words())),
         ("trust", "How far to trust the numbers", frozen(_trust(fidelity))),
     ]
     return dmc.Modal(
@@ -141,37 +140,37 @@ def help_panel(fidelity: Fidelity | None) -> dmc.Modal:
 
 
 def _keys() -> html.Table:
-    """Return the list of keys."""
+    """Return the table of keys."""
     rows = [html.Tr([html.Td(html.Kbd(key)), html.Td(what)]) for key, what in _KEYS]
     return html.Table(html.Tbody(rows), className="key-table")
 
 
 def _words() -> html.Table:
-    """Return what words mean."""
+    """Return the glossary."""
     words = [*_WORDS, *((label, f"{METRICS[name].definition}.") for label, name in _METRICS)]
     rows = [html.Tr([html.Th(word, scope="row"), html.Td(what)]) for word, what in words]
     return html.Table(html.Tbody(rows), className="key-table words-table")
 
 
 def _trust(fidelity: Fidelity | None) -> html.Div:
-    """Return the statement: by kind of number, what is left out, figure by figure."""
+    """Return the statement: expected errors, effects not modelled, single figures."""
     if fidelity is None:
         return html.Div(
-            html.P(["This server was started without the statement; print it with ",
+            html.P(["This server has no fidelity statement; print it with ",
                     html.Code("tilescope doctor --fidelity"), "."])
         )  # fmt: skip
     return html.Div(
         [
             html.P(
-                "The machine is simulated. The programs that public sources describe were built"
-                " and compiled with it, and what it says stands beside what was published. Cycles"
-                " and bytes are the same on every computer; how near they are to the machine"
-                " depends on the kind of number:"
+                "The machine is simulated. Programs described by public sources were built and"
+                " compiled, and the simulated figures are compared with the published ones. Cycles"
+                " and bytes are the same on every computer; the expected error depends on the kind"
+                " of figure:"
             ),
             plain_table(("Figure", "Expected error", "Reason"), fidelity.trust),
             html.H3("Not modelled"),
             html.Ul([html.Li(_marked_up(sentence)) for sentence in fidelity.not_modelled]),
-            html.H3("Published figures and the simulator's own"),
+            html.H3("Published and simulated figures"),
             html.P(fidelity.summary),
             _figures(fidelity, fidelity.counted),
             html.Details(

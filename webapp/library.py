@@ -90,9 +90,7 @@ class Library:
             for entry in self.found():
                 if entry.report_id == report_id:
                     return entry
-        raise UnknownReport(
-            "That report is not in this library; choose one in the list at the top."
-        )
+        raise UnknownReport("Unknown report; choose one in the menu at the top.")
 
     @contextmanager
     def opened(self, report_id: str) -> Iterator[Report]:

@@ -101,7 +101,7 @@ def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
         low, high = 0.0, 0.0
     if not (low < high and math.isfinite(high - low)):
         raise BadView(
-            f"The range {text[:40]!r} in the address is not of the form 10:20; reset the zoom."
+            f"Expected a range such as 10:20 in the address, got {text[:40]!r}; reset the zoom."
         )
     return low, high
 

@@ -309,7 +309,7 @@ def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
     _wait(page, "/summary")
     page.click("#help-button")
     dialog = page.get_by_role("dialog")
-    dialog.get_by_role("tab", name="Words").click()
+    dialog.get_by_role("tab", name="Glossary").click()
     expect(dialog).to_contain_text("Always live")
     dialog.get_by_role("tab", name="How far to trust the numbers").click()
     expect(dialog).to_contain_text("counted references")

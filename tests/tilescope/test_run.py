@@ -418,8 +418,8 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
     [
         (["--available-memory-proportion", "1.5"], "takes a number above 0, up to 1, not 1.5"),
         (["--available-memory-proportion", "nan"], "takes a number above 0, up to 1, not nan"),
-        (["--option", "debug.verify"], "--option debug.verify is not of the form KEY=VALUE"),
-        (["--option", "=1"], "not of the form KEY=VALUE"),
+        (["--option", "debug.verify"], "expected KEY=VALUE for --option, got debug.verify"),
+        (["--option", "=1"], "expected KEY=VALUE"),
         (["--option", "debug.verif=true"], "the nearest known one is 'debug.verify'"),
         (["--option", "matmulOptions.availableMemoryProportion=2"], "a number above 0, up to 1"),
         (

@@ -74,8 +74,8 @@ def life_column() -> dict[str, Any]:
     """Return the column of lifetimes: ``start`` and ``end`` of a row, half-open, or null."""
     return {
         "field": "start",
-        "headerName": "Live at steps",
-        "headerTooltip": "The first and the last step at which it is live",
+        "headerName": "Live steps",
+        "headerTooltip": "First and last step at which it is live",
         "width": 112,
         "type": "rightAligned",
         "valueFormatter": {"function": "tilescopeLife(params.data)"},

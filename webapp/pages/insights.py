@@ -61,7 +61,7 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _fit(fit: Fit, side: str) -> html.Div:
-    """Return the banner that says whether a program fits."""
+    """Return the banner that states whether the program fits."""
     sentence = fit_sentence(fit)
     return notice_bar("info" if fit.fits else "error", f"{side}: {sentence}" if side else sentence)
 
@@ -95,8 +95,8 @@ def _body(found: Insights) -> list[Any]:
         )
     cards.append(html.Div(blocks, className="card details operation-columns"))
     code = [
-        _consumers("State of vertices, over all tiles", "Codelet", found.vertex_states),
-        _consumers("Code of a codelet, on each tile that runs it", "Codelet", found.vertex_codes),
+        _consumers("Vertex state, all tiles", "Codelet", found.vertex_states),
+        _consumers("Codelet code, per tile", "Codelet", found.vertex_codes),
         _exchanges(found.exchanges),
     ]
     cards.append(html.Div(code, className="card details operation-columns wide-blocks"))
@@ -104,7 +104,7 @@ def _body(found: Insights) -> list[Any]:
 
 
 def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
-    """Return the fullest tiles as bars of what they hold."""
+    """Return the fullest tiles as bars of their contents."""
     widest = max((each.including_gaps_bytes for each in worst), default=1) or 1
     labels = dict.fromkeys(label for each in worst for label in each.categories)
     colours = {label: series_colour(label, place) for place, label in enumerate(labels)}
@@ -125,12 +125,12 @@ def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
         for label, colour in (*colours.items(), ("Gaps", series_colour("Gaps", 0)))
     ]
     table = plain_table(
-        ("Tile", "IPU", "What it holds", "Including gaps", "Of capacity"),
+        ("Tile", "IPU", "Contents", "Including gaps", "% of capacity"),
         rows,
         numbers=(0, 1, 3, 4),
         class_name="worst-tiles",
     )
-    return html.Div([html.H3("The fullest tiles"), table, html.Div(legend, className="legend")])
+    return html.Div([html.H3("Fullest tiles"), table, html.Div(legend, className="legend")])
 
 
 def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
@@ -159,7 +159,7 @@ def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
 
 
 def _histogram(found: Insights) -> html.Div:
-    """Return how many tiles hold how much, as bars with their figures on hover."""
+    """Return the distribution of memory over tiles as bars."""
     edges, counts = found.histogram_edges_bytes.tolist(), found.histogram_n_tiles.tolist()
     most = max(counts) or 1
     bars = [
@@ -173,7 +173,7 @@ def _histogram(found: Insights) -> html.Div:
     marked(chart, aria_label=f"{sum(counts):,} tiles, up to {format_bytes(edges[-1])}")
     return html.Div(
         [
-            html.H3("How many tiles hold how much, without gaps"),
+            html.H3("Distribution over tiles, excluding gaps"),
             chart,
             html.Div(
                 [html.Span("0 B"), html.Span(f"{format_bytes(edges[-1])} a tile")],
@@ -185,7 +185,7 @@ def _histogram(found: Insights) -> html.Div:
 
 
 def _variables(title: str, found: LiveVariables) -> html.Div:
-    """Return the largest variables, and what the rest adds up to."""
+    """Return the largest variables and the sum of the rest."""
     rows: list[tuple[Any, ...]] = [
         (
             found.name[place],
@@ -204,11 +204,11 @@ def _variables(title: str, found: LiveVariables) -> html.Div:
 
 
 def _consumers(title: str, what: str, found: Sequence[Consumer]) -> html.Div:
-    """Return codelets by what they take, with the compute sets that use them."""
+    """Return codelets by size, with the compute sets that use them."""
     rows = [
         (each.name, format_bytes(each.bytes), f"{each.n_users:,}", each.detail) for each in found
     ]
-    table = plain_table((what, "Size", "Compute sets", "Most of it in"), rows, numbers=(1, 2))
+    table = plain_table((what, "Size", "Compute sets", "Largest user"), rows, numbers=(1, 2))
     return html.Div([html.H3(title), table], className="any-break")
 
 
@@ -219,4 +219,4 @@ def _exchanges(found: Sequence[Consumer]) -> html.Div:
         for each in found
     ]
     table = plain_table(("Exchange or copy", "Kind", "Size"), rows, numbers=(2,))
-    return html.Div([html.H3("Code of exchanges, over all tiles"), table], className="any-break")
+    return html.Div([html.H3("Exchange code, all tiles"), table], className="any-break")

@@ -140,7 +140,7 @@ def register(app: Dash, library: Library) -> None:
         if view["tab"] != "details":
             return (no_update,)
         if not view["report"] or not view["at"]:
-            return (empty_state("Click a slice of the trace to see what it is and costs."),)
+            return (empty_state("Click a slice of the trace to see its details."),)
         ipu_id, track, level, cycle = _place(view["at"])
         with library.opened(view["report"]) as report:
             closed = view["closed"].split(",")
@@ -164,7 +164,7 @@ def _panel(name: str) -> html.Div:
 
 def _nothing() -> html.Div:
     """Return what stands below when there is no trace."""
-    return empty_state("Nothing ran, so there are no figures of a range.")
+    return empty_state("Nothing ran: no figures of a range.")
 
 
 def _range_summary(
@@ -195,7 +195,7 @@ def _cycles(text: str) -> tuple[int | None, int | None]:
         start, end = 0, 0
     if not start < end:
         raise BadView(
-            f"The range {text[:40]!r} in the address is not of the form 100:200; press 0."
+            f"Expected a range such as 100:200 in the address, got {text[:40]!r}; press 0 to reset."
         )
     return start, end
 
