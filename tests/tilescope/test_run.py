@@ -416,23 +416,23 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--available-memory-proportion", "1.5"], "takes a number above 0, up to 1, not 1.5"),
-        (["--available-memory-proportion", "nan"], "takes a number above 0, up to 1, not nan"),
+        (["--available-memory-proportion", "1.5"], "must be above 0 and at most 1, got 1.5"),
+        (["--available-memory-proportion", "nan"], "must be above 0 and at most 1, got nan"),
         (["--option", "debug.verify"], "expected KEY=VALUE for --option, got debug.verify"),
         (["--option", "=1"], "expected KEY=VALUE"),
         (["--option", "debug.verif=true"], "the nearest known one is 'debug.verify'"),
         (["--option", "matmulOptions.availableMemoryProportion=2"], "a number above 0, up to 1"),
         (
             ["--report", "r", "--option", "autoReport.directory=s"],
-            "--option autoReport.directory=s and --report both say what autoReport.directory is",
+            "--option autoReport.directory=s and --report both set autoReport.directory",
         ),
         (
             ["--option", "debug.verify=1", "--option", "debug.verify=0"],
-            "--option debug.verify=0 and another --option both say",
+            "--option debug.verify=0 and another --option both set",
         ),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be_are_refused_in_a_sentence(
+def test_invalid_options_are_rejected_in_a_sentence(
     tilescope: Run, model: Path, arguments: list[str], words: str
 ) -> None:
     outcome = tilescope("run", model, *arguments)
