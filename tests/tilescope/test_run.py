@@ -141,7 +141,7 @@ def test_bad_models_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path
     refused(tilescope("run", tmp_path), "is a directory")
     text = tmp_path / "text.onnx"
     text.write_text("this is no model\n")
-    refused(tilescope("run", text), "text.onnx", "no ONNX")
+    refused(tilescope("run", text), "text.onnx", "not an ONNX file")
     whole = model.read_bytes()
     for n_bytes in (0, 1, len(whole) // 2, len(whole) - 1):
         short = tmp_path / "short.onnx"
@@ -172,8 +172,8 @@ def test_unsupported_operators_are_all_listed(tilescope: Run, tmp_path: Path) ->
         (["--shape", "x=a,b"], ["--shape", "name=d0,d1"]),
         (["--shape", "x=0,8"], ["--shape", "at least 1"]),
         (["--machine", "gc300"], ["gc300", "gc200"]),
-        (["--ipus", "0"], ["0 IPUs"]),
-        (["--tiles", "0"], ["0 tiles"]),
+        (["--ipus", "0"], ["n_ipus is 0"]),
+        (["--tiles", "0"], ["tiles_per_ipu is 0"]),
         (["--tiles", "100000"], ["100000", "1472"]),
         (["--parameters", "silicon"], ["silicon", "hardware", "ipu_model"]),
         (["--iterations", "0"], ["iterations"]),
