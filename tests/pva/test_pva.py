@@ -214,7 +214,7 @@ def test_lists(report: pva.Report) -> None:
 )
 def test_what_is_not_held_says_so(report: pva.Report, owner: object, name: str) -> None:
     assert callable(owner)
-    with pytest.raises(pva.NotHeld, match="not there yet"):
+    with pytest.raises(pva.NotHeld, match="not supported yet"):
         getattr(owner(report), name)
     assert getattr(owner(report), name, None) is None
 
