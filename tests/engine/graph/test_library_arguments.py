@@ -168,7 +168,7 @@ def test_a_window_of_lists_is_one_of_tuples() -> None:
             "A window of 9 rows does not fit 6: give it more padding",
             lambda w: pool(w.builder, w.image, Window((9, 9)), is_max=True),
         ),
-        ("reduction 'mean': use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
+        ("reduction 'mean'; use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
         (
             "'x', which is float32, cannot be copied to 'flags', which is bool: cast it",
             lambda w: copy_to(w.builder, w.x, w.flags),
