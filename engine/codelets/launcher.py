@@ -41,7 +41,10 @@ def launcher_of(codelet: Codelet, rounded: tuple[tuple[str, Grid], ...] = ()) ->
     """
     source = _launcher_source(codelet, rounded)
     kernel = kernel_digest(codelet.kernel)
-    key = hashlib.blake2b(f"{source}{codelet.name}{kernel}".encode(), digest_size=8).hexdigest()
+    # What numba keeps names the kernel's module, which must still exist when it is loaded.
+    module = getattr(codelet.kernel, "__module__", "")
+    text = f"{source}{codelet.name}{kernel}{module}"
+    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     path = cache_folder() / "launchers" / f"launch_{key}.py"
     is_kept = kernel is not None and _write_once(path, source)
     namespace: dict[str, Any] = {

@@ -57,7 +57,7 @@ step_cost = Table(
         Integer,
         "Of the received, bytes that both tiles of a pair take at once, at double rate",
     ),
-    column("n_fragments", Integer, "Separate pieces received on the busiest tile"),
+    column("n_fragments", Integer, "Separate fragments received on the busiest tile"),
     column("host_in_bytes", Integer, "Bytes from the host"),
     column("host_out_bytes", Integer, "Bytes to the host"),
     column("remote_in_bytes", Integer, "Bytes from remote buffers in streaming memory"),

@@ -206,7 +206,12 @@ def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope("ops", reports_directory / "base", "--plan", "layer1/conv", "--json").json()
     assert found["plan"]["split"] == {"rows": 6, "inputs": 1}
     assert found["asked_by"] == {"name": "layer1", "operation": "Conv"}
-    assert found["parts"][0] == {"part": "compute", "predicted_cycles": 190, "compiled_cycles": 200}
+    assert found["parts"][0] == {
+        "part": "compute",
+        "predicted_cycles": 190,
+        "compiled_cycles": 200,
+        "is_exchange": False,
+    }
 
 
 def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
