@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.messages import Messages
-from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, View
+from tilescope.engine.graph import (
+    ComputeSet,
+    DebugContext,
+    Graph,
+    PlanStage,
+    RemoteBuffer,
+    View,
+)
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.plan import Plan
 from tilescope.reports.figures import fits
@@ -140,6 +147,12 @@ class Step:
     #: By batch, the tiles on which its vertices take their slow path: ndarray of bool, shape
     #: (n_tiles,); empty where none does.
     slow_tiles: tuple[NDArray[np.bool_], ...] = ()
+
+    @property
+    def plan_stage(self) -> PlanStage | None:
+        """Which stage of which plan it belongs to; None where nothing was planned."""
+        served = self.compute_set or self.serves
+        return None if served is None else served.plan_stage
 
     @property
     def is_data_dependent(self) -> bool:

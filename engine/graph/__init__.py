@@ -5,9 +5,11 @@ from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.graph import Graph
 from tilescope.engine.graph.joined import Joined, View, aligned, concat
 from tilescope.engine.graph.mapping import TileMapping
+from tilescope.engine.graph.plan_stage import PlanStage, Stage
 from tilescope.engine.graph.regions import Regions, blocks
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor import Tensor
+from tilescope.engine.graph.tile_set import TileSet
 from tilescope.engine.graph.variable import Variable
 from tilescope.engine.number.dtype import (
     BOOL,
@@ -32,10 +34,13 @@ __all__ = [
     "DebugContext",
     "Graph",
     "Joined",
+    "PlanStage",
     "Regions",
     "RemoteBuffer",
+    "Stage",
     "Tensor",
     "TileMapping",
+    "TileSet",
     "Variable",
     "VertexBatch",
     "View",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph.plan_stage import PlanStage
 from tilescope.engine.graph.regions import Regions
 
 __all__ = ["ComputeSet", "VertexBatch"]
@@ -44,13 +45,13 @@ class VertexBatch:
 class ComputeSet:
     """Vertices that run in one compute phase; none may read or write what another writes.
 
-    ``stage`` is what it does in the library call that made it, such as ``reduce``.
+    `plan_stage` says which stage of which plan it carries out; None where nothing was planned.
     """
 
     compute_set_id: int
     name: str
     debug: DebugContext
-    stage: str = ""
+    plan_stage: PlanStage | None = None
     batches: list[VertexBatch] = field(default_factory=list)
 
     @property

@@ -23,8 +23,6 @@ class DebugContext:
         Type of the operation.
     detail
         Its arguments; JSON types only.
-    part
-        Which part it makes of an operation that is made in parts, one after the other; from 0.
     """
 
     name: str
@@ -32,19 +30,12 @@ class DebugContext:
     operation: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     parent: DebugContext | None = None
-    part: int | None = None
 
     def child(
-        self,
-        name: str,
-        layer: str,
-        operation: str = "",
-        detail: Mapping[str, Any] | None = None,
-        *,
-        part: int | None = None,
+        self, name: str, layer: str, operation: str = "", detail: Mapping[str, Any] | None = None
     ) -> DebugContext:
         """Return a context inside this one."""
-        return DebugContext(self.join(name), layer, operation, detail or {}, self, part)
+        return DebugContext(self.join(name), layer, operation, detail or {}, self)
 
     def join(self, name: str) -> str:
         """Return the full name of something made inside this context."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -17,6 +16,7 @@ from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.joined import Joined, View
 from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
+from tilescope.engine.graph.plan_stage import PlanStage
 from tilescope.engine.graph.regions import Regions
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor import Tensor, row_major
@@ -74,15 +74,13 @@ class Graph:
         self.compute_tiles = by_ipu[:, :n_compute].reshape(-1)
         #: Tiles kept for input and output, ndarray of int32, ascending.
         self.io_tiles = by_ipu[:, n_compute:].reshape(-1)
-        #: The machine as an operation sees it that is spread over the compute tiles.
-        self.compute_machine = replace(machine, tiles_per_ipu=n_compute) if n_io_tiles else machine
         self.variables: list[Variable] = []
         self.compute_sets: list[ComputeSet] = []
         self.remote_buffers: list[RemoteBuffer] = []
         #: One codelet of each name that vertices run.
         self.codelets: dict[str, Codelet] = {}
-        #: Where the next constant of a model begins, so that not all of them lie on tile 0.
-        self.next_tile = 0
+        #: Plans of operations in this graph, which number them.
+        self.n_plans = 0
 
     def add_variable(
         self, dtype: Any, shape: Sequence[int], name: str, debug: DebugContext = ROOT
@@ -339,10 +337,15 @@ class Graph:
             )
         return tensor.variable
 
+    def new_plan_id(self) -> int:
+        """Return the next plan's id, which no other plan in this graph has."""
+        self.n_plans += 1
+        return self.n_plans - 1
+
     def add_compute_set(
-        self, name: str, debug: DebugContext = ROOT, *, stage: str = ""
+        self, name: str, debug: DebugContext = ROOT, plan_stage: PlanStage | None = None
     ) -> ComputeSet:
-        """Add an empty compute set.
+        """Add an empty compute set, which may carry out a stage of a plan.
 
         Parameters
         ----------
@@ -350,17 +353,17 @@ class Graph:
             Its own name, inside its context's.
         debug
             Who makes it.
-        stage
-            What it does in the call that makes it; its own name if not given.
+        plan_stage
+            The stage that it carries out, and of which plan.
 
         Raises
         ------
         BadGraph
-            When its name is no text.
+            When its name is not a string.
         """
         a_text("The name of a compute set", name)
         _check_debug(name, debug)
-        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug, stage or name)
+        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug, plan_stage)
         self.compute_sets.append(compute_set)
         return compute_set
 

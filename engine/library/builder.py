@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from tilescope.engine.arguments import a_kind
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import ROOT, ComputeSet, DebugContext, Graph, Regions, View
+from tilescope.engine.graph import (
+    ROOT,
+    ComputeSet,
+    DebugContext,
+    Graph,
+    PlanStage,
+    Regions,
+    Stage,
+    Tensor,
+    TileSet,
+    View,
+)
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
@@ -16,6 +27,17 @@ from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Execute, Sequence
 
 __all__ = ["Builder", "refuse_float8"]
+
+
+#: What the arguments of a `Builder` have to be.
+_KINDS = {
+    "graph": Graph,
+    "sequence": Sequence,
+    "debug": DebugContext,
+    "plans": list,
+    "available_memory": AvailableMemory,
+    "partials": PartialsTypes,
+}
 
 
 @dataclass
@@ -36,6 +58,13 @@ class Builder:
         What an operation may take while it runs, unless it is told otherwise.
     partials
         In which type products of halves add up, unless they are told otherwise.
+    plan_id
+        The plan that is built now; None outside of a planned operation.
+    serial_part
+        Which of its serial parts is built now; None for what all parts share.
+    tiles
+        The tiles that results, and the vertices that compute them, are placed on: all compute tiles
+        of the graph unless others are given. What is written in place is computed where it lies.
     """
 
     graph: Graph
@@ -44,37 +73,70 @@ class Builder:
     plans: list[Plan] = field(default_factory=list)
     available_memory: AvailableMemory = field(default_factory=AvailableMemory)
     partials: PartialsTypes = field(default_factory=PartialsTypes)
+    plan_id: int | None = None
+    serial_part: int | None = None
+    tiles: TileSet = None  # type: ignore[assignment] # the graph's compute tiles
 
     def __post_init__(self) -> None:
-        """Check that each part is of its kind.
+        """Check the arguments, and take the graph's compute tiles if no others are given.
 
         Raises
         ------
         BadGraph
-            When one is not.
+            When an argument has the wrong type.
         """
-        kinds = (Graph, Sequence, DebugContext, list, AvailableMemory, PartialsTypes)
-        for each, kind in zip(fields(self), kinds, strict=True):
-            what = f"The {each.name} of a Builder"
-            a_kind(what, getattr(self, each.name), kind, f"a {kind.__name__}")
+        for name, kind in _KINDS.items():
+            a_kind(f"The {name} of a Builder", getattr(self, name), kind, f"a {kind.__name__}")
+        if cast(TileSet | None, self.tiles) is None:
+            self.tiles = TileSet(self.graph.machine, self.graph.compute_tiles)
+        a_kind("The tiles of a Builder", self.tiles, TileSet, "a TileSet")
 
-    def inside(
-        self,
-        name: str,
-        operation: str,
-        detail: Mapping[str, Any] | None = None,
-        *,
-        part: int | None = None,
-    ) -> Builder:
+    def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
         """Return a builder for a library call inside this one, with a sequence of its own."""
-        debug = self.debug.child(name, "library", operation, detail, part=part)
+        debug = self.debug.child(name, "library", operation, detail)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         return replace(self, sequence=sequence, debug=debug)
 
-    def compute_set(self, name: str, stage: str = "") -> ComputeSet:
-        """Add a compute set and a program that runs it; its stage is its name if not given."""
-        compute_set = self.graph.add_compute_set(name, self.debug, stage=stage)
+    def on_tiles(self, tiles: Iterable[int]) -> Builder:
+        """Return this builder for other tiles: those of a pipeline stage, say.
+
+        Raises
+        ------
+        BadGraph
+            As `TileSet.of`.
+        """
+        return replace(self, tiles=TileSet.of(self.graph.machine, [*tiles]))
+
+    def spread(self, tensor: Tensor, *, grain: int = 1, first: int = 0) -> None:
+        """Spread a variable evenly over the tiles: see `Graph.map_linearly`."""
+        self.graph.map_linearly(tensor, grain=grain, tiles=self.tiles.ids, first=first)
+
+    def planned(self) -> Builder:
+        """Return this builder with the id of a new plan, which its compute sets will carry."""
+        return replace(self, plan_id=self.graph.new_plan_id())
+
+    def serial(self, i: int, n_parts: int, operation: str) -> Builder:
+        """Return a builder for one of the serial parts of a planned operation."""
+        inside = self.inside(f"serial{i}", operation, {"part": i, "parts": n_parts})
+        return replace(inside, serial_part=i)
+
+    def compute_set(
+        self, name: str, stage: Stage = Stage.REARRANGE, stage_index: int = 0
+    ) -> ComputeSet:
+        """Add a compute set and a program that runs it.
+
+        Parameters
+        ----------
+        name
+            Its name inside this call.
+        stage, stage_index
+            Which stage of the plan it carries out; nothing where no operation is planned.
+        """
+        plan_stage = None
+        if self.plan_id is not None:
+            plan_stage = PlanStage(self.plan_id, stage, stage_index, self.serial_part)
+        compute_set = self.graph.add_compute_set(name, self.debug, plan_stage)
         self.sequence.add(Execute(compute_set, debug=self.debug))
         return compute_set
 

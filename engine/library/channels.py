@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor
+from tilescope.engine.graph import Stage, Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together, row_major_copy
-from tilescope.engine.planner.families import Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.tiling import ConvolutionShape, Grouping
+from tilescope.engine.tiling.channel_layout import ChannelLayout
 
 __all__ = [
-    "ChannelLayout",
     "arranged_images",
     "arranged_weights",
     "channel_runs",
@@ -25,86 +24,6 @@ __all__ = [
     "weight_values",
     "zeros_into",
 ]
-
-
-@dataclass(frozen=True)
-class ChannelLayout:
-    """Images whose channels are grouped: a pixel's channels of one group lie together.
-
-    Where channels are padded, all channels of a pixel lie together, so that those that are there
-    are a view.
-
-    Parameters
-    ----------
-    n_groups, n_channels
-        Convolution groups, and channels of each.
-    inside, size
-        Convolution groups worked on as one, and channels of each of them. Several groups inside
-        have one group of channels only.
-    """
-
-    n_groups: int
-    n_channels: int
-    inside: int
-    size: int
-
-    @property
-    def blocks(self) -> tuple[int, int]:
-        """Blocks of convolution groups and of channels, padding included."""
-        return -(-self.n_groups // self.inside), -(-self.n_channels // self.size)
-
-    @property
-    def pads_groups(self) -> bool:
-        """Whether there are more convolution groups in memory than there are."""
-        return self.n_groups % self.inside > 0
-
-    @property
-    def pads_channels(self) -> bool:
-        """Whether a convolution group has more channels in memory than it has."""
-        return self.n_channels % self.size > 0
-
-    def variable_shape(self, images: int, rows: int, columns: int) -> tuple[int, ...]:
-        """Return the shape of a variable that holds the images."""
-        blocks, channels = self.blocks
-        if self.pads_groups:
-            return images, rows, columns, blocks * self.inside, channels * self.size
-        if self.pads_channels or self.inside > 1:
-            return blocks, images, rows, columns, self.inside, channels * self.size
-        return blocks, images, channels, rows, columns, self.size
-
-    def as_read(self, made: Tensor) -> Tensor:
-        """Return such a variable as [block, image, channel block, row, column, channel]."""
-        blocks, channels = self.blocks
-        inner = self.inside * self.size
-        if self.pads_groups:
-            images, rows, columns = made.shape[:3]
-            view = made.reshape(images, rows, columns, blocks, channels, inner)
-            return view.dim_shuffle(3, 0, 4, 1, 2, 5)
-        if self.pads_channels or self.inside > 1:
-            _, images, rows, columns = made.shape[:4]
-            view = made.reshape(blocks, images, rows, columns, channels, inner)
-            return view.dim_shuffle(0, 1, 4, 2, 3, 5)
-        return made
-
-    def as_images(self, made: Tensor) -> Tensor:
-        """Return a variable of that shape as (images, channels, rows, columns), without padding."""
-        view = self._by_channel(made)
-        view = view.slice(1, 0, self.n_groups).slice(2, 0, self.n_channels)
-        images, _, _, rows, columns = view.shape
-        return view.reshape(images, self.n_groups * self.n_channels, rows, columns)
-
-    def _by_channel(self, made: Tensor) -> Tensor:
-        """Return a variable as [image, group, channel, row, column], with the padding."""
-        blocks, channels = self.blocks
-        if self.pads_groups:
-            return made.dim_shuffle(0, 3, 4, 1, 2)
-        if self.pads_channels or self.inside > 1:
-            _, images, rows, columns = made.shape[:4]
-            view = made.dim_shuffle(1, 0, 4, 5, 2, 3)
-            return view.reshape(images, blocks * self.inside, channels * self.size, rows, columns)
-        _, images, _, rows, columns, _ = made.shape
-        view = made.dim_shuffle(1, 0, 2, 5, 3, 4)
-        return view.reshape(images, blocks, channels * self.size, rows, columns)
 
 
 @dataclass(frozen=True)
@@ -157,7 +76,7 @@ def zeros_into(
     zero = builder.graph.add_constant(
         np.zeros(1, np.float32), "zero", dtype=like.dtype, debug=builder.debug
     )
-    builder.graph.map_linearly(zero, first=builder.graph.next_tile)
+    builder.spread(zero, first=builder.tiles.next_start)
     return [(zero.reshape(*(1,) * len(p.shape)).broadcast_to(p.shape), p) for p in parts]
 
 
@@ -233,7 +152,7 @@ def arranged_images(
     images, _, rows, columns = x.shape
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
-    if not layout.pads_groups and not layout.pads_channels:
+    if not layout.is_padded:
         view = _in_place(x, blocks, channels, inside * size)
         if view is not None:
             return view
@@ -255,7 +174,7 @@ def arranged_images(
         axes,
         (1, 0, 5, 2, 6, 3, 4),
     )
-    copy_together(builder, pairs, "preArrange")
+    copy_together(builder, pairs, "preArrange", Stage.PRE_ARRANGE)
     return made
 
 

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
+from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.channels import channel_runs
-from tilescope.engine.library.checked import check_rank, checked
+from tilescope.engine.library.convolution_program import build_convolution
 from tilescope.engine.library.elementwise import in_one
-from tilescope.engine.library.planned import built
 from tilescope.engine.library.product_types import ProductTypes, product_types
 from tilescope.engine.library.window import Window, output_size
-from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["convolution", "matmul"]
 
@@ -99,7 +100,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     }
     usual = builder.partials.with_own(partials_type).convolution
     types = product_types(name, x, weights, weights_dtype, usual, partials_type)
-    build = builder.inside(name, "poplin.convolution", {**detail, **_said(types)})
+    build = builder.inside(name, "poplin.convolution", {**detail, **_said(types)}).planned()
     x, weights = in_one(build, x), _in_one(build, weights)
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     shape = ConvolutionShape(
@@ -127,7 +128,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     sizes = (groups, n_out // groups, per_group, *kernel)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     plan = _plan(build, shape, share, family, split)
-    out = built(build, x, weights.reshape(*sizes), types.weights, shape, plan)
+    out = build_convolution(build, x, weights.reshape(*sizes), types.weights, shape, plan)
     return out.reshape(n_images, n_out, rows, columns)
 
 
@@ -185,7 +186,7 @@ def matmul(
     usual = builder.partials.with_own(partials_type).matmul
     types = product_types(name, a, b, b_dtype, usual, partials_type)
     detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
-    build = builder.inside(name, "poplin.matMul", detail)
+    build = builder.inside(name, "poplin.matMul", detail).planned()
     a, b = in_one(build, a), _in_one(build, b)
     shape = ConvolutionShape(
         groups=batch,
@@ -205,7 +206,7 @@ def matmul(
     swapped = _product(_transposed(b), _transposed(a), shape)
     plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, split=split)
     way = swapped if plan.swaps_operands else straight
-    out = built(build, way.x, way.weights, types.weights, way.shape, plan)
+    out = build_convolution(build, way.x, way.weights, types.weights, way.shape, plan)
     out = out.reshape(batch, way.shape.out_channels, way.shape.width)
     return out if plan.swaps_operands else _transposed(out)
 
@@ -278,9 +279,9 @@ def _plan(
     split: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan, which the report will have."""
-    machine = build.graph.compute_machine
+    machine = build.tiles.machine
     asked = family, tuple(sorted((split or {}).items()))
     plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)
-    plan = replace(plan, call=build.debug)
+    plan = replace(plan, plan_id=build.plan_id, call=build.debug)
     build.plans.append(plan)
     return plan

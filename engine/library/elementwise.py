@@ -20,13 +20,14 @@ from tilescope.engine.codelets.elementwise_functions import TO_BOOL
 from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Tensor, View, dtype_of
+from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.checked import checked
-from tilescope.engine.library.spread import Walk, joint_walks
 from tilescope.engine.library.vertex_choice import choose_vertices
+from tilescope.engine.library.walk import Walk, joint_walks
+from tilescope.engine.machine import Machine
 
 __all__ = [
     "binary",
@@ -40,15 +41,22 @@ __all__ = [
     "select",
     "similar",
     "unary",
+    "vector_elements",
 ]
+
+
+def vector_elements(machine: Machine, dtype: DType) -> int:
+    """Return the elements that one load takes; variables are spread in whole vectors."""
+    return max(1, machine.data_path_bytes // dtype.n_bytes)
 
 
 def similar(
     builder: Builder, name: str, operands: Sequence[View], shape: Sequence[int], dtype: DType
 ) -> Tensor:
-    """Return a new tensor that lies and is mapped as the first operand that fills its variable.
+    """Return a new tensor with the layout and mapping of the first operand that fills its variable.
 
-    When none does, it is row-major and spread evenly.
+    That is an operand that lies on the builder's tiles; without one the tensor is row-major and
+    spread evenly.
     """
     graph = builder.graph
     for operand in operands:
@@ -57,12 +65,14 @@ def similar(
         variable = operand.variable
         covers = operand.offset == 0 and operand.n_elements == variable.n_elements
         covers = covers and all(stride for size, stride in operand.atoms if size > 1)
-        if covers and operand.shape == tuple(shape) and variable.is_mapped:
+        if not (covers and operand.shape == tuple(shape) and variable.is_mapped):
+            continue
+        if builder.tiles.has(variable.map_tile):
             made = graph.add_variable(dtype, variable.shape, name, builder.debug)
             graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
             return Tensor(made.variable, 0, operand.dims)
     made = graph.add_variable(dtype, shape, name, builder.debug)
-    graph.map_linearly(made, grain=max(1, 8 // dtype.n_bytes))
+    builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
     return made
 
 
@@ -110,7 +120,12 @@ def _add_walk(
             builder.vertices(compute_set, chosen, where, fields)
 
 
-def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: str) -> None:
+def copy_together(
+    builder: Builder,
+    pairs: Sequence[tuple[View, View]],
+    name: str,
+    stage: Stage = Stage.REARRANGE,
+) -> None:
     """Copy several sources to targets that do not overlap, in one compute set.
 
     Parameters
@@ -121,6 +136,8 @@ def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: st
         Sources and targets: any views, the targets on variables that no source is on.
     name
         Of the compute set.
+    stage
+        Of a planned operation, which the compute set carries out.
 
     Raises
     ------
@@ -139,7 +156,7 @@ def copy_together(builder: Builder, pairs: Sequence[tuple[View, View]], name: st
                 f"cannot copy {source.name!r} to {target.name!r}: their strides are incompatible"
             )
         walks += found
-    compute_set = builder.compute_set(name)
+    compute_set = builder.compute_set(name, stage)
     for walk in walks:
         _add_walk(builder, compute_set, name, COPY, COPY_BLOCK, walk)
 
@@ -180,9 +197,8 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     BadGraph
         When there is no way to walk the tensor in that order.
     """
-    graph = builder.graph
-    made = graph.add_variable(source.dtype, source.shape, name, builder.debug)
-    graph.map_linearly(made, grain=max(1, 8 // source.dtype.n_bytes))
+    made = builder.graph.add_variable(source.dtype, source.shape, name, builder.debug)
+    builder.spread(made, grain=vector_elements(builder.tiles.machine, source.dtype))
     if not _apply(builder, name, COPY, COPY_BLOCK, [source], made):
         raise BadGraph(f"cannot copy {source.name!r} to shape {source.shape}")
     return made

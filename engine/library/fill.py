@@ -5,9 +5,9 @@ from __future__ import annotations
 from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, View
+from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.checked import checked
-from tilescope.engine.library.spread import joint_walks
+from tilescope.engine.library.walk import joint_walks
 
 __all__ = ["fill"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.graph import Tensor, View, blocks
+from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.checked import check_rank, checked
 from tilescope.engine.library.elementwise import in_one, row_major_copy
-from tilescope.engine.library.spread import cut_rows
+from tilescope.engine.library.walk import cut_rows
 from tilescope.engine.library.window import Window, clipped, group_size, output_size
 
 __all__ = ["pool"]
@@ -47,11 +47,10 @@ def pool(
     if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
         x = row_major_copy(build, x, "rearrange")
     view = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
-    graph = build.graph
-    out = graph.add_variable(
+    out = build.graph.add_variable(
         x.dtype, (n_images, n_channels // size, rows, columns, size), "out", build.debug
     )
-    graph.map_linearly(out, grain=size)
+    build.spread(out, grain=size)
     row = columns * size
     pieces = cut_rows(out.variable, row, rows)
     place = pieces.start

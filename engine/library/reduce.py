@@ -11,10 +11,10 @@ import numpy as np
 from tilescope.engine.codelets.reduce import REDUCE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, Tensor, View, blocks
+from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.checked import checked
 from tilescope.engine.library.elementwise import in_one, row_major_copy
-from tilescope.engine.library.spread import cut_rows, joint_walk
+from tilescope.engine.library.walk import cut_rows, joint_walk
 
 __all__ = ["reduce"]
 
@@ -66,8 +66,7 @@ def reduce(
 def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor:
     """Reduce the second dimension of [kept, reduced]; a sum over many goes over partials."""
     n_kept, n_reduced = x.shape
-    n_tiles = builder.graph.compute_tiles.size
-    parts = _split(x, n_tiles)
+    parts = _split(x, builder.tiles.n_tiles)
     if parts > 1:
         partial_view = x.reshape(n_kept * parts, n_reduced // parts)
         partials = _one_stage(builder, "reduceStage1", operation, partial_view, 1.0)
@@ -90,15 +89,14 @@ def _split(x: Tensor, n_tiles: int) -> int:
 
 
 def _one_stage(builder: Builder, name: str, operation: str, x: Tensor, scale: float) -> Tensor:
-    graph = builder.graph
     n_kept = x.shape[0]
     reduced_atoms = replace(x, dims=x.dims[1:]).atoms
     if len(reduced_atoms) > 2:
         x = row_major_copy(builder, x, f"{name}/rearrange")
         reduced_atoms = replace(x, dims=x.dims[1:]).atoms
     outer, inner = ([(1, 0)] * 2 + list(reduced_atoms))[-2:]
-    out = graph.add_variable(x.dtype, (n_kept,), name, builder.debug)
-    graph.map_linearly(out)
+    out = builder.graph.add_variable(x.dtype, (n_kept,), name, builder.debug)
+    builder.spread(out)
     first = Tensor(x.variable, x.offset, (x.dims[0],))
     walk = joint_walk([first], out)
     if walk is None:  # one dimension against a contiguous one always divides

@@ -13,10 +13,10 @@ from tilescope.engine.codelets.scaled_add import (
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.checked import checked
 from tilescope.engine.library.elementwise import row_major_copy
-from tilescope.engine.library.spread import joint_walks
+from tilescope.engine.library.walk import joint_walks
 
 __all__ = ["scaled_add"]
 
@@ -42,7 +42,8 @@ def scaled_add(
         What is added, of the same type; it is broadcast to the shape of `a`. Where it has elements
         of `a` in other places it is copied first.
     scale
-        A tensor of one element of that type, or a number, which becomes a constant on tile 0.
+        A tensor of one element of that type, or a number, which becomes a constant on the
+        first of the builder's tiles.
     optimise_for_speed
         Whether `a` and `b` are asked to lie where the loop is fast: in other memory elements, and
         in vectors `a` in interleaved memory. The library has it off, and for halves only.
@@ -60,7 +61,7 @@ def scaled_add(
     if not isinstance(scale, Tensor):
         number = np.array([scale], np.float32)
         scale = builder.graph.add_constant(number, "scale", dtype=a.dtype, debug=builder.debug)
-        builder.graph.set_tile_mapping(scale, [0], [0])
+        builder.graph.set_tile_mapping(scale, [0], builder.tiles.ids[:1])
     for operand in (b, scale):
         if operand.dtype != a.dtype:
             raise BadGraph(

@@ -13,15 +13,13 @@ import numpy as np
 
 from tilescope.engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
 from tilescope.engine.codelets.copy import CAST, CAST_BLOCK
-from tilescope.engine.graph import DType, Tensor
+from tilescope.engine.graph import DType, Stage, Tensor
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.channels import ChannelLayout
 from tilescope.engine.library.elementwise import copy_together
-from tilescope.engine.library.spread import joint_walk
-from tilescope.engine.planner import ConvolutionShape
-from tilescope.engine.planner.families import Grouping
-from tilescope.engine.planner.serial import serial_name
+from tilescope.engine.library.walk import joint_walk
+from tilescope.engine.tiling import ConvolutionShape, Grouping
+from tilescope.engine.tiling.channel_layout import output_layout
 
 __all__ = ["inputs_in_series", "outputs_in_series"]
 
@@ -31,9 +29,7 @@ MakePart = Callable[[Builder, int], Tensor]
 
 def _called(builder: Builder, i: int, n_parts: int) -> Builder:
     """Return the builder of a part."""
-    return builder.inside(
-        serial_name(i), "poplin.convolution", {"part": i, "parts": n_parts}, part=i
-    )
+    return builder.serial(i, n_parts, "poplin.convolution")
 
 
 def outputs_in_series(
@@ -64,7 +60,7 @@ def outputs_in_series(
         Shape (images, channels, rows, columns).
     """
     graph = builder.graph
-    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)
+    layout = output_layout(shape, grouping)
     size = layout.variable_shape(shape.images, shape.height, shape.width)
     n_channels = shape.out_channels // n_parts
     whole: Tensor | None = None
@@ -76,7 +72,7 @@ def outputs_in_series(
             _map_as_parts(builder, made, part, shape.images, n_parts)
             whole = layout.as_images(made)
         target = whole.slice(1, i * n_channels, (i + 1) * n_channels)
-        copy_together(build, [(part, target)], "update")
+        copy_together(build, [(part, target)], "update", Stage.UPDATE)
     assert whole is not None
     return whole
 
@@ -121,18 +117,18 @@ def inputs_in_series(
     for i in range(1, n_parts):
         build = _called(builder, i, n_parts)
         part = convolve_part(build, i)
-        _over_all(build, "add", (ADD_IN_PLACE, ADD_IN_PLACE_BLOCK), {"b": part, "a": total})
+        _over_all(build, Stage.ADD, (ADD_IN_PLACE, ADD_IN_PLACE_BLOCK), {"b": part, "a": total})
     if total.dtype == result:
         return total
     held = total.variable
     made = builder.graph.add_variable(result, held.shape, "out", builder.debug)
     builder.graph.set_tile_mapping(made, held.map_start, held.map_tile)
-    _over_all(builder, "cast", (CAST, CAST_BLOCK), {"x": total, "out": made})
+    _over_all(builder, Stage.CAST, (CAST, CAST_BLOCK), {"x": total, "out": made})
     return replace(total, variable=made.variable)
 
 
 def _over_all(
-    builder: Builder, name: str, codelets: tuple[Codelet, Codelet], fields: Mapping[str, Tensor]
+    builder: Builder, stage: Stage, codelets: tuple[Codelet, Codelet], fields: Mapping[str, Tensor]
 ) -> None:
     """Add vertices over whole variables that lie alike; the last says where."""
     source, target = (
@@ -140,7 +136,7 @@ def _over_all(
     )
     walk = joint_walk([source], target)
     assert walk is not None, "variables can be walked from end to end"
-    compute_set = builder.compute_set(name)
+    compute_set = builder.compute_set(str(stage), stage)
     for is_block, tiles, regions in walk.batches():
         named = dict(zip(fields, regions, strict=True))
         builder.vertices(compute_set, codelets[is_block], tiles, named)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Joined, Tensor, View
+from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.channels import zeros_into
-from tilescope.engine.library.checked import check_rank, checked
 from tilescope.engine.library.convolution import convolution
 from tilescope.engine.library.elementwise import copy_together, in_one, rearranged, row_major_copy
 from tilescope.engine.library.window import Window, output_size
@@ -201,7 +201,7 @@ def _interleaved(
     dtype = next((part.out.dtype for part in parts if part.out is not None), x.dtype)
     whole = (n_images, counts[0] * strides[0], counts[1] * strides[1], n_out)
     made = build.graph.add_variable(dtype, whole, "out", build.debug)
-    build.graph.map_linearly(made, grain=n_out)
+    build.spread(made, grain=n_out)
     split = made.reshape(n_images, counts[0], strides[0], counts[1], strides[1], n_out)
     pairs, empty = [], []
     for part in parts:

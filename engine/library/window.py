@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_list, shown
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.planner.split import clipped_range
+from tilescope.engine.tiling.input_range import FieldWindow, clipped_range
 
 __all__ = ["Window", "clipped", "group_size", "output_size"]
 
@@ -71,7 +71,9 @@ def clipped(
     """Return the input range that outputs along dimension `d` read, and the shift.
 
     Three ndarrays of int64, shape (n,), as the ranges of outputs: see
-    `tilescope.engine.planner.split.clipped_range`.
+    `tilescope.engine.tiling.input_range.clipped_range`.
     """
-    geometry = window.kernel[d], window.stride[d], window.dilation[d], window.padding_before[d]
-    return clipped_range(first, count, size, geometry)
+    along = FieldWindow(
+        window.kernel[d], window.stride[d], window.dilation[d], window.padding_before[d]
+    )
+    return clipped_range(first, count, size, along)

@@ -46,7 +46,7 @@ def lower(
     tensors: dict[Value, Tensor] = {}
     for value in model.inputs:
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
-        graph.map_linearly(tensor, grain=_grain(value.shape))
+        builder.spread(tensor, grain=_grain(value.shape))
         root.add(StreamCopyIn(value.name, _shaped(tensor, value.shape)))
         tensors[value] = _shaped(tensor, value.shape)
     inside = builder
@@ -91,8 +91,7 @@ def _tensor(builder: Builder, value: Value, tensors: Mapping[Value, Tensor]) -> 
     graph = builder.graph
     array = np.asarray(value.constant)
     made = graph.add_constant(array.reshape(array.shape or (1,)), value.name, debug=builder.debug)
-    graph.map_linearly(made, grain=2, first=graph.next_tile)
-    graph.next_tile = (graph.next_tile + made.n_elements // 2 + 1) % graph.compute_tiles.size
+    builder.spread(made, grain=2, first=builder.tiles.take(made.n_elements // 2 + 1))
     return _shaped(made, value.shape)
 
 

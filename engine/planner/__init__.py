@@ -2,6 +2,5 @@
 
 from tilescope.engine.planner.convolution import plan_convolution
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.planner.shape import ConvolutionShape
 
-__all__ = ["ConvolutionShape", "Plan", "plan_convolution"]
+__all__ = ["Plan", "plan_convolution"]

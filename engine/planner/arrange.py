@@ -6,12 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.graph import Stage
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
-from tilescope.engine.planner.families import Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.split import Splits
+from tilescope.engine.tiling import ConvolutionShape, Grouping
+from tilescope.engine.tiling.channel_layout import input_layout
+from tilescope.engine.tiling.weight_block import n_sharers
 
 __all__ = ["arranged_bytes", "arrangement_cycles", "is_arranged"]
 
@@ -22,8 +25,8 @@ def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
     """Whether the images have to be copied for a grouping: they lie otherwise, or are padded."""
     if shape.is_input_constant:
         return False
-    is_padded = shape.groups % grouping.inside or shape.in_channels % grouping.own_inputs
-    return bool(is_padded) or grouping.groups * grouping.inputs not in shape.runs
+    is_padded = input_layout(shape, grouping).is_padded
+    return is_padded or grouping.groups * grouping.inputs not in shape.runs
 
 
 def _elements(shape: ConvolutionShape, grouping: Grouping) -> tuple[int, int, int]:
@@ -54,8 +57,8 @@ def arranged_bytes(shape: ConvolutionShape, grouping: Grouping, tiles: Counts) -
     return np.asarray(-(-(total // inner) // tiles) * inner * shape.item_bytes)
 
 
-def arrangement_cycles(splits: Splits, machine: Machine) -> dict[str, Counts]:
-    """Return the cycles of the copies by compute set, and of the exchanges before them.
+def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
+    """Return the cycles of the copies, and of the exchanges before them.
 
     Parameters
     ----------
@@ -73,7 +76,7 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[str, Counts]:
     """
     shape, grouping, tiles = splits.shape, splits.grouping, splits.tiles_used
     nothing = np.zeros_like(tiles)
-    parts = {}
+    by_phase = {}
     if is_arranged(shape, grouping):
         total, real, inner = _elements(shape, grouping)
         pixels = -(-(total // inner) // tiles)
@@ -86,10 +89,10 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[str, Counts]:
         cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
         pieces = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
         sent = -(-real * shape.input_parts // machine.n_tiles)
-        parts["preArrange_exchange"] = exchange_cycles(
+        by_phase[Phase(Stage.PRE_ARRANGE, is_exchange=True)] = exchange_cycles(
             np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, pieces
         )
-        parts["preArrange"] = cycles + _copy(padding, shape, machine)
+        by_phase[Phase(Stage.PRE_ARRANGE)] = cycles + _copy(padding, shape, machine)
     if shape.weights != "constant":
         groups, in_groups, out_groups = grouping.count(shape)
         block = grouping.groups * grouping.inputs * grouping.outputs
@@ -99,14 +102,14 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[str, Counts]:
         real = shape.groups * shape.in_channels * shape.out_channels * kernel
         whole = real * (shape.input_parts if shape.weights == "rows" else 1)
         sent = -(-whole // machine.n_tiles)
-        parts["preArrangeWeights_exchange"] = exchange_cycles(
+        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS, is_exchange=True)] = exchange_cycles(
             np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, pieces
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
         start = _block_cycles(nothing, shape, machine, 1)
-        parts["preArrangeWeights"] = _copy(weights, shape, machine, row)
-        parts["preArrangeWeights"] += _torn(splits, machine) * start
-    return parts
+        copied = _copy(weights, shape, machine, row) + _torn(splits, machine) * start
+        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS)] = copied
+    return by_phase
 
 
 def _torn(splits: Splits, machine: Machine) -> Counts:
@@ -117,7 +120,7 @@ def _torn(splits: Splits, machine: Machine) -> Counts:
     shape, grouping = splits.shape, splits.grouping
     n_blocks, is_whole = splits.weight_blocks()
     is_row_long = grouping.groups * grouping.outputs * shape.item_bytes > machine.data_path_bytes
-    is_shared = splits.parts[:, 1:4].prod(axis=1) > 1
+    is_shared = n_sharers(splits.counts) > 1
     torn: Counts = np.where(is_whole | (not is_row_long), (n_blocks > 1).astype(np.int64), 2)
     return np.where(is_shared, torn, 0)
 

@@ -15,16 +15,17 @@ import numpy as np
 
 from tilescope.engine.codelets.work import work_of
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import Stage
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
-from tilescope.engine.planner.asked import Asked
-from tilescope.engine.planner.cost import Available, Costs, cost_of, exact_compute_cycles
+from tilescope.engine.planner.cost import COMPUTE, Available, Costs, cost_of, exact_compute_cycles
 from tilescope.engine.planner.families import Family
 from tilescope.engine.planner.memo import planned_once
-from tilescope.engine.planner.plan import Plan
+from tilescope.engine.planner.plan import Plan, PlannedStage
+from tilescope.engine.planner.request import PlanRequest
 from tilescope.engine.planner.serial import AT_ONCE, Serial
-from tilescope.engine.planner.shape import ConvolutionShape
-from tilescope.engine.planner.split import PARTS, Splits
+from tilescope.engine.planner.split import Splits
+from tilescope.engine.tiling import DIMENSIONS, ConvolutionShape
 from tilescope.reports.figures import tile_balance
 
 __all__ = ["plan_convolution"]
@@ -77,17 +78,19 @@ class _Choice:
         chosen = np.unique(np.concatenate(kept))
         splits, costs = self.splits.keep(chosen), self.costs.keep(chosen)
         compute = exact_compute_cycles(self.family, splits, machine)
-        costs = replace(costs, by_part={**costs.by_part, "compute": compute})
+        costs = replace(costs, by_phase={**costs.by_phase, COMPUTE: compute})
         return replace(self, splits=splits, costs=costs)
 
-    def predicted(self, i: int) -> dict[str, int]:
-        """Return the cycles of a split by part: of sums those that there are, and the last."""
-        found = {part: int(cycles[i]) for part, cycles in self.costs.by_part.items()}
-        return {part: n for part, n in found.items() if n or not part.startswith("reduceStage")}
+    def stages(self, i: int) -> tuple[PlannedStage, ...]:
+        """Return the stages of a split; of those that sum partials in part only its own."""
+        found = {phase: int(cycles[i]) for phase, cycles in self.costs.by_phase.items()}
+        return PlannedStage.of_phases(
+            {at: n for at, n in found.items() if n or at.stage is not Stage.REDUCE_STAGE}
+        )
 
     def split(self, i: int) -> dict[str, int]:
         """Return the part counts of a split by dimension, and in time if there are several."""
-        counts = dict(zip(PARTS, self.splits.parts[i].tolist(), strict=True))
+        counts = dict(zip(DIMENSIONS, self.splits.parts[i].tolist(), strict=True))
         return {**counts, **self.splits.serial.counts()}
 
     def describe(self, i: int) -> dict[str, int | str]:
@@ -148,10 +151,10 @@ def plan_convolution(
             name,
             available_memory_proportion,
         )
-    asked = Asked.of(shape, machine, family, split)
+    request = PlanRequest.of(shape, machine, family, split)
     limit = available_memory_proportion * machine.allocatable_bytes
     available = Available(limit, machine.interleaved_bytes)
-    choices, n_candidates = _weighed(asked, available)
+    choices, n_candidates = _weighed(request, available)
     picked = _picked(choices, available, machine)
     choice, i = picked.choice, picked.place
     plan = Plan(
@@ -162,7 +165,7 @@ def plan_convolution(
         split=choice.split(i),
         swaps_operands=choice.swaps_operands,
         n_tiles=int(choice.splits.tiles_used[i]),
-        predicted=choice.predicted(i),
+        stages=choice.stages(i),
         temporary_bytes=int(choice.costs.temporary_bytes[i]),
         tile_balance=_balance(choice.splits, i, machine),
         bound=picked.bound,
@@ -183,7 +186,7 @@ def plan_convolution(
     return plan
 
 
-def _weighed(asked: Asked, available: Available) -> tuple[list[_Choice], int]:
+def _weighed(request: PlanRequest, available: Available) -> tuple[list[_Choice], int]:
     """Return the promising choices, costed tile by tile, and how many splits were looked at.
 
     Raises
@@ -191,12 +194,12 @@ def _weighed(asked: Asked, available: Available) -> tuple[list[_Choice], int]:
     BadGraph
         When there are none.
     """
-    found = _choices(asked, asked.serial or AT_ONCE)
+    found = _choices(request, request.serial or AT_ONCE)
     if not found:
-        raise BadGraph(asked.refusal())
-    bearable, machine = _bearable_cycles(found), asked.machine
+        raise BadGraph(request.refusal())
+    bearable, machine = _bearable_cycles(found), request.machine
     choices = _promising(found, bearable, available, machine)
-    if not asked.has_kernel_parts:
+    if not request.has_kernel_parts:
         most_cycles = min(bearable, _cycles_of_two(choices, available))
         over_kernel = _over_kernel(found, machine, available, most_cycles)
         choices += _promising(over_kernel, bearable, available, machine)
@@ -204,9 +207,9 @@ def _weighed(asked: Asked, available: Available) -> tuple[list[_Choice], int]:
         if over_kernel and not _quickest_fits(choices, available):
             bearable = _bearable_cycles(found)
             choices = _promising(found, bearable, available, machine)
-    if asked.serial is None and not _quickest_fits(choices, available):
+    if request.serial is None and not _quickest_fits(choices, available):
         bearable = min(bearable, _cycles_of_two(choices, available))
-        choices += _serial_choices(asked, bearable, available)
+        choices += _serial_choices(request, bearable, available)
     return choices, sum(len(choice.splits.parts) for choice in found)
 
 
@@ -281,16 +284,16 @@ def _cycles_of_two(choices: list[_Choice], available: Available) -> float:
     return float(cycles[1]) if cycles.size > 1 else np.inf
 
 
-def _serial_choices(asked: Asked, bearable: float, available: Available) -> list[_Choice]:
+def _serial_choices(request: PlanRequest, bearable: float, available: Available) -> list[_Choice]:
     """Return the promising splits in time: 2, 4, 8 … equal parts of the channels in turn."""
     found: list[_Choice] = []
     for kind in ("outputs", "inputs"):
         n_parts = 2
         while True:
-            choices = _choices(asked, Serial(**{kind: n_parts}), bearable)
-            if not asked.has_kernel_parts:
-                choices += _over_kernel(choices, asked.machine, available, bearable)
-            choices = _promising(choices, bearable, available, asked.machine)
+            choices = _choices(request, Serial(**{kind: n_parts}), bearable)
+            if not request.has_kernel_parts:
+                choices += _over_kernel(choices, request.machine, available, bearable)
+            choices = _promising(choices, bearable, available, request.machine)
             if not choices:
                 break
             found += choices
@@ -334,12 +337,12 @@ def _over_kernel(
     return found
 
 
-def _choices(asked: Asked, serial: Serial, most_cycles: float = np.inf) -> list[_Choice]:
+def _choices(request: PlanRequest, serial: Serial, most_cycles: float = np.inf) -> list[_Choice]:
     """Return what each family can do, costed; in so many parts, one by one.
 
     What takes more cycles than may be weighed is not costed in full.
     """
-    shape, machine = asked.shape, asked.machine
+    shape, machine = request.shape, request.machine
     choices = []
     # Of equal plans of a product the library takes that with swapped operands.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
@@ -347,14 +350,14 @@ def _choices(asked: Asked, serial: Serial, most_cycles: float = np.inf) -> list[
         part = serial.part_of(way)
         if part is None:
             continue
-        for family in asked.families:
+        for family in request.families:
             for grouping in family.groupings(part, machine):
                 if not serial.suits(part, grouping):
                     continue
                 most_products = machine.n_tiles * family.most_products(part, grouping, machine)
                 if serial.n_parts * part.n_products > most_cycles * most_products:
                     continue  # even on all tiles, without a cycle lost
-                splits = Splits.over(part, grouping, machine.n_tiles, serial, asked.split)
+                splits = Splits.over(part, grouping, machine.n_tiles, serial, request.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
                     costs = cost_of(family, splits, machine, most_cycles)

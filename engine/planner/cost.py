@@ -1,4 +1,4 @@
-"""What every split costs, part by part: the largest part of each dimension decides."""
+"""What every split costs, phase by phase: the largest part of each dimension decides."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.add_in_place import add_in_place_cycles
 from tilescope.engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
 from tilescope.engine.codelets.work import work_of
+from tilescope.engine.graph import Stage
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.planner.families import Family
+from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.reduction import reduction_cycles, result_shares
-from tilescope.engine.planner.split import PARTS, Splits
+from tilescope.engine.planner.split import Splits
+from tilescope.engine.tiling import Dimension
+from tilescope.engine.tiling.weight_block import n_sharers
 
-__all__ = ["Available", "Costs", "cost_of", "exact_compute_cycles"]
+__all__ = ["COMPUTE", "Available", "Costs", "cost_of", "exact_compute_cycles"]
+
+#: The vertices of the family.
+COMPUTE = Phase(Stage.COMPUTE)
+_CAST = Phase(Stage.CAST)
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Cycles by part and temporary memory of every split.
+    """Cycles by phase and temporary memory of every split.
 
     Parameters
     ----------
-    by_part : mapping from name to ndarray of int64, shape (n,)
+    by_phase : mapping from `Phase` to ndarray of int64, shape (n,)
         Cycles.
     temporary_bytes : ndarray of int64, shape (n,)
         Largest on a tile.
@@ -38,19 +46,19 @@ class Costs:
         What of a tile's operands, partial sums and results has to lie in interleaved memory.
     """
 
-    by_part: dict[str, NDArray[np.int64]]
+    by_phase: dict[Phase, NDArray[np.int64]]
     temporary_bytes: NDArray[np.int64]
     interleaved_bytes: NDArray[np.int64]
 
     @property
     def total(self) -> NDArray[np.int64]:
         """Sum of the parts, cycles: ndarray of int64, shape (n,)."""
-        return np.asarray(sum(self.by_part.values()))
+        return np.asarray(sum(self.by_phase.values()))
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Costs:
         """Return those of the chosen splits only, by a mask or their places."""
-        by_part = {part: cycles[chosen] for part, cycles in self.by_part.items()}
-        return Costs(by_part, self.temporary_bytes[chosen], self.interleaved_bytes[chosen])
+        by_phase = {phase: cycles[chosen] for phase, cycles in self.by_phase.items()}
+        return Costs(by_phase, self.temporary_bytes[chosen], self.interleaved_bytes[chosen])
 
     @property
     def before_sums(self) -> NDArray[np.float64]:
@@ -60,9 +68,9 @@ class Costs:
         leaves its share of that to a tile, or more.
         """
         found = np.zeros(self.temporary_bytes.size)
-        for part, cycles in self.by_part.items():
-            if not part.startswith("reduce"):
-                found += cycles / 2 if part.endswith("exchange") else cycles
+        for phase, cycles in self.by_phase.items():
+            if phase.stage not in (Stage.REDUCE_STAGE, Stage.REDUCE):
+                found += cycles / 2 if phase.is_exchange else cycles
         return found
 
 
@@ -112,12 +120,12 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
         return _with_compute(family, splits, machine, compute)
     if near.size == 0:
         nothing = np.zeros_like(compute)
-        return Costs({"compute": n_parts * compute}, nothing, nothing)
+        return Costs({COMPUTE: n_parts * compute}, nothing, nothing)
     costs = _with_compute(family, splits.keep(near), machine, compute[near])
-    by_part = {part: _placed(cycles, near, compute.size) for part, cycles in costs.by_part.items()}
-    by_part["compute"] = n_parts * compute
+    by_phase = {at: _placed(cycles, near, compute.size) for at, cycles in costs.by_phase.items()}
+    by_phase[COMPUTE] = n_parts * compute
     memory = (costs.temporary_bytes, costs.interleaved_bytes)
-    return Costs(by_part, *(_placed(each, near, compute.size) for each in memory))
+    return Costs(by_phase, *(_placed(each, near, compute.size) for each in memory))
 
 
 def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> NDArray[np.int64]:
@@ -131,14 +139,18 @@ def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> ND
     family, splits, machine
         As `cost_of` takes them.
     """
-    others = (0,) * (len(PARTS) - len(_SMALLER[0]))
-    batches = [splits.batch(), *(splits.batch((*less, *others)) for less in _SMALLER)]
+    batches = [splits.batch(), *(splits.batch(smaller) for smaller in _SMALLER)]
     cycles = _codelet(family, splits, machine).law(_joined(batches), machine)
     return np.asarray(splits.serial.n_parts * cycles.reshape(len(batches), -1).max(axis=0))
 
 
-#: Which of the first dimensions of `PARTS` a tile may have smaller parts of.
-_SMALLER = ((0, 0, 1, 0), (0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 0, 0))
+#: The dimensions of which a tile may have smaller parts, alone or together.
+_SMALLER = (
+    (Dimension.ROWS,),
+    (Dimension.COLUMNS,),
+    (Dimension.ROWS, Dimension.COLUMNS),
+    (Dimension.BATCH,),
+)
 
 
 def _codelet(family: Family, splits: Splits, machine: Machine) -> Codelet:
@@ -158,32 +170,31 @@ def _with_compute(
     """Return what splits cost whose vertices take so many cycles."""
     shape, grouping = splits.shape, splits.grouping
     batch = splits.batch()
-    _, batch_parts, rows, columns, *_ = splits.parts.T
     n_partials = splits.n_partials
     tiles_used = splits.tiles_used
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
     # Weights lie spread over the tiles that share them; inputs come from anywhere.
-    weight_bytes = weight_bytes - weight_bytes // (batch_parts * rows * columns)
+    weight_bytes = weight_bytes - weight_bytes // n_sharers(splits.counts)
     # What both tiles of a pair read comes at the pair's rate.
     arranged = arranged_bytes(shape, grouping, tiles_used)
     if shape.is_input_constant:
         # It lies spread over the tiles that read it.
-        input_bytes = input_bytes - input_bytes // splits.parts[:, 4]
+        input_bytes = input_bytes - input_bytes // splits.counts.outputs
     else:
         input_bytes = input_bytes - _held_bytes(splits, arranged)
     paired_bytes = _paired_bytes(splits, input_bytes, weight_bytes)
     out_elements = batch.n_elements("out")
-    by_part = {
+    by_phase = {
         **arrangement_cycles(splits, machine),
-        "exchange": exchange_cycles(
+        Phase(Stage.COMPUTE, is_exchange=True): exchange_cycles(
             input_bytes + weight_bytes - paired_bytes,
             paired_bytes,
             tiles_used,
             machine,
             _pieces(splits, input_bytes, tiles_used, machine),
         ),
-        "compute": compute,
+        COMPUTE: compute,
         **reduction_cycles(splits, tiles_used, machine),
     }
     is_reduced = n_partials > 1
@@ -191,15 +202,15 @@ def _with_compute(
     kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
     if shape.partial_dtype != shape.result_dtype:
         types = shape.partial_dtype, shape.result_dtype
-        by_part["cast"] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
+        by_phase[_CAST] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
         kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
     temporary = arranged + input_bytes + weight_bytes + workspace + kept
-    costs = Costs(by_part, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
+    costs = Costs(by_phase, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
     return costs if splits.serial.n_parts == 1 else _in_series(costs, splits, machine)
 
 
-#: Parts of an operation that there is one of, however many parts of the outputs are made in turn.
-_ONCE = ("preArrange_exchange", "preArrange")
+#: The stage that runs once, however many serial parts of the outputs there are.
+_ONCE = Stage.PRE_ARRANGE
 
 
 def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
@@ -211,10 +222,9 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
     """
     shape, serial = splits.shape, splits.serial
     shares = result_shares(splits, machine)
-    once = _ONCE if serial.outputs > 1 else ()
-    by_part = {
-        name: cycles if name in once else serial.n_parts * cycles
-        for name, cycles in part.by_part.items()
+    by_phase = {
+        phase: cycles if serial.outputs > 1 and phase.stage is _ONCE else serial.n_parts * cycles
+        for phase, cycles in part.by_phase.items()
     }
     given = shape.result_dtype, shape.result_bytes
     n_bytes = shares.rows * shares.columns * shape.result_bytes
@@ -225,15 +235,15 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
         return np.asarray(law(shares.rows, shares.columns, types, machine) + shares.torn * torn)
 
     if serial.outputs > 1:
-        by_part["update"] = serial.n_parts * in_all(copy_cycles, given)
+        by_phase[Phase(Stage.UPDATE)] = serial.n_parts * in_all(copy_cycles, given)
         temporary = part.temporary_bytes + (serial.n_parts + 1) * n_bytes
-        return Costs(by_part, temporary, part.interleaved_bytes)
-    by_part["add"] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)
+        return Costs(by_phase, temporary, part.interleaved_bytes)
+    by_phase[Phase(Stage.ADD)] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)
     whole = replace(shape, input_parts=1)
     if whole.result_dtype != shape.result_dtype:
         types = {"x": given, "out": (whole.result_dtype, whole.result_bytes)}
-        by_part["cast"] = in_all(cast_rows_cycles, types)
-    return Costs(by_part, part.temporary_bytes + 2 * n_bytes, part.interleaved_bytes)
+        by_phase[_CAST] = in_all(cast_rows_cycles, types)
+    return Costs(by_phase, part.temporary_bytes + 2 * n_bytes, part.interleaved_bytes)
 
 
 def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
@@ -249,9 +259,9 @@ def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64
     They lie in the order of groups, rows and columns over the tiles, as the parts do: with the
     columns split a tile has its own of the rows it holds.
     """
-    _, _, _, columns, out_parts, *_ = splits.parts.T
-    is_in_order = (out_parts == 1) & (splits.n_partials == 1)
-    return np.where(is_in_order, arranged // columns, 0)
+    counts = splits.counts
+    is_in_order = (counts.outputs == 1) & (splits.n_partials == 1)
+    return np.where(is_in_order, arranged // counts.columns, 0)
 
 
 def _paired_bytes(
@@ -263,28 +273,27 @@ def _paired_bytes(
     are not split, parts of the kernel lie there, or neighbours in the field where nothing is summed
     over tiles: these read the same weights, and both some of the same inputs.
     """
-    _, _, rows, columns, out_parts, _, kernel_rows, kernel_columns = splits.parts.T
-    largest = splits.largest()
-    shape = splits.shape
+    counts, most, shape = splits.counts, splits.most, splits.shape
     is_summed = splits.n_partials > 1
     common = np.zeros(len(splits.parts))
     is_beside = np.zeros(len(splits.parts), dtype=bool)
-    for d, steps, pairs in (
-        (2, shape.stride, ~is_summed & (columns == 1) & (rows % 2 == 0)),
-        (3, shape.stride, ~is_summed & (columns % 2 == 0)),
-        (6, shape.dilation, (kernel_columns == 1) & (kernel_rows % 2 == 0)),
-        (7, shape.dilation, kernel_columns % 2 == 0),
+    has_columns, has_kernel_columns = counts.columns == 1, counts.kernel_columns == 1
+    for d, units, steps, pairs in (
+        (0, most.rows, shape.stride, ~is_summed & has_columns & (counts.rows % 2 == 0)),
+        (1, most.columns, shape.stride, ~is_summed & (counts.columns % 2 == 0)),
+        (0, most.kernel_rows, shape.dilation, has_kernel_columns & (counts.kernel_rows % 2 == 0)),
+        (1, most.kernel_columns, shape.dilation, counts.kernel_columns % 2 == 0),
     ):
         if not pairs.any():
             continue
-        extent = splits.input_extent(d % 2)
-        share = np.maximum(extent - largest[:, d] * steps[d % 2], 0) / extent
+        extent = splits.input_extent(d)
+        share = np.maximum(extent - units * steps[d], 0) / extent
         common = np.where(pairs, share, common)
         is_beside |= pairs
-    is_beside &= out_parts == 1
+    is_beside &= counts.outputs == 1
     same = common * input_bytes + np.where(is_summed, 0, weight_bytes)
     beside = np.where(is_beside, same, 0).astype(np.int64)
-    return np.where(out_parts % 2 == 0, input_bytes, beside)
+    return np.where(counts.outputs % 2 == 0, input_bytes, beside)
 
 
 def _pieces(
@@ -306,13 +315,11 @@ def _pieces(
     holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
     held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
     grouping, item = splits.grouping, shape.item_bytes
-    _, batch, rows, columns, *_ = splits.parts.T
     row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
     n_blocks, is_whole = splits.weight_blocks()
     block_bytes = splits.batch().n_elements("w") * item // n_blocks
-    n_sharers = batch * rows * columns
     grain_bytes = np.where(is_whole, row_bytes, machine.data_path_bytes)
-    sharers = np.minimum(n_sharers, -(-block_bytes // grain_bytes))
+    sharers = np.minimum(n_sharers(splits.counts), -(-block_bytes // grain_bytes))
     weights = np.where(sharers > 1, sharers - 1, 0) * n_blocks
     return np.asarray(-(-input_bytes // held_bytes) + weights)
 

@@ -3,20 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from math import prod
+from typing import Any
 
-from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph import DebugContext, Stage
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from tilescope.engine.planner.phase import Phase, stage_name
 from tilescope.engine.planner.serial import SERIAL, Serial
-from tilescope.engine.planner.split import SUMMED
+from tilescope.engine.tiling import SUMMED
 
-__all__ = ["Plan", "exchange_of"]
+__all__ = ["Plan", "PlannedStage"]
 
 
-def exchange_of(stage: str) -> str:
-    """Return the name of the stage that brings a stage its operands: ``exchange`` for compute."""
-    return "exchange" if stage == "compute" else f"{stage}_exchange"
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage of a plan, with its predicted cost.
+
+    Parameters
+    ----------
+    stage, index
+        As in `tilescope.engine.graph.PlanStage`.
+    exchange_cycles, compute_cycles
+        Of the exchange before the vertices, and of the vertices, summed over all serial parts; None
+        where the planner expects no such phase.
+    """
+
+    stage: Stage
+    index: int = 0
+    exchange_cycles: int | None = None
+    compute_cycles: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Label for people."""
+        return stage_name(self.stage, self.index)
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Sum of the two, cycles."""
+        return (self.exchange_cycles or 0) + (self.compute_cycles or 0)
+
+    @classmethod
+    def of_phases(cls, cycles: Mapping[Phase, int]) -> tuple[PlannedStage, ...]:
+        """Return the stages of phases that take so many cycles, in the order of their phases."""
+        stages = dict.fromkeys((phase.stage, phase.index) for phase in cycles)
+        return tuple(
+            cls(*stage, cycles.get(Phase(*stage, True)), cycles.get(Phase(*stage)))
+            for stage in stages
+        )
 
 
 @dataclass(frozen=True)
@@ -31,14 +66,14 @@ class Plan:
         Convolution groups, inputs and outputs that are worked on as one; ``combined`` are the
         convolution groups of the operation that were made one of these, if several were.
     split
-        Number of parts by dimension: see `tilescope.engine.planner.split.PARTS`. Parts of the
+        Number of parts by dimension: see `tilescope.engine.tiling.DIMENSIONS`. Parts of the
         dimensions that are summed, inputs and kernel, are added up; ``serial outputs`` or
         ``serial inputs`` are parts that run one after the other, if there are several, all of them
         split over tiles as the rest says.
     swaps_operands
         Whether a product is made as that of its transposed operands, the other way round.
-    predicted
-        Cycles by part of the operation.
+    stages
+        The stages in the order in which they run, with predicted cycles.
     temporary_bytes
         Largest temporary memory on a tile, bytes.
     tile_balance
@@ -49,8 +84,11 @@ class Plan:
         Why no faster split was taken: a code of `tilescope.reports.schema.vocabulary.BOUNDS`.
     runner_up
         The next best: its family, grouping (its counts as above), split and cycles by name.
+    plan_id
+        Its id in the graph, which its compute sets carry as `ComputeSet.plan_stage`; None until a
+        library call takes it up.
     call
-        Context of the library call that asked for the plan; None for a plan of no call.
+        Context of that library call.
     """
 
     name: str
@@ -60,18 +98,19 @@ class Plan:
     split: Mapping[str, int]
     swaps_operands: bool
     n_tiles: int
-    predicted: Mapping[str, int]
+    stages: tuple[PlannedStage, ...]
     temporary_bytes: int
     tile_balance: float
     bound: str
     runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
-    call: DebugContext | None = field(default=None, compare=False)
+    plan_id: int | None = field(default=None, compare=False)
+    call: DebugContext | None = field(default=None, compare=False, repr=False)
 
     @property
     def n_partials(self) -> int:
         """Partial sums of every output, each on a tile of its own."""
-        return prod(self.split[name] for name in SUMMED)
+        return prod(self.split[d.label] for d in SUMMED)
 
     @property
     def n_serial(self) -> int:
@@ -84,6 +123,50 @@ class Plan:
         return Serial(*(self.split.get(name, 1) for name in SERIAL))
 
     @property
+    def predicted_phases(self) -> Mapping[Phase, int]:
+        """Cycles by phase, in running order."""
+        cycles = {}
+        for at in self.stages:
+            if at.exchange_cycles is not None:
+                cycles[Phase(at.stage, at.index, is_exchange=True)] = at.exchange_cycles
+            if at.compute_cycles is not None:
+                cycles[Phase(at.stage, at.index)] = at.compute_cycles
+        return cycles
+
+    @property
+    def predicted(self) -> Mapping[str, int]:
+        """Cycles by the name of the phase, for people."""
+        return {phase.name: cycles for phase, cycles in self.predicted_phases.items()}
+
+    @property
     def predicted_cycles(self) -> int:
-        """Sum of the parts, cycles."""
-        return sum(self.predicted.values())
+        """Sum over the stages, cycles."""
+        return sum(at.predicted_cycles for at in self.stages)
+
+    @property
+    def n_reduce_stages(self) -> int:
+        """Stages that sum partials in part, before the last."""
+        return sum(at.stage is Stage.REDUCE_STAGE for at in self.stages)
+
+    def to_facts(self) -> dict[str, Any]:
+        """Return the decision as JSON types, without the call that it is of."""
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return {**facts, "stages": [list(astuple(at)) for at in self.stages]}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_facts` described.
+
+        Raises
+        ------
+        ValueError
+            When something else is described.
+        """
+        if set(facts) != set(_FACTS):
+            raise ValueError("not the facts of a plan")
+        stages = tuple(PlannedStage(Stage(kind), *rest) for kind, *rest in facts["stages"])
+        return cls(**{**facts, "stages": stages})
+
+
+#: Fields of a decision; the others say whose it is.
+_FACTS = tuple(f.name for f in fields(Plan) if f.name not in ("plan_id", "call"))

@@ -9,19 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.reduce import reduce_partials_cycles
+from tilescope.engine.graph import Stage
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
+from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.planner.shape import ConvolutionShape
 from tilescope.engine.planner.split import Splits
+from tilescope.engine.tiling import ConvolutionShape
+from tilescope.engine.tiling.channel_layout import output_layout
+from tilescope.engine.tiling.shares import largest_shares
 
 __all__ = ["Shares", "left_after_stages", "library_stages", "reduction_cycles", "result_shares"]
 
 Counts = NDArray[np.int64]
 
-#: Compute sets of the stages before the last.
-_EARLIER = ("reduceStage0", "reduceStage1")
-_LAST = "reduce"
+#: Most stages before the last.
+_MOST_EARLIER = 2
+_LAST, _LAST_EXCHANGE = Phase(Stage.REDUCE), Phase(Stage.REDUCE, is_exchange=True)
 #: Partial sums from which on the published library has so many stages.
 _TWO_STAGES, _THREE_STAGES = 16, 125  # Source: lib/poplin/ConvReducePlan.cpp, getNumReduceStages
 
@@ -63,14 +67,13 @@ def left_after_stages(plan: Plan) -> tuple[int, ...]:
     Parameters
     ----------
     plan
-        Says by its predicted cycles whether there are stages before the last.
+        Says whether there are stages before the last.
     """
-    is_staged = plan.predicted.get(_EARLIER[0], 0) > 0
-    return (*(library_stages(plan.n_partials) if is_staged else ()), 1)
+    return (*(library_stages(plan.n_partials) if plan.n_reduce_stages else ()), 1)
 
 
-def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> dict[str, Counts]:
-    """Return the cycles to bring partial sums together and to add them up, by stage.
+def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> dict[Phase, Counts]:
+    """Return the cycles to bring partial sums together and to add them up, by phase.
 
     Stages before the last are in it where any of the splits has them.
 
@@ -89,29 +92,29 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
         sums, n_partials, n_partials, shape.result_bytes, machine, holds_own=True
     )
     is_reduced = n_partials > 1
-    by_part = {
-        f"{_LAST}_exchange": np.where(is_reduced, exchange, 0),
+    by_phase = {
+        _LAST_EXCHANGE: np.where(is_reduced, exchange, 0),
         _LAST: np.where(is_reduced, reduce, 0),
     }
-    at_once = by_part[f"{_LAST}_exchange"] + by_part[_LAST]
+    at_once = by_phase[_LAST_EXCHANGE] + by_phase[_LAST]
     # Every stage takes a sync and the start of its vertices: most splits need no further look.
     none, types = np.zeros(1, np.int64), (shape.partial_bytes, shape.result_bytes)
     start_cycles = int(reduce_partials_cycles(none + 1, none, *types, machine)[0])
     least = machine.sync_cycles + machine.latest_start_cycles + start_cycles
     many = np.flatnonzero((n_partials >= _TWO_STAGES) & (at_once > 2 * least))
     if many.size == 0:
-        return by_part
+        return by_phase
     different, which = np.unique(n_partials[many], return_inverse=True)
-    table = [(*library_stages(n), 0)[: len(_EARLIER)] for n in different.tolist()]
+    table = [(*library_stages(n), 0)[:_MOST_EARLIER] for n in different.tolist()]
     left = np.array(table, np.int64)[which.reshape(-1)]
     staged = _staged(sums.keep(many), left, machine)
     is_quicker = np.sum(list(staged.values()), axis=0) < at_once[many]
     taken = many[is_quicker]
-    found: dict[str, Counts] = {}
-    for part, cycles in staged.items():
-        found[part] = by_part.get(part, np.zeros_like(tiles_used))
-        found[part][taken] = cycles[is_quicker]
-    return {part: each for part, each in found.items() if part in by_part or each.any()}
+    found: dict[Phase, Counts] = {}
+    for phase, cycles in staged.items():
+        found[phase] = by_phase.get(phase, np.zeros_like(tiles_used))
+        found[phase][taken] = cycles[is_quicker]
+    return {phase: cycles for phase, cycles in found.items() if phase in by_phase or cycles.any()}
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ class _Sums:
         grain = splits.grouping.groups * splits.grouping.outputs
         n_grains = splits.batch().n_elements("out") // grain
         n_partials = splits.n_partials
-        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, _grains_of_a_run(splits))
+        run = output_layout(splits.shape, splits.grouping).run_of(splits.counts, splits.most)
+        return cls(splits.shape, grain, n_partials, tiles_used, n_grains, run)
 
     def keep(self, chosen: Counts) -> _Sums:
         """Return those of the chosen splits only, by their places."""
@@ -148,12 +152,12 @@ class _Sums:
         return _Sums(self.shape, self.grain, *(each[chosen] for each in arrays))
 
 
-def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[str, Counts]:
+def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[Phase, Counts]:
     """Return the cycles of the stages that leave so many partial sums, 0 for no such stage."""
     shape, n_partials = sums.shape, sums.n_partials
-    by_part: dict[str, Counts] = {}
+    by_phase: dict[Phase, Counts] = {}
     before = n_partials
-    for k, name in enumerate(_EARLIER):
+    for k in range(_MOST_EARLIER):
         is_there = left[:, k] > 0
         sections = np.where(is_there, left[:, k], 1)
         # A section has as many tiles as partial sums, at first; fewer tiles have larger shares.
@@ -163,11 +167,12 @@ def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[str, Counts]:
             _stage(sums, depth, sharers, shape.partial_bytes, machine, holds_own=k == 0)
             for depth, sharers in cases
         ]
-        for part, cycles in zip((f"{name}_exchange", name), zip(*ways, strict=True), strict=True):
-            by_part[part] = np.where(is_there, np.max(cycles, axis=0), 0)
+        for is_exchange, cycles in zip((True, False), zip(*ways, strict=True), strict=True):
+            phase = Phase(Stage.REDUCE_STAGE, k, is_exchange)
+            by_phase[phase] = np.where(is_there, np.max(cycles, axis=0), 0)
         before = np.where(is_there, sections, before)
     last = _stage(sums, before, n_partials, shape.result_bytes, machine, holds_own=False)
-    return {**by_part, f"{_LAST}_exchange": last[0], _LAST: last[1]}
+    return {**by_phase, _LAST_EXCHANGE: last[0], _LAST: last[1]}
 
 
 def _stage(
@@ -214,28 +219,21 @@ def _shares(
     sums: _Sums, depth: Counts, sharers: Counts, out_bytes: int, machine: Machine
 ) -> tuple[Shares, Counts]:
     """Return how so many tiles share the sums out, and the cycles to add them up."""
-    grain, run = sums.grain, sums.run
-    even = -(-sums.n_grains // sharers)
-    n_runs = sums.n_grains // run
-    is_long = run >= sharers
-    rows = np.where(is_long, n_runs, -(-n_runs // sharers))
-    columns = np.where(is_long, -(-run // sharers), run)
-    of_runs = rows * columns
+    grain = sums.grain
+    largest = largest_shares(sums.n_grains, sums.run, sharers)
 
     def law(grains: Counts) -> Counts:
         return reduce_partials_cycles(
             depth, grains * grain, sums.shape.partial_bytes, out_bytes, machine
         )
 
-    # Shares that are even may be in two or three pieces, each a vertex of its own.
-    torn = np.where((n_runs == 1) | (of_runs == even), 0, np.where(even > run, 2, 1))
-    in_pieces = law(even) + torn * law(np.zeros_like(even))
-    in_runs = law(of_runs)
+    in_pieces = law(largest.even) + largest.torn * law(np.zeros_like(largest.even))
+    in_runs = law(largest.rows * largest.columns)
     is_whole = in_runs <= in_pieces
     shares = Shares(
-        np.where(is_whole, rows, 1),
-        np.where(is_whole, columns, even) * grain,
-        np.where(is_whole, 0, torn),
+        np.where(is_whole, largest.rows, 1),
+        np.where(is_whole, largest.columns, largest.even) * grain,
+        np.where(is_whole, 0, largest.torn),
     )
     return shares, np.minimum(in_pieces, in_runs)
 
@@ -253,21 +251,3 @@ def result_shares(splits: Splits, machine: Machine) -> Shares:
     sums = _Sums.of(splits, splits.tiles_used)
     n_partials = sums.n_partials
     return _shares(sums, n_partials, n_partials, splits.shape.result_bytes, machine)[0]
-
-
-def _grains_of_a_run(splits: Splits) -> Counts:
-    """Return how many groups of channels of a part's outputs lie one after the other.
-
-    Rows of the field lie in a line, and groups of channels behind each other; where channels are
-    padded, all of a pixel lie together.
-    """
-    grouping, shape = splits.grouping, splits.shape
-    _, _, rows, columns, outputs, *_ = splits.largest().T
-    _, _, row_parts, column_parts, out_parts, *_ = splits.parts.T
-    is_padded = shape.out_channels % grouping.own_outputs > 0 or grouping.inside > 1
-    if is_padded:
-        run = outputs
-        run = run * np.where(out_parts == 1, columns, 1)
-        return np.asarray(run * np.where((out_parts == 1) & (column_parts == 1), rows, 1))
-    run = columns * np.where(column_parts == 1, rows, 1)
-    return np.asarray(run * np.where((column_parts == 1) & (row_parts == 1), outputs, 1))

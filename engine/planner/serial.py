@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilescope.engine.planner.families import Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.tiling import ConvolutionShape, Grouping
+from tilescope.engine.tiling.channel_layout import output_layout
 
-__all__ = ["AT_ONCE", "SERIAL", "Serial", "serial_name"]
+__all__ = ["AT_ONCE", "SERIAL", "Serial"]
 
 #: The part counts of splits in time, as they stand in plans.
 SERIAL = ("serial outputs", "serial inputs")
-
-
-def serial_name(i: int) -> str:
-    """Return the name of the call, inside its operation's, that makes a part."""
-    return f"serial{i}"
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,7 @@ class Serial:
 
         Those of the outputs have whole groups, as the result is put together in place.
         """
-        is_padded = grouping.inside > 1 or part.out_channels % grouping.own_outputs > 0
-        return self.outputs == 1 or not is_padded
+        return self.outputs == 1 or not output_layout(part, grouping).is_by_pixel
 
 
 #: All in one.

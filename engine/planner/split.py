@@ -12,83 +12,42 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.number.dtype import dtype_of
-from tilescope.engine.planner.families import Grouping
 from tilescope.engine.planner.serial import AT_ONCE, Serial
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.tiling import (
+    KERNEL,
+    ConvolutionShape,
+    Dimension,
+    Grouping,
+    PerDimension,
+    unit_counts,
+)
+from tilescope.engine.tiling.input_range import (
+    FieldWindow,
+    clipped_range,
+    kernel_window,
+    part_edges,
+)
+from tilescope.engine.tiling.vertex_field import field_sizes
+from tilescope.engine.tiling.weight_block import block_units, shares_whole_rows
 
-__all__ = ["KERNEL", "PARTS", "SUMMED", "Splits", "clipped_range", "kernel_window", "part_edges"]
-
-#: Dimensions of the kernel.
-KERNEL = ("kernel rows", "kernel columns")
-
-#: The dimensions over which products are summed: their parts give partial sums of the same outputs.
-SUMMED = ("inputs", *KERNEL)
-
-#: The dimensions that are split over tiles, those that are summed last.
-PARTS = ("groups", "batch", "rows", "columns", "outputs", *SUMMED)
+__all__ = ["Splits"]
 
 #: No part count that is asked for.
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 Counts = NDArray[np.int64]
-Window = tuple[int, int, int, int]
 
-
-def part_edges(size: int, parts: int) -> NDArray[np.int64]:
-    """Return where each of `parts` nearly equal parts begins, and the end."""
-    return np.arange(parts + 1, dtype=np.int64) * size // parts
-
-
-def clipped_range(
-    first: NDArray[np.int64],
-    count: NDArray[np.int64],
-    size: int,
-    window: tuple[Counts | int, int, int, Counts | int],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the inputs that a range of outputs reads, clipped to the input, and the shift.
-
-    Parameters
-    ----------
-    first, count : ndarray of int64
-        Outputs along a dimension.
-    size
-        Size of the input along it.
-    window
-        Kernel, stride, dilation and padding before along it.
-
-    Returns
-    -------
-    start, length, shift : ndarray of int64
-        The range, at least one element, and where the first window begins within it.
-    """
-    kernel, stride, dilation, padding = window
-    begin = first * stride - padding
-    end = begin + (count - 1) * stride + (kernel - 1) * dilation + 1
-    start = np.clip(begin, 0, size - 1)
-    stop = np.clip(end, start + 1, size)
-    return start, stop - start, begin - start
-
-
-def kernel_window(window: Window, first: Counts, count: Counts) -> tuple[Counts, int, int, Counts]:
-    """Return the window of parts of a kernel, as `clipped_range` takes it.
-
-    Parameters
-    ----------
-    window
-        Kernel, stride, dilation and padding before along a dimension.
-    first, count : ndarray of int64
-        Positions of the kernel along it.
-    """
-    _, stride, dilation, padding = window
-    return count, stride, dilation, padding - first * dilation
+#: The columns of the kernel, the last ones.
+_KERNEL = slice(Dimension.KERNEL_ROWS, None)
 
 
 @lru_cache(maxsize=65_536)
 def _most_inputs(
-    n_outputs: int, parts: int, kernel_parts: int, n_inputs: int, window: Window
+    n_outputs: int, parts: int, kernel_parts: int, n_inputs: int, window: FieldWindow
 ) -> int:
     """Return the most inputs along a dimension that one part of its outputs and kernel reads."""
-    edges, kernel_edges = part_edges(n_outputs, parts), part_edges(window[0], kernel_parts)
+    edges = part_edges(n_outputs, parts)
+    kernel_edges = part_edges(int(window.kernel), kernel_parts)
     first, count = edges[:-1, None], np.diff(edges)[:, None]
     part = kernel_window(window, kernel_edges[:-1], np.diff(kernel_edges))
     _, length, _ = clipped_range(first, count, n_inputs, part)
@@ -109,14 +68,14 @@ def _useful_parts(size: int, limit: int) -> list[int]:
 
 
 def _options(
-    sizes: Sequence[int], n_tiles: int, wanted: Mapping[str, int]
+    sizes: PerDimension[int], n_tiles: int, wanted: Mapping[str, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the part counts to try along each of `PARTS`; the kernel is whole if not wanted."""
+    """Return the part counts to try along each dimension; the kernel is whole if not wanted."""
     found = []
-    for name, size in zip(PARTS, sizes, strict=True):
-        own = wanted.get(name)
+    for d, size in zip(Dimension, sizes, strict=True):
+        own = wanted.get(d.label)
         if own is None:
-            found.append((1,) if name in KERNEL else tuple(_useful_parts(size, n_tiles)))
+            found.append((1,) if d in KERNEL else tuple(_useful_parts(size, n_tiles)))
         else:
             found.append((own,) if 1 <= own <= size else ())
     return tuple(found)
@@ -148,16 +107,16 @@ class Splits:
     shape, grouping
         What is split, and into which groups of channels.
     sizes
-        Units along each of `PARTS`.
+        Units along each dimension.
     parts : ndarray of int64, shape (n, 8)
-        Part counts of every split.
+        Part counts of every split, a column for each `Dimension`.
     serial
         In how many parts, one after the other, the operation is made; the shape is that of one.
     """
 
     shape: ConvolutionShape
     grouping: Grouping
-    sizes: tuple[int, ...]
+    sizes: PerDimension[int]
     parts: NDArray[np.int64]
     serial: Serial = AT_ONCE
 
@@ -174,9 +133,7 @@ class Splits:
 
         The kernel is whole, where no parts of it are wanted.
         """
-        groups, in_groups, out_groups = grouping.count(shape)
-        own = (groups, shape.images, shape.height, shape.width, out_groups, in_groups)
-        sizes = (*own, *shape.kernel)
+        sizes = unit_counts(shape, grouping)
         parts = _all_parts(_options(sizes, n_tiles, wanted), n_tiles)
         return cls(shape, grouping, sizes, parts, serial)
 
@@ -215,21 +172,22 @@ class Splits:
         least = least[place, way]
         order = np.argsort(least, kind="stable")
         parts = np.take(self.parts.T, own[place[order]], axis=1)
-        parts[6:] = ways[way[order]].T
+        parts[_KERNEL] = ways[way[order]].T
         return replace(self, parts=parts.T), least[order]
 
     @cached_property
     def n_partials(self) -> NDArray[np.int64]:
         """Partial sums of every output: ndarray of int64, shape (n,)."""
-        inputs = self.parts[:, 5]
-        return np.asarray(
-            inputs * self.parts[:, 6] * self.parts[:, 7] if self._n_cut > 6 else inputs
-        )
+        counts = self.counts
+        if self._n_cut < len(Dimension):
+            return np.asarray(counts.inputs)
+        return np.asarray(counts.inputs * counts.kernel_rows * counts.kernel_columns)
 
     @cached_property
     def _n_cut(self) -> int:
-        """How many of `PARTS` are looked at: the kernel, last of them, is mostly whole."""
-        return len(PARTS) if (self.parts[:, 6:] > 1).any() else len(PARTS) - len(KERNEL)
+        """How many dimensions are looked at: the kernel, last of them, is mostly whole."""
+        n = len(Dimension)
+        return n if (self.parts[:, _KERNEL] > 1).any() else n - len(KERNEL)
 
     @cached_property
     def tiles_used(self) -> NDArray[np.int64]:
@@ -243,18 +201,29 @@ class Splits:
         largest[cut] = -(-sizes[cut] // self.parts.T[cut])
         return largest.T
 
-    def largest(self, less: Sequence[int] = (0,) * len(PARTS)) -> NDArray[np.int64]:
-        """Return the largest part along each of `PARTS`: ndarray of int64, shape (n, 8).
+    @property
+    def counts(self) -> PerDimension[Counts]:
+        """Part counts of every split, by dimension: ndarrays of int64, shape (n,)."""
+        return PerDimension(*self.parts.T)
+
+    @property
+    def most(self) -> PerDimension[Counts]:
+        """Units of the largest part of every split: ndarrays of int64, shape (n,)."""
+        return PerDimension(*self._largest.T)
+
+    def largest(self, smaller: Sequence[Dimension] = ()) -> NDArray[np.int64]:
+        """Return the units of the largest part: ndarray of int64, shape (n, 8).
 
         Parameters
         ----------
-        less
-            Which dimensions to take smaller by 1, where parts of both sizes are.
+        smaller
+            Dimensions to take smaller by 1, where parts of both sizes are.
         """
-        if not any(less):
+        if not smaller:
             return self._largest
         is_uneven = self._largest * self.parts > np.array(self.sizes)
-        return np.asarray(self._largest - is_uneven * np.array(less))
+        less = np.array([d in smaller for d in Dimension])
+        return np.asarray(self._largest - is_uneven * less)
 
     def input_extent(self, d: int) -> NDArray[np.int64]:
         """Return the most input rows (0) or columns (1) that a part reads: ndarray of int64."""
@@ -270,53 +239,39 @@ class Splits:
 
     def _find_extent(self, d: int) -> NDArray[np.int64]:
         size, window = (self.shape.in_height, self.shape.in_width)[d], self.shape.window(d)
-        n_outputs = self.sizes[2 + d]
-        step = int(self.parts[:, 6 + d].max(initial=1))
-        pairs = self.parts[:, 2 + d]
+        n_outputs, counts = (self.sizes.rows, self.sizes.columns)[d], self.counts
+        of_kernel_parts = (counts.kernel_rows, counts.kernel_columns)[d]
+        step = int(of_kernel_parts.max(initial=1))
+        pairs = (counts.rows, counts.columns)[d]
         if step > 1:
-            pairs = (pairs - 1) * step + self.parts[:, 6 + d]
+            pairs = (pairs - 1) * step + of_kernel_parts
         found = np.zeros(int(pairs.max(initial=0)) + 1, np.int64)
         for pair in np.flatnonzero(np.bincount(pairs)).tolist():
             of_outputs, of_kernel = divmod(pair - 1, step)
             found[pair] = _most_inputs(n_outputs, of_outputs + 1, of_kernel + 1, size, window)
         return np.asarray(found[pairs])
 
-    def batch(self, less: Sequence[int] = (0,) * len(PARTS)) -> Batch:
+    def batch(self, smaller: Sequence[Dimension] = ()) -> Batch:
         """Return the vertices with the largest parts, as a cycle law takes them; see `largest`."""
-        return self._make_batch(less) if any(less) else self._largest_batch
+        return self._make_batch(smaller) if smaller else self._largest_batch
 
     @cached_property
     def _largest_batch(self) -> Batch:
-        return self._make_batch((0,) * len(PARTS))
+        return self._make_batch(())
 
-    def _make_batch(self, less: Sequence[int]) -> Batch:
-        shape, grouping = self.shape, self.grouping
-        largest = self.largest(less).T
-        groups, images, rows, columns, out_groups, in_groups, *kernel = largest
-        n = groups.size
+    def _make_batch(self, smaller: Sequence[Dimension]) -> Batch:
+        shape = self.shape
+        largest = PerDimension(*self.largest(smaller).T)
+        n = largest.groups.size
 
-        def columns_of(*sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        def columns_of(sizes: Sequence[NDArray[np.int64] | int]) -> NDArray[np.int64]:
             columns = np.empty((len(sizes), n), np.int64)
             for column, size in zip(columns, sizes, strict=True):
                 column[:] = size
             return columns.T
 
-        inside = grouping.groups
-        size = {
-            "x": columns_of(
-                groups,
-                images,
-                in_groups,
-                self.input_extent(0),
-                self.input_extent(1),
-                inside * grouping.inputs,
-            ),
-            "w": columns_of(
-                groups, out_groups, in_groups, *kernel, grouping.inputs,
-                inside * grouping.outputs,
-            ),
-            "out": columns_of(groups, images, out_groups, rows, columns, inside * grouping.outputs),
-        }  # fmt: skip
+        sizes = field_sizes(largest, self.input_extent(0), self.input_extent(1), self.grouping)
+        size = {name: columns_of(field) for name, field in sizes.items()}
         scalars = {
             "stride_y": np.full(n, shape.stride[0]),
             "stride_x": np.full(n, shape.stride[1]),
@@ -329,9 +284,7 @@ class Splits:
     def weight_blocks(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return in how many blocks a part's weights lie, and whether they are cut in whole rows.
 
-        Those of all inputs lie together where the kernel is whole, else those of a group of inputs,
-        or of a row of the kernel where its columns are split. A block is shared out in whole rows
-        of outputs where a group of inputs has enough for all tiles that share it.
+        The rules stand in `tilescope.engine.tiling.weight_block`.
 
         Returns
         -------
@@ -340,13 +293,11 @@ class Splits:
         is_whole : ndarray of bool, shape (n,)
             Whether rows are whole.
         """
-        _, batch, rows, columns, *_, kernel_rows, kernel_columns = self.parts.T
-        largest = self.largest()
-        n_blocks = largest[:, 0] * largest[:, 4]
-        n_blocks = n_blocks * np.where(kernel_rows * kernel_columns > 1, largest[:, 5], 1)
-        n_blocks = n_blocks * np.where(kernel_columns > 1, largest[:, 6], 1)
-        n_rows = np.where(kernel_columns > 1, 1, largest[:, 6]) * largest[:, 7]
-        return n_blocks, np.asarray(n_rows * self.grouping.inputs >= batch * rows * columns)
+        counts, most = self.counts, self.most
+        is_unit = block_units(counts)
+        n_blocks = most.groups * most.outputs * np.where(is_unit.input_groups, most.inputs, 1)
+        n_blocks = n_blocks * np.where(is_unit.kernel_rows, most.kernel_rows, 1)
+        return n_blocks, shares_whole_rows(counts, most, self.grouping)
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
         """Return only the chosen splits, by a mask or their places."""

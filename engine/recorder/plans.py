@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tilescope.engine.compiler.executable import Executable, Step
-from tilescope.engine.graph import DebugContext
-from tilescope.engine.planner.plan import Plan, exchange_of
+from tilescope.engine.graph import Stage
+from tilescope.engine.planner.phase import Phase
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.reports import ReportWriter
 from tilescope.reports.figures import tile_balance
@@ -24,8 +25,7 @@ __all__ = ["StageTable", "write_plans"]
 class _Stage:
     """A stage of a plan and the steps that it became."""
 
-    name: str
-    phase: str
+    phase: Phase
     predicted_cycles: int | None
     steps: list[Step] = field(default_factory=list)
 
@@ -82,8 +82,8 @@ def write_plans(writer: ReportWriter, executable: Executable, contexts: ContextT
                     "plan_stage_id": len(rows),
                     "plan_id": number,
                     "position": position,
-                    "name": stage.name,
-                    "phase": stage.phase,
+                    "name": stage.phase.name,
+                    "phase": "exchange" if stage.phase.is_exchange else "compute",
                     "predicted_cycles": stage.predicted_cycles,
                 }
             )
@@ -91,57 +91,38 @@ def write_plans(writer: ReportWriter, executable: Executable, contexts: ContextT
     return StageTable(stage_of_step, parts)
 
 
-def _stages(executable: Executable) -> tuple[list[dict[str, _Stage]], dict[int, int]]:
-    """Return the stages of every plan by name, and the part of every step that has one.
+def _stages(executable: Executable) -> tuple[list[dict[Phase, _Stage]], dict[int, int]]:
+    """Return the stages of every plan by phase, and the part of every step that has one.
 
     Stages stand in the order they run, then those that were predicted and do not exist.
     """
-    number_of = {id(item.call): number for number, item in enumerate(executable.plans)}
-    found: list[dict[str, _Stage]] = [{} for _ in executable.plans]
+    number_of = {item.plan_id: number for number, item in enumerate(executable.plans)}
+    predicted = [item.predicted_phases for item in executable.plans]
+    found: list[dict[Phase, _Stage]] = [{} for _ in executable.plans]
     parts: dict[int, int] = {}
     for step in executable.steps:
-        served = step.compute_set or step.serves
-        around = list(_around(step.debug))
-        calls = [place for place, context in enumerate(around) if id(context) in number_of]
-        if served is None or not calls:
+        at = step.plan_stage
+        if at is None or at.plan_id not in number_of:
             continue
-        number = number_of[id(around[calls[0]])]
-        is_compute = phase_of(step.kind) == "compute"
-        name = served.stage if is_compute else exchange_of(served.stage)
-        stage = found[number].setdefault(
-            name,
-            _Stage(
-                name,
-                "compute" if is_compute else "exchange",
-                executable.plans[number].predicted.get(name),
-            ),
-        )
+        number = number_of[at.plan_id]
+        phase = Phase(at.stage, at.index, phase_of(step.kind) != "compute")
+        stage = found[number].setdefault(phase, _Stage(phase, predicted[number].get(phase)))
         stage.steps.append(step)
-        for context in around[: calls[0]]:
-            if context.part is not None:
-                parts[step.step_id] = context.part
-    for item, of_plan in zip(executable.plans, found, strict=True):
-        exchanges = {exchange_of(name) for name in item.predicted}
-        for name, cycles in item.predicted.items():
-            phase = "exchange" if name in exchanges else "compute"
-            of_plan.setdefault(name, _Stage(name, phase, cycles))
+        if at.serial_part is not None:
+            parts[step.step_id] = at.serial_part
+    for expected, of_plan in zip(predicted, found, strict=True):
+        for phase, cycles in expected.items():
+            of_plan.setdefault(phase, _Stage(phase, cycles))
     return found, parts
 
 
-def _around(context: DebugContext) -> Iterator[DebugContext]:
-    """Yield a context and those around it, the innermost first."""
-    at: DebugContext | None = context
-    while at is not None:
-        yield at
-        at = at.parent
-
-
-def _tile_balance(executable: Executable, item: Plan, stages: dict[str, _Stage]) -> float:
+def _tile_balance(executable: Executable, item: Plan, stages: dict[Phase, _Stage]) -> float:
     """Return the tile balance of a plan's compute stage; as predicted where it has no steps.
 
     The mean is over all tiles of the IPUs that take part, idle ones included.
     """
-    steps: Sequence[Step] = stages["compute"].steps if "compute" in stages else ()
+    compute = Phase(Stage.COMPUTE)
+    steps: Sequence[Step] = stages[compute].steps if compute in stages else ()
     machine = executable.machine
     phases = [step.cost.tile_cycles.reshape(machine.n_ipus, -1) for step in steps]
     busiest = sum(int(phase.max()) for phase in phases)

@@ -12,7 +12,7 @@ from tests.fidelity.read_off import compute_cycles
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.reduce import REDUCE
 from tilescope.engine.compiler import compile_programs
-from tilescope.engine.graph import Graph, Tensor, blocks
+from tilescope.engine.graph import Graph, Stage, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.library.builder import Builder
@@ -150,11 +150,12 @@ def first_layer_plan() -> Mapping[str, float]:
     convolution(builder, x, weights, window)
     (plan,) = builder.plans
     found = dict.fromkeys(("transform", "exchange", "compute", "reduction"), 0.0)
-    for part, cycles in plan.predicted.items():
-        is_before = part.startswith("preArrange")
-        found["transform" if is_before else _PLANNED.get(part, "reduction")] += cycles
+    for planned in plan.stages:
+        if planned.stage in (Stage.PRE_ARRANGE, Stage.PRE_ARRANGE_WEIGHTS):
+            found["transform"] += planned.predicted_cycles
+        elif planned.stage is Stage.COMPUTE:
+            found["exchange"] += planned.exchange_cycles or 0
+            found["compute"] += planned.compute_cycles or 0
+        else:
+            found["reduction"] += planned.predicted_cycles
     return {**found, "total": sum(found.values())}
-
-
-#: Parts of a plan that are not one of the last: sums of partials, and their cast.
-_PLANNED = {"exchange": "exchange", "compute": "compute"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ class _PlanFolder:
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         """Keep a plan that was made."""
-        facts = {name: _plain(value) for name, value in vars(plan).items()}
+        facts = {name: _plain(value) for name, value in plan.to_facts().items()}
         self._folder.store(describe(key), facts, {})
 
     def add(self, key: tuple[Any, ...], plan: Plan) -> None:
@@ -52,9 +51,10 @@ def _plain(value: Any) -> Any:
 
 
 def _plan_of(facts: Mapping[str, Any], _: Mapping[str, NDArray[Any]]) -> Plan:
-    if set(facts) != {each.name for each in dataclasses.fields(Plan)}:
-        raise NotAnEntry("it is not a plan")
-    return Plan(**facts)
+    try:
+        return Plan.of_facts(facts)
+    except (TypeError, ValueError) as error:
+        raise NotAnEntry("it is not a plan") from error
 
 
 @contextlib.contextmanager

@@ -1,13 +1,13 @@
 """The families of vertices that can convolve, one value for each."""
 
 from tilescope.engine.planner.families.amp import AMP
-from tilescope.engine.planner.families.family import Family, Grouping
+from tilescope.engine.planner.families.family import Family
 from tilescope.engine.planner.families.horizontal_mac import HORIZONTAL_MAC
 from tilescope.engine.planner.families.outer_product import OUTER_PRODUCT
 from tilescope.engine.planner.families.slic import SLIC
 from tilescope.engine.planner.families.vertical_mac import VERTICAL_MAC
 
-__all__ = ["FAMILIES", "Family", "Grouping"]
+__all__ = ["FAMILIES", "Family"]
 
 #: All families, in the order in which equal costs are decided.
 FAMILIES = (AMP, SLIC, HORIZONTAL_MAC, VERTICAL_MAC, OUTER_PRODUCT)

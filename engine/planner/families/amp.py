@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.families.family import Family, Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families.family import Family
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["AMP"]
 

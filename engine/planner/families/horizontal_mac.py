@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tilescope.engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
 from tilescope.engine.codelets.horizontal_mac import horizontal_mac_products
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.families.family import Family, Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families.family import Family
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["HORIZONTAL_MAC"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from tilescope.engine.codelets.convolution import OUTER_PRODUCT as VERTEX
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.families.family import Family, Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families.family import Family
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["OUTER_PRODUCT"]
 

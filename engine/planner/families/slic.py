@@ -9,8 +9,8 @@ import numpy as np
 from tilescope.engine.codelets.convolution import SLIC as VERTEX
 from tilescope.engine.codelets.slic import slic_workspace
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.families.family import Family, Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families.family import Family
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["SLIC"]
 

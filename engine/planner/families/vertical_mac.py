@@ -10,8 +10,8 @@ from tilescope.engine.codelets.convolution import VERTICAL_MAC as VERTEX
 from tilescope.engine.codelets.convolution import VERTICAL_MAC_WIDE
 from tilescope.engine.codelets.vertical_mac import vertical_mac_workspace
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.families.family import Family, Grouping
-from tilescope.engine.planner.shape import ConvolutionShape
+from tilescope.engine.planner.families.family import Family
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["VERTICAL_MAC"]
 

@@ -177,10 +177,6 @@ def _run_once_more(case: Case) -> None:
     case.root.add(case.root.children[2])
 
 
-def _begins_elsewhere(case: Case) -> None:
-    case.graph.next_tile = 3
-
-
 def _read_in_another_order(case: Case) -> None:
     batch = case.graph.compute_sets[0].batches[0]
     for name, regions in batch.fields.items():
@@ -198,7 +194,6 @@ def _with_another_buffer(case: Case) -> None:
         _mapped_otherwise,
         _renamed,
         _run_once_more,
-        _begins_elsewhere,
         _read_in_another_order,
         _with_another_buffer,
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -16,10 +15,12 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
+from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.planner.memo import STORE
+from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.serial import Serial
 from tilescope.engine.program import Sequence
+from tilescope.engine.tiling import ConvolutionShape
 
 MACHINE = load_machine("gc200")
 
@@ -90,10 +91,9 @@ def compiled_parts(executable: Executable) -> Mapping[str, int]:
     """Return the cycles of each compute set, and of the syncs and the exchange before it."""
     found: dict[str, int] = {}
     for step in executable.steps:
-        name = step.name.split("op/", 1)[1].replace("convolve", "compute")
-        name = re.sub(r"^serial\d+/", "", name)
-        if step.kind != "OnTileExecute":
-            name = "exchange" if name == "compute" else f"{name}_exchange"
+        at = step.plan_stage
+        assert at is not None
+        name = Phase(at.stage, at.index, step.kind != "OnTileExecute").name
         found[name] = found.get(name, 0) + int(step.cost.cycles.max())
     return found
 

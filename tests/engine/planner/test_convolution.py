@@ -7,8 +7,8 @@ from math import prod
 import pytest
 
 from tilescope.engine import load_machine
-from tilescope.engine.planner import ConvolutionShape, plan_convolution
-from tilescope.engine.planner.split import PARTS
+from tilescope.engine.planner import plan_convolution
+from tilescope.engine.tiling import DIMENSIONS, ConvolutionShape
 
 MACHINE = load_machine("gc200")
 LARGE = ConvolutionShape(
@@ -21,7 +21,7 @@ def test_a_large_convolution_is_split_over_most_of_the_machine() -> None:
     plan = plan_convolution("conv", LARGE, MACHINE)
     assert 1000 < plan.n_tiles <= MACHINE.n_tiles
     assert prod(plan.split.values()) == plan.n_tiles
-    assert set(plan.split) == set(PARTS)
+    assert set(plan.split) == set(DIMENSIONS)
     assert 0.5 < plan.tile_balance <= 1
     assert plan.bound == "cycles"
 

@@ -15,8 +15,9 @@ from tilescope.engine.codelets.slic import slic_cycles
 from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
 from tilescope.engine.codelets.work import Work
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.planner import ConvolutionShape, plan_convolution
-from tilescope.engine.planner.families import FAMILIES, Grouping
+from tilescope.engine.planner import plan_convolution
+from tilescope.engine.planner.families import FAMILIES
+from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 MACHINE = load_machine("gc200")
 DEPTHWISE = ConvolutionShape(
@@ -212,7 +213,7 @@ def test_depthwise_and_first_convolutions_leave_the_largest_groups_of_the_unit()
 
 
 def test_a_family_that_cannot_do_it_is_refused() -> None:
-    with pytest.raises(BadGraph, match="'vertical mac' cannot do this convolution of float32"):
+    with pytest.raises(BadGraph, match="'vertical mac' does not support this convolution of float32"):
         plan_convolution("c", replace(DEPTHWISE, dtype="float32"), MACHINE, family="vertical mac")
     with pytest.raises(BadGraph, match="no family of vertices 'winograd': take one of amp"):
         plan_convolution("c", DEPTHWISE, MACHINE, family="winograd")

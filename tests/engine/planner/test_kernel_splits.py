@@ -17,9 +17,9 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.transposed import weight_gradient
 from tilescope.engine.library.window import Window, output_size
-from tilescope.engine.planner import ConvolutionShape, Plan, plan_convolution
-from tilescope.engine.planner.split import KERNEL
+from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.program import Sequence
+from tilescope.engine.tiling import KERNEL, ConvolutionShape
 
 MACHINE = load_machine("gc200")
 SMALL = load_machine("gc200", tiles_per_ipu=64)
@@ -46,7 +46,7 @@ def same(kernel: int, stride: int = 1, dilation: int = 1) -> Window:
     return Window((kernel,) * 2, (stride,) * 2, (dilation,) * 2, pad, pad)
 
 
-ROWS, COLUMNS = KERNEL
+ROWS, COLUMNS = (d.label for d in KERNEL)
 CASES = {
     # Its weights are shared by more tiles than they have rows.
     "pixel by pixel": Case(
@@ -150,9 +150,9 @@ def test_splits_of_the_kernel_that_are_not_weighed_would_not_be_taken(
     for counts in product(*(range(1, size + 1) for size in shape.kernel)):
         if prod(counts) > SMALL.n_tiles:
             continue
-        asked = tuple(zip(KERNEL, counts, strict=True))
+        asked = tuple(zip((ROWS, COLUMNS), counts, strict=True))
         forced = plan_convolution("forced", shape, SMALL, share, "", asked)
-        assert tuple(forced.split[name] for name in KERNEL) == counts
+        assert tuple(forced.split[name] for name in (ROWS, COLUMNS)) == counts
         fits = forced.temporary_bytes <= limit
         if plan.temporary_bytes <= limit:
             assert not fits or forced.predicted_cycles >= plan.predicted_cycles
@@ -173,7 +173,7 @@ def test_splits_that_cannot_be_are_refused() -> None:
     w = np.ones((8, 8, 3, 3), np.float32)
     with pytest.raises(BadGraph, match="no dimension 'kernel' to split: take one of groups, batch"):
         convolution(builder, x, w, Window((3, 3)), split={"kernel": 2})
-    with pytest.raises(BadGraph, match="has the split kernel rows 4: ask for fewer parts"):
+    with pytest.raises(BadGraph, match="has the split kernel rows 4: request fewer parts"):
         convolution(builder, x, w, Window((3, 3)), split={ROWS: 4})
     a = graph.add_variable("float32", (1, 8, 8), "a")
     graph.map_linearly(a)

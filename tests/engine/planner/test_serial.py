@@ -24,8 +24,9 @@ from tilescope.engine.graph import dtype_of
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.planner import plan_convolution
 from tilescope.engine.program import Sequence
+from tilescope.engine.tiling import ConvolutionShape
 
 MACHINE = load_machine("c600", tiles_per_ipu=16)
 GROUPED = ConvolutionShape(
@@ -186,5 +187,5 @@ def test_splits_in_time_that_cannot_be_are_refused() -> None:
     with pytest.raises(BadGraph, match="of its outputs or of its inputs, not in 2 of its outputs"):
         plan_convolution("conv", GROUPED, MACHINE, 1.0, "", both)
     for name, count in (("serial inputs", 3), ("serial outputs", 2)):
-        with pytest.raises(BadGraph, match=f"has the split {name} {count}: ask for fewer"):
+        with pytest.raises(BadGraph, match=f"has the split {name} {count}: request fewer"):
             plan_convolution("conv", GROUPED, MACHINE, 1.0, "", ((name, count),))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilescope.engine.number.dtype import dtype_of
+from tilescope.engine.tiling.input_range import FieldWindow
 
 __all__ = ["ConvolutionShape"]
 
@@ -104,9 +105,9 @@ class ConvolutionShape:
             and (self.height, self.width) == (self.in_height, self.in_width)
         )
 
-    def window(self, d: int) -> tuple[int, int, int, int]:
-        """Return kernel, stride, dilation and padding before of rows (0) or columns (1)."""
-        return self.kernel[d], self.stride[d], self.dilation[d], self.padding_before[d]
+    def window(self, d: int) -> FieldWindow:
+        """Return the window along rows (0) or columns (1)."""
+        return FieldWindow(self.kernel[d], self.stride[d], self.dilation[d], self.padding_before[d])
 
     @property
     def n_products(self) -> int:

@@ -1,4 +1,7 @@
-"""Blocks of a variable, shared out among the tiles that have to do with each."""
+"""Blocks of a variable, shared among several tiles: either in whole runs or evenly.
+
+`largest_shares` says what the fullest tile gets, `share_out` who gets what.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Regions
 from tilescope.engine.intervals.runs import group_pieces, union_runs
 
-__all__ = ["Pieces", "share_out"]
+__all__ = ["LargestShares", "Pieces", "largest_shares", "share_out"]
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,46 @@ class Pieces:
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     stride: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LargestShares:
+    """What the tile gets that has most of a block, in grains, either way of sharing.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int64, shape (n,)
+        In whole runs: rows at one distance, and grains of each, which lie together.
+    even : ndarray of int64, shape (n,)
+        Grains when shares are as even as can be.
+    torn : ndarray of int64, shape (n,)
+        How many further pieces the even share is in, each a vertex of its own.
+    """
+
+    rows: Counts
+    columns: Counts
+    even: Counts
+    torn: Counts
+
+
+def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestShares:
+    """Return the largest shares of blocks.
+
+    Parameters
+    ----------
+    n_grains, run : ndarray of int64, shape (n,)
+        Grains of a block, and of those that lie together.
+    sharers : ndarray of int64, shape (n,)
+        Tiles that share a block.
+    """
+    even = -(-n_grains // sharers)
+    n_runs = n_grains // run
+    is_long = run >= sharers
+    rows = np.where(is_long, n_runs, -(-n_runs // sharers))
+    columns = np.where(is_long, -(-run // sharers), run)
+    # Shares that are even may be in two or three pieces.
+    torn = np.where((n_runs == 1) | (rows * columns == even), 0, np.where(even > run, 2, 1))
+    return LargestShares(rows, columns, even, torn)
 
 
 def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) -> Pieces:

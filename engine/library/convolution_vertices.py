@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -10,18 +11,23 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.cast_partials import CAST_PARTIALS
 from tilescope.engine.codelets.reduce import REDUCE_PARTIALS, reduce_partials_cycles
-from tilescope.engine.graph import DType, Regions, Tensor, blocks, dtype_of
+from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, blocks, dtype_of
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.channels import ChannelLayout
-from tilescope.engine.library.parts import Parts
-from tilescope.engine.library.share import Pieces, share_out
-from tilescope.engine.planner import ConvolutionShape, Plan
-from tilescope.engine.planner.families import FAMILIES, Grouping
+from tilescope.engine.library.placement import Placement
+from tilescope.engine.planner import Plan
+from tilescope.engine.planner.families import FAMILIES
+from tilescope.engine.planner.phase import stage_name
 from tilescope.engine.planner.reduction import left_after_stages
-from tilescope.engine.planner.split import PARTS, clipped_range, kernel_window, part_edges
+from tilescope.engine.tiling import ConvolutionShape, Dimension, Grouping, PerDimension
+from tilescope.engine.tiling.channel_layout import output_layout
+from tilescope.engine.tiling.input_range import clipped_range, kernel_window, part_edges
+from tilescope.engine.tiling.shares import Pieces, share_out
+from tilescope.engine.tiling.vertex_field import field_sizes
 
 __all__ = ["convolve"]
+
+Counts = NDArray[np.int64]
 
 
 def _strides(tensor: Tensor) -> list[int]:
@@ -31,9 +37,9 @@ def _strides(tensor: Tensor) -> list[int]:
 
 def _regions(
     tensor: Tensor,
-    first: list[NDArray[np.int64] | int],
-    sizes: list[NDArray[np.int64] | int],
-    further: NDArray[np.int64] | int = 0,
+    first: Sequence[Counts | int],
+    sizes: Sequence[Counts | int],
+    further: Counts | int = 0,
 ) -> Regions:
     """Return blocks of a tensor, given by their first index and size along each dimension.
 
@@ -42,7 +48,7 @@ def _regions(
     strides = _strides(tensor)
     start = tensor.offset + sum(at * stride for at, stride in zip(first, strides, strict=True))
     start = np.asarray(start + further, dtype=np.int64)
-    return blocks(tensor.variable, start, sizes, strides, start.size)
+    return blocks(tensor.variable, start, [*sizes], strides, start.size)
 
 
 def convolve(
@@ -51,7 +57,7 @@ def convolve(
     weights: Tensor,
     shape: ConvolutionShape,
     grouping: Grouping,
-    parts: Parts,
+    placement: Placement,
 ) -> Tensor:
     """Add the vertices of the partial sums, and of their reduction.
 
@@ -63,7 +69,7 @@ def convolve(
         Seen as [block, image, in group, row, column, channel].
     weights
         Seen as [block, out group, in group, ky, kx, in, out].
-    shape, grouping, parts
+    shape, grouping, placement
         What is convolved, by which plan.
 
     Returns
@@ -72,13 +78,11 @@ def convolve(
         Shape (images, channels, rows, columns).
     """
     graph = builder.graph
-    layout = ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)
+    layout = output_layout(shape, grouping)
     out_shape = layout.variable_shape(shape.images, shape.height, shape.width)
-    part, first, count = parts.ranges()
-    tile = parts.tile(*part)
-    group, image, row, column, out_group, in_group, ky, kx = first
-    n_groups, n_images, n_rows, n_columns, n_out_groups, n_in_groups, n_ky, n_kx = count
-    n_partials = parts.plan.n_partials
+    part, first, count = placement.ranges()
+    tile = placement.tile(part)
+    n_partials = placement.plan.n_partials
     dtype, result = dtype_of(shape.partial_dtype), dtype_of(shape.result_dtype)
     if n_partials == 1:
         name = "out" if dtype == result else "partials"
@@ -88,32 +92,32 @@ def convolve(
         partials = graph.add_variable(dtype, (n_partials, *out_shape), "partials", builder.debug)
         one = partials.slice(0, 0, 1).reshape(*out_shape)
         seen = layout.as_read(one)
-    window_y = kernel_window(shape.window(0), ky, n_ky)
-    window_x = kernel_window(shape.window(1), kx, n_kx)
-    y0, n_y, shift_y = clipped_range(row, n_rows, shape.in_height, window_y)
-    x0, n_x, shift_x = clipped_range(column, n_columns, shape.in_width, window_x)
-    inside = grouping.groups
+    window_y = kernel_window(shape.window(0), first.kernel_rows, count.kernel_rows)
+    window_x = kernel_window(shape.window(1), first.kernel_columns, count.kernel_columns)
+    y0, n_y, shift_y = clipped_range(first.rows, count.rows, shape.in_height, window_y)
+    x0, n_x, shift_x = clipped_range(first.columns, count.columns, shape.in_width, window_x)
+    sizes = field_sizes(count, n_y, n_x, grouping)
+    at_input: list[Counts | int] = [first.groups, first.batch, first.inputs, y0, x0, 0]
+    at_weights: list[Counts | int] = [
+        first.groups, first.outputs, first.inputs, first.kernel_rows, first.kernel_columns, 0, 0
+    ]  # fmt: skip
+    at_output: list[Counts | int] = [
+        first.groups,
+        first.batch,
+        first.outputs,
+        first.rows,
+        first.columns,
+        0,
+    ]
+    further = placement.partial(part) * prod(out_shape)
     fields = {
-        "x": _regions(
-            x,
-            [group, image, in_group, y0, x0, 0],
-            [n_groups, n_images, n_in_groups, n_y, n_x, inside * grouping.inputs],
-        ),
-        "w": _regions(
-            weights,
-            [group, out_group, in_group, ky, kx, 0, 0],
-            [n_groups, n_out_groups, n_in_groups, n_ky, n_kx, *weights.shape[5:]],
-        ),
-        "out": _regions(
-            seen,
-            [group, image, out_group, row, column, 0],
-            [n_groups, n_images, n_out_groups, n_rows, n_columns, inside * grouping.outputs],
-            parts.partial(part) * prod(out_shape),
-        ),
+        "x": _regions(x, at_input, sizes["x"]),
+        "w": _regions(weights, at_weights, sizes["w"]),
+        "out": _regions(seen, at_output, sizes["out"], further),
     }
     _map_output(builder, partials, tile, fields["out"])
     if not x.variable.is_mapped:
-        _map_input(builder, x, parts, tile, fields["x"])
+        _map_input(builder, x, placement, tile, fields["x"])
     scalars = {
         "stride_y": shape.stride[0],
         "stride_x": shape.stride[1],
@@ -123,34 +127,37 @@ def convolve(
         "shift_x": shift_x,
         "products": _products(shape, grouping, first, count),
     }
-    family = next(each for each in FAMILIES if each.name == parts.plan.family)
-    codelet = family.codelet(shape, grouping, graph.compute_machine)
-    builder.vertices(builder.compute_set("convolve", "compute"), codelet, tile, fields, scalars)
+    family = next(known for known in FAMILIES if known.name == placement.plan.family)
+    codelet = family.codelet(shape, grouping, builder.tiles.machine)
+    compute_set = builder.compute_set("convolve", Stage.COMPUTE)
+    builder.vertices(compute_set, codelet, tile, fields, scalars)
     if n_partials > 1:
-        partials = _reduce_partials(builder, partials, tile, fields["out"], parts.plan, result)
+        partials = _reduce_partials(builder, partials, tile, fields["out"], placement.plan, result)
     elif dtype != result:
         partials = _cast_partials(builder, partials, tile, fields["out"], result)
     return layout.as_images(partials)
 
 
 def _products(
-    shape: ConvolutionShape, grouping: Grouping, first: NDArray[np.int64], count: NDArray[np.int64]
-) -> NDArray[np.int64]:
+    shape: ConvolutionShape,
+    grouping: Grouping,
+    first: PerDimension[Counts],
+    count: PerDimension[Counts],
+) -> Counts:
     """Return how many multiplications of each part are asked for: ndarray of int64.
 
     Channels and groups that fill up a block are left out.
     """
 
-    def real(d: int, size: int, have: int) -> NDArray[np.int64]:
+    def real(d: Dimension, size: int, have: int) -> Counts:
         end = np.minimum((first[d] + count[d]) * size, have)
         return np.asarray(end - np.minimum(first[d] * size, have))
 
-    groups = real(0, grouping.inside, shape.groups)
-    outputs = real(4, grouping.own_outputs, shape.out_channels)
-    inputs = real(5, grouping.own_inputs, shape.in_channels)
-    _, images, rows, columns, _, _, kernel_rows, kernel_columns = count
-    field = images * rows * columns
-    return np.asarray(groups * field * outputs * inputs * kernel_rows * kernel_columns)
+    groups = real(Dimension.GROUPS, grouping.inside, shape.groups)
+    outputs = real(Dimension.OUTPUTS, grouping.own_outputs, shape.out_channels)
+    inputs = real(Dimension.INPUTS, grouping.own_inputs, shape.in_channels)
+    field = count.batch * count.rows * count.columns
+    return np.asarray(groups * field * outputs * inputs * count.kernel_rows * count.kernel_columns)
 
 
 def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
@@ -164,13 +171,12 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
 
 
 def _map_input(
-    builder: Builder, x: Tensor, parts: Parts, tile: NDArray[np.int64], regions: Regions
+    builder: Builder, x: Tensor, placement: Placement, tile: NDArray[np.int64], regions: Regions
 ) -> None:
     """Share out a constant input, each block among the tiles that read it."""
-    of_outputs = PARTS.index("outputs")
-    n_sharers = parts.counts[of_outputs]
-    vertex = np.moveaxis(np.arange(tile.size).reshape(parts.counts), of_outputs, -1)
-    vertex = vertex.reshape(-1, n_sharers)
+    n_sharers = placement.counts.outputs
+    by_part = np.moveaxis(np.arange(tile.size).reshape(placement.counts), Dimension.OUTPUTS, -1)
+    vertex = by_part.reshape(-1, n_sharers)
     first = replace(
         regions,
         start=regions.start[vertex[:, 0]],
@@ -190,7 +196,7 @@ def _cast_partials(
     out = graph.add_variable(result, partials.shape, "out", builder.debug)
     graph.set_tile_mapping(out, held.map_start, held.map_tile)
     fields = {"x": regions, "out": replace(regions, variable=out.variable)}
-    builder.vertices(builder.compute_set("cast"), CAST_PARTIALS, tile, fields)
+    builder.vertices(builder.compute_set("cast", Stage.CAST), CAST_PARTIALS, tile, fields)
     return out
 
 
@@ -220,18 +226,20 @@ def _reduce_partials(
     *earlier, _ = left_after_stages(plan)
     for i, left in enumerate(earlier):
         shape = (left, *partials.shape[1:])
-        name = f"reduceStage{i}"
+        name = stage_name(Stage.REDUCE_STAGE, i)
         out = builder.graph.add_variable(partials.dtype, shape, name, builder.debug)
-        _add_stage(builder, name, partials, out, sharers, first)
+        compute_set = builder.compute_set(name, Stage.REDUCE_STAGE, i)
+        _add_stage(builder, compute_set, partials, out, sharers, first)
         partials = out
     out = builder.graph.add_variable(result, partials.shape[1:], "out", builder.debug)
-    _add_stage(builder, "reduce", partials, out.reshape(1, *out.shape), sharers, first)
+    compute_set = builder.compute_set("reduce", Stage.REDUCE)
+    _add_stage(builder, compute_set, partials, out.reshape(1, *out.shape), sharers, first)
     return out
 
 
 def _add_stage(
     builder: Builder,
-    name: str,
+    compute_set: ComputeSet,
     partials: Tensor,
     out: Tensor,
     sharers: NDArray[np.int64],
@@ -267,7 +275,7 @@ def _add_stage(
         ),
         "out": Regions(out.variable, start + section * n_elements, size, stride),
     }
-    builder.vertices(builder.compute_set(name), REDUCE_PARTIALS, tile, fields)
+    builder.vertices(compute_set, REDUCE_PARTIALS, tile, fields)
 
 
 def _shared(
@@ -286,7 +294,7 @@ def _shared(
             np.prod(pieces.size, axis=1),
             dtype.n_bytes,
             result.n_bytes,
-            builder.graph.compute_machine,
+            builder.tiles.machine,
         )
         return int(np.bincount(pieces.tile, each).max())
 

@@ -9,29 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import DType, Tensor, dtype_of
+from tilescope.engine.graph import DType, Stage, Tensor, dtype_of
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.channels import (
-    ChannelLayout,
     arranged_images,
     arranged_weights,
     image_values,
     weight_values,
 )
-from tilescope.engine.library.convolve import convolve
+from tilescope.engine.library.convolution_vertices import convolve
 from tilescope.engine.library.elementwise import copy_together, row_major_copy
-from tilescope.engine.library.parts import Parts, map_weights
+from tilescope.engine.library.placement import Placement, map_weights
 from tilescope.engine.library.serial import inputs_in_series, outputs_in_series
-from tilescope.engine.planner import ConvolutionShape, Plan
-from tilescope.engine.planner.families import Grouping
+from tilescope.engine.planner import Plan
+from tilescope.engine.tiling import ConvolutionShape, Grouping
+from tilescope.engine.tiling.channel_layout import input_layout
 
-__all__ = ["built"]
+__all__ = ["build_convolution"]
 
 #: A tensor, or constants that are laid out before the program runs.
 Operand = Tensor | NDArray[Any]
 
 
-def built(
+def build_convolution(
     build: Builder,
     x: Operand,
     weights: Operand,
@@ -62,7 +62,7 @@ def built(
     serial, grouping = plan.serial, Grouping(**plan.grouping)
     part = serial.part_of(shape)
     assert part is not None, "a plan is in parts that there are"
-    steps = _Steps(part, grouping, Parts(plan, part, grouping, build), constant_dtype)
+    steps = _Steps(part, grouping, Placement(plan, part, grouping, build), constant_dtype)
     if serial.n_parts == 1:
         return steps.convolved(build, steps.source(build, x), weights)
     if serial.outputs > 1:
@@ -111,7 +111,7 @@ class _Steps:
     ----------
     shape, grouping
         Of the convolution or a part, and in which groups of channels.
-    parts
+    placement
         Which tile has which part of it.
     constant_dtype
         Type of operands that are no tensors.
@@ -119,17 +119,14 @@ class _Steps:
 
     shape: ConvolutionShape
     grouping: Grouping
-    parts: Parts
+    placement: Placement
     constant_dtype: DType
 
     def source(self, builder: Builder, x: Operand) -> Tensor:
         """Return the images as the vertices read them."""
-        shape, grouping = self.shape, self.grouping
-        layout = ChannelLayout(
-            shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs
-        )
+        layout = input_layout(self.shape, self.grouping)
         if isinstance(x, Tensor):
-            return arranged_images(builder, x, layout, self.parts.all_tiles().tolist())
+            return arranged_images(builder, x, layout, self.placement.all_tiles().tolist())
         # It is mapped with the vertices, to the tiles that read it.
         return self._constant(builder, image_values(x, layout))
 
@@ -137,13 +134,13 @@ class _Steps:
         """Lay out the weights and add the vertices; return (images, channels, rows, columns)."""
         if isinstance(weights, Tensor):
             kernel, pairs = arranged_weights(builder, weights, self.shape, self.grouping)
-            map_weights(builder, kernel, self.parts)
-            copy_together(builder, pairs, "preArrangeWeights")
+            map_weights(builder, kernel, self.placement, self.grouping)
+            copy_together(builder, pairs, "preArrangeWeights", Stage.PRE_ARRANGE_WEIGHTS)
         else:
             values = weight_values(weights, self.shape, self.grouping)
             kernel = self._constant(builder, values)
-            map_weights(builder, kernel, self.parts)
-        return convolve(builder, source, kernel, self.shape, self.grouping, self.parts)
+            map_weights(builder, kernel, self.placement, self.grouping)
+        return convolve(builder, source, kernel, self.shape, self.grouping, self.placement)
 
     def _constant(self, builder: Builder, values: NDArray[Any]) -> Tensor:
         return builder.graph.add_constant(

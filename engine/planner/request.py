@@ -1,0 +1,87 @@
+"""A request to the planner: the operation, the machine, and what of the plan is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.families import FAMILIES, Family
+from tilescope.engine.planner.serial import SERIAL, Serial
+from tilescope.engine.tiling import DIMENSIONS, KERNEL, ConvolutionShape
+
+__all__ = ["PlanRequest"]
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """An operation to plan on a machine, and what of the plan is given.
+
+    Parameters
+    ----------
+    shape, machine
+        The operation, and the machine that it is split over.
+    families
+        The vertices to choose from.
+    split
+        Part counts that are given, by dimension.
+    serial
+        The serial parts that are given; None where the planner chooses.
+    """
+
+    shape: ConvolutionShape
+    machine: Machine
+    families: tuple[Family, ...]
+    split: Mapping[str, int]
+    serial: Serial | None
+
+    @classmethod
+    def of(
+        cls,
+        shape: ConvolutionShape,
+        machine: Machine,
+        family: str,
+        split: tuple[tuple[str, int], ...],
+    ) -> PlanRequest:
+        """Return the request for a family, any if the name is empty, and part counts by dimension.
+
+        Raises
+        ------
+        BadGraph
+            When the family or a dimension is unknown, or both serial splits are given.
+        """
+        families = tuple(known for known in FAMILIES if family in ("", known.name))
+        if not families:
+            names = ", ".join(known.name for known in FAMILIES)
+            raise BadGraph(f"Unknown vertex family {family!r}: use one of {names}")
+        names_known, wanted = (*DIMENSIONS, *SERIAL), dict(split)
+        unknown = [name for name in wanted if name not in names_known]
+        if unknown:
+            raise BadGraph(
+                f"Unknown dimension {unknown[0]!r} in split: use one of {', '.join(names_known)}"
+            )
+        in_turn = [wanted.get(name, 1) for name in SERIAL]
+        if min(in_turn) < 1 or min(in_turn) > 1:
+            raise BadGraph(
+                f"Serial parts are of the outputs or of the inputs, got {in_turn[0]} of the outputs"
+                f" and {in_turn[1]} of the inputs: leave one at 1"
+            )
+        serial = Serial(*in_turn) if any(name in wanted for name in SERIAL) else None
+        return cls(shape, machine, families, wanted, serial)
+
+    @property
+    def has_kernel_parts(self) -> bool:
+        """Whether the split of the kernel is given, or the kernel is one element."""
+        return self.shape.is_pointwise or any(d.label in self.split for d in KERNEL)
+
+    def refusal(self) -> str:
+        """Return the error message for a request without a plan."""
+        what = f"this {self.shape.operation} of {self.shape.dtype}"
+        if self.split:
+            said = ", ".join(f"{name} {count}" for name, count in self.split.items())
+            return f"No plan of {what} has the split {said}: request fewer parts, or none"
+        return (
+            f"The vertex family {self.families[0].name!r} does not support {what}: let the planner"
+            " choose one"
+        )

@@ -1,0 +1,25 @@
+"""How a convolution or product is cut over tiles: the rules that planner and library share."""
+
+from tilescope.engine.tiling.dimension import (
+    DIMENSIONS,
+    KERNEL,
+    SUMMED,
+    TILE_ORDER,
+    Dimension,
+    PerDimension,
+    unit_counts,
+)
+from tilescope.engine.tiling.grouping import Grouping
+from tilescope.engine.tiling.shape import ConvolutionShape
+
+__all__ = [
+    "DIMENSIONS",
+    "KERNEL",
+    "SUMMED",
+    "TILE_ORDER",
+    "ConvolutionShape",
+    "Dimension",
+    "Grouping",
+    "PerDimension",
+    "unit_counts",
+]

@@ -1,0 +1,138 @@
+"""How the channels of images lie in memory: in groups, padded to whole ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.graph import Tensor
+from tilescope.engine.tiling.dimension import PerDimension
+from tilescope.engine.tiling.grouping import Grouping
+from tilescope.engine.tiling.shape import ConvolutionShape
+
+__all__ = ["ChannelLayout", "input_layout", "output_layout"]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ChannelLayout:
+    """Images whose channels are grouped: a pixel's channels of one group lie together.
+
+    Where channels are padded, all channels of a pixel lie together, so that those that are there
+    are a view.
+
+    Parameters
+    ----------
+    n_groups, n_channels
+        Convolution groups, and channels of each.
+    inside, size
+        Convolution groups worked on as one, and channels of each of them. Several groups inside
+        have one group of channels only.
+    """
+
+    n_groups: int
+    n_channels: int
+    inside: int
+    size: int
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Blocks of convolution groups and of channels, padding included."""
+        return -(-self.n_groups // self.inside), -(-self.n_channels // self.size)
+
+    @property
+    def pads_groups(self) -> bool:
+        """Whether there are more convolution groups in memory than there are."""
+        return self.n_groups % self.inside > 0
+
+    @property
+    def pads_channels(self) -> bool:
+        """Whether a convolution group has more channels in memory than it has."""
+        return self.n_channels % self.size > 0
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there are zeros beside the channels."""
+        return self.pads_groups or self.pads_channels
+
+    @property
+    def is_by_pixel(self) -> bool:
+        """Whether all channels of a pixel lie together, not those of one group only."""
+        return self.is_padded or self.inside > 1
+
+    def variable_shape(self, images: int, rows: int, columns: int) -> tuple[int, ...]:
+        """Return the shape of a variable that holds the images."""
+        blocks, channels = self.blocks
+        if self.pads_groups:
+            return images, rows, columns, blocks * self.inside, channels * self.size
+        if self.is_by_pixel:
+            return blocks, images, rows, columns, self.inside, channels * self.size
+        return blocks, images, channels, rows, columns, self.size
+
+    def as_read(self, made: Tensor) -> Tensor:
+        """Return such a variable as [block, image, channel block, row, column, channel]."""
+        blocks, channels = self.blocks
+        inner = self.inside * self.size
+        if self.pads_groups:
+            images, rows, columns = made.shape[:3]
+            view = made.reshape(images, rows, columns, blocks, channels, inner)
+            return view.dim_shuffle(3, 0, 4, 1, 2, 5)
+        if self.is_by_pixel:
+            _, images, rows, columns = made.shape[:4]
+            view = made.reshape(blocks, images, rows, columns, channels, inner)
+            return view.dim_shuffle(0, 1, 4, 2, 3, 5)
+        return made
+
+    def as_images(self, made: Tensor) -> Tensor:
+        """Return a variable of that shape as (images, channels, rows, columns), without padding."""
+        view = self._by_channel(made)
+        view = view.slice(1, 0, self.n_groups).slice(2, 0, self.n_channels)
+        images, _, _, rows, columns = view.shape
+        return view.reshape(images, self.n_groups * self.n_channels, rows, columns)
+
+    def _by_channel(self, made: Tensor) -> Tensor:
+        """Return a variable as [image, group, channel, row, column], with the padding."""
+        blocks, channels = self.blocks
+        if self.pads_groups:
+            return made.dim_shuffle(0, 3, 4, 1, 2)
+        if self.is_by_pixel:
+            _, images, rows, columns = made.shape[:4]
+            view = made.dim_shuffle(1, 0, 4, 5, 2, 3)
+            return view.reshape(images, blocks * self.inside, channels * self.size, rows, columns)
+        _, images, _, rows, columns, _ = made.shape
+        view = made.dim_shuffle(1, 0, 2, 5, 3, 4)
+        return view.reshape(images, blocks, channels * self.size, rows, columns)
+
+    def run_of(self, counts: PerDimension[Counts], most: PerDimension[Counts]) -> Counts:
+        """Return how many groups of channels of a part lie together in memory: ndarray of int64.
+
+        Rows of the field lie in a line, and groups of channels behind each other; by pixel, all
+        channels come first.
+
+        Parameters
+        ----------
+        counts
+            Part counts.
+        most
+            Units of the largest part.
+        """
+        has_columns = counts.columns == 1
+        if self.is_by_pixel:
+            has_outputs = counts.outputs == 1
+            run = most.outputs * np.where(has_outputs, most.columns, 1)
+            return np.asarray(run * np.where(has_outputs & has_columns, most.rows, 1))
+        run = most.columns * np.where(has_columns, most.rows, 1)
+        return np.asarray(run * np.where(has_columns & (counts.rows == 1), most.outputs, 1))
+
+
+def input_layout(shape: ConvolutionShape, grouping: Grouping) -> ChannelLayout:
+    """Return how the vertices read the images."""
+    return ChannelLayout(shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs)
+
+
+def output_layout(shape: ConvolutionShape, grouping: Grouping) -> ChannelLayout:
+    """Return how the vertices write the results."""
+    return ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)

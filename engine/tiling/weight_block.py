@@ -1,0 +1,65 @@
+"""Blocks of weights: what lies together for one part, and how its sharers cut it.
+
+A block is all inputs of a part where the kernel is whole, the rows of one group of inputs where the
+kernel is split, and part of one kernel row where the kernel's columns are split. The parts of the
+batch and the field share a block: in whole rows of outputs where a group of inputs has enough of
+them for all sharers, else in vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.tiling.dimension import PerDimension
+from tilescope.engine.tiling.grouping import Grouping
+
+__all__ = ["BlockUnits", "block_units", "n_sharers", "shares_whole_rows"]
+
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class BlockUnits(NamedTuple):
+    """Whether blocks are of one input group, and of one kernel row: ndarrays of bool."""
+
+    input_groups: Flags
+    kernel_rows: Flags
+
+
+def block_units(counts: PerDimension[Any]) -> BlockUnits:
+    """Return along which dimensions a block of weights is a single unit.
+
+    Parameters
+    ----------
+    counts
+        Part counts: ints, or ndarrays of int64.
+    """
+    has_columns = np.asarray(counts.kernel_columns) > 1
+    return BlockUnits(has_columns | (np.asarray(counts.kernel_rows) > 1), has_columns)
+
+
+def n_sharers(counts: PerDimension[Any]) -> Counts:
+    """Return how many tiles share a block of weights: ndarray of int64."""
+    return np.asarray(counts.batch * counts.rows * counts.columns)
+
+
+def shares_whole_rows(
+    counts: PerDimension[Any], most: PerDimension[Any], grouping: Grouping
+) -> Flags:
+    """Return whether sharers take whole rows of outputs: ndarray of bool.
+
+    Parameters
+    ----------
+    counts
+        Part counts: ints, or ndarrays of int64.
+    most
+        Units of the largest part, likewise.
+    grouping
+        Channels that lie together.
+    """
+    kernel_rows = np.where(block_units(counts).kernel_rows, 1, most.kernel_rows)
+    n_rows = kernel_rows * most.kernel_columns * grouping.inputs
+    return np.asarray(n_rows >= n_sharers(counts))
