@@ -124,6 +124,11 @@ def _asin(x: float) -> Any:
 
 
 @jit
+def _atan(x: float) -> Any:
+    return np.arctan(x)
+
+
+@jit
 def _rsqrt(x: float) -> Any:
     # In double: of floats, compilers make an estimate that gives NaN for zero and infinity.
     return 1 / np.sqrt(np.float64(x))
@@ -316,6 +321,7 @@ UNARY_FUNCTIONS = {
     "cos": _cos,
     "tan": _tan,
     "asin": _asin,
+    "atan": _atan,
     "rsqrt": _rsqrt,
     "cbrt": _cbrt,
     "exp2": _exp2,

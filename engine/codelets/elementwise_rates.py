@@ -57,6 +57,8 @@ UNARY_RATES: dict[str, Rate] = {
     "cos": _rate((2304, 1), (25, 1)),
     "tan": _rate((5100, 1), (5700, 1)),
     "asin": _rate((106, 1), (106, 1)),
+    # Assumption: as the angle of two operands, which the library has.
+    "atan": _rate((272, 2), (578, 4)),
     "rsqrt": _rate((8, 2), (19, 4)),
     "cbrt": _rate((31, 2), (21, 4)),
     "exp2": _rate((6, 2), (4, 4)),

@@ -1,16 +1,31 @@
-"""The operator graph every front end builds: values, operations, attributes."""
+"""The operator graph every front end builds: values, operations, regions, operator records."""
 
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
-from tilescope.engine.ir.graph import Model, Operation, Value
-from tilescope.engine.ir.operators import OPERATORS, OperatorSpec
+from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.operation import (
+    ENGINE_DOMAIN,
+    Expansion,
+    Hints,
+    Node,
+    Operation,
+    Operator,
+    Region,
+)
+from tilescope.engine.ir.value import Constant, Parameter, Value
 
 __all__ = [
-    "OPERATORS",
+    "ENGINE_DOMAIN",
+    "Constant",
+    "Expansion",
+    "Hints",
     "IrBuilder",
     "Model",
+    "Node",
     "Operation",
-    "OperatorSpec",
+    "Operator",
+    "Parameter",
+    "Region",
     "Value",
     "check_model",
 ]

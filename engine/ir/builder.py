@@ -1,17 +1,26 @@
-"""Builds a model: infers every shape at once, and folds constants."""
+"""Builds a model: infers the type of every result at once and folds what is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tilescope.engine.ir.graph import Model, Operation, Value
-from tilescope.engine.ir.operators import OPERATORS
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.operation import Expansion, Node, Operation, Operator, Region
+from tilescope.engine.ir.schema import (
+    evaluate_by_reference,
+    infer_by_schema,
+    version_of,
+    with_defaults,
+)
+from tilescope.engine.ir.value import Constant, Value
 
-__all__ = ["IrBuilder"]
+__all__ = ["IrBuilder", "decomposed", "results_of"]
 
 
 class IrBuilder:
@@ -34,27 +43,27 @@ class IrBuilder:
         self.inputs.append(value)
         return value
 
-    def constant(self, values: ArrayLike, name: str) -> Value:
+    def constant(self, values: ArrayLike, name: str) -> Constant:
         """Return a value whose content is known."""
         array = np.asarray(values)
-        return Value(name, array.shape, array.dtype.name, array)
+        return Constant(name, array.shape, array.dtype.name, array)
 
     def emit(
         self,
-        kind: str,
-        inputs: Sequence[Value],
+        operator: Operator,
+        inputs: Sequence[Value | None],
         *,
         name: str,
         source: str,
         output: str = "",
         **attributes: Any,
     ) -> Value:
-        """Add an operation and return its result; one on constants is folded instead.
+        """Add an operation in its newest version and return its first result.
 
         Parameters
         ----------
-        kind
-            Of `tilescope.engine.ir.OPERATORS`.
+        operator
+            What it computes.
         inputs
             Its operands.
         name, source
@@ -62,23 +71,100 @@ class IrBuilder:
         output
             Name of the result; the node's own when empty.
         **attributes
-            As the operator takes them.
+            As the operator takes them; defaults are filled in.
 
         Raises
         ------
         BadModel
-            When the operands do not go together.
+            When the operands do not agree.
         """
-        spec = OPERATORS[kind]
-        shape, dtype = spec.infer(inputs, attributes)
-        label = output or name
-        known = [value.constant for value in inputs]
-        if all(array is not None for array in known):
-            result = spec.evaluate([np.asarray(array) for array in known], attributes)
-            return Value(label, shape, dtype, result)
-        value = Value(label, tuple(int(s) for s in shape), dtype)
-        self.operations.append(Operation(kind, name, source, tuple(inputs), value, attributes))
-        return value
+        version = 1
+        if not operator.is_primitive:
+            version = version_of(operator.name, operator.domain)
+            attributes = with_defaults(operator.name, operator.domain, version, attributes)
+        node = Node(
+            operator=operator,
+            name=name,
+            source=source,
+            inputs=tuple(inputs),
+            attributes=attributes,
+            version=version,
+        )
+        return _first(self.add(node, (output or name,)))
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add an operation and return its results; one whose results are known is folded instead.
+
+        Parameters
+        ----------
+        node
+            What to add.
+        outputs
+            Names of the results; empty for those that nobody uses.
+
+        Raises
+        ------
+        BadModel
+            When the operands do not agree, or the operator does not compute a result that is used.
+        """
+        results = results_of(node, outputs)
+        if any(value is not None and value.known is None for value in results):
+            self.operations.append(_operation(node, results))
+        return results
+
+    def inline(self, region: Region, values: Mapping[Value, Value]) -> tuple[Value, ...]:
+        """Add the operations of a region and return its results.
+
+        Parameters
+        ----------
+        region
+            What to add.
+        values
+            What stands here for inputs and captured values; a value that is missing is itself.
+        """
+        here = dict(values)
+        self.copy(region.operations, here)
+        return tuple(here.get(value, value) for value in region.outputs)
+
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        """Add operations on other values; `values` maps old to new and takes in the results."""
+        for operation in operations:
+            node = replace(
+                _node(operation),
+                inputs=tuple(None if v is None else values.get(v, v) for v in operation.inputs),
+                regions={
+                    key: self.copied(region, values) for key, region in operation.regions.items()
+                },
+            )
+            names = [value.name if value else "" for value in operation.outputs]
+            pairs = zip(operation.outputs, self.add(node, names), strict=True)
+            values.update({old: new for old, new in pairs if old is not None and new is not None})
+
+    def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
+        """Return a region on other values, as this builder would add its operations."""
+        inside = self.inside(region.name)
+        here = dict(values)
+        inside.copy(region.operations, here)
+        outputs = tuple(here.get(value, value) for value in region.outputs)
+        return inside.region(region.inputs, outputs)
+
+    def inside(self, name: str) -> IrBuilder:
+        """Return a builder of the same kind for a region."""
+        return IrBuilder(name)
+
+    def region(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Region:
+        """Return what was added as a region."""
+        made = set(inputs)
+        captured: dict[Value, None] = {}
+        for operation in self.operations:
+            used = [*operation.operands]
+            used += [value for region in operation.regions.values() for value in region.captured]
+            captured.update(dict.fromkeys(v for v in used if v.is_computed and v not in made))
+            made.update(operation.results)
+        captured.update(dict.fromkeys(v for v in outputs if v.is_computed and v not in made))
+        return Region(
+            self.name, tuple(inputs), tuple(captured), tuple(self.operations), tuple(outputs)
+        )
 
     def finish(
         self, outputs: Sequence[tuple[str, Value]], assumed_ones: Sequence[str] = ()
@@ -91,3 +177,74 @@ class IrBuilder:
             tuple(self.operations),
             tuple(assumed_ones),
         )
+
+
+def results_of(node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+    """Return the results of a node, with their content where it can be known.
+
+    Parameters
+    ----------
+    node
+        An operator with its operands.
+    outputs
+        Names of the results; empty for those that nobody uses.
+
+    Raises
+    ------
+    BadModel
+        When the operands do not agree, or the operator does not compute a result that is used.
+    """
+    label = next(filter(None, outputs), node.name)
+    values = decomposed(node, Expansion(IrBuilder(node.name), node, label)) or _inferred(
+        node, label
+    )
+    results: list[Value | None] = []
+    for index, name in enumerate(outputs):
+        if not name:
+            results.append(None)
+        elif index >= len(values):
+            raise BadModel(f"{node}: its output {index}, {name!r}, is not supported yet")
+        elif values[index].known is not None:
+            results.append(values[index])
+        else:
+            results.append(Value(name, values[index].shape, values[index].dtype))
+    return tuple(results)
+
+
+def decomposed(node: Node, into: Expansion) -> tuple[Value, ...]:
+    """Emit what a node stands for and return its results; nothing where it stays whole."""
+    decompose = node.operator.decompose
+    made = decompose(node, into) if decompose else None
+    if made is None:
+        return ()
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _inferred(node: Node, label: str) -> tuple[Value, ...]:
+    """Return the results of a node that stays whole; constants where all its operands are known."""
+    operator = node.operator
+    types = (operator.infer or infer_by_schema)(node)
+    known = [None if value is None else value.known for value in node.inputs]
+    if not node.regions and all(value.known is not None for value in node.operands):
+        arrays = (operator.evaluate or evaluate_by_reference)(node, known)
+        return tuple(
+            Constant(label, tuple(shape), dtype, np.asarray(array))
+            for (shape, dtype), array in zip(types, arrays, strict=True)
+        )
+    return tuple(Value(label, tuple(map(int, shape)), dtype) for shape, dtype in types)
+
+
+def _node(operation: Operation) -> Node:
+    """Return an operation without its results."""
+    return Node(**{each.name: getattr(operation, each.name) for each in fields(Node)})
+
+
+def _operation(node: Node, outputs: tuple[Value | None, ...]) -> Operation:
+    stated = {each.name: getattr(node, each.name) for each in fields(Node)}
+    return Operation(**stated, outputs=outputs)
+
+
+def _first(values: Sequence[Value | None]) -> Value:
+    """Return the first result, which an operation that is emitted has."""
+    assert values[0] is not None
+    return values[0]

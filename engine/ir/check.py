@@ -2,64 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir.graph import Model, Operation, Value
-from tilescope.engine.ir.operators import OPERATORS
+from tilescope.engine.ir.builder import results_of
+from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.operation import Operation, Region
+from tilescope.engine.ir.value import Value
 
 __all__ = ["check_model"]
 
-_PRODUCTS = ("matmul", "convolution")
-#: float8 products exist in the graph API only.
-_PRODUCT_TYPES = ("float16", "float32", "float64")
-
 
 def check_model(model: Model) -> None:
-    """Raise BadModel unless operations run in order, on what is there, with results as inferred.
+    """Raise BadModel unless operations run in order, on what exists, with results as inferred.
 
     Raises
     ------
     BadModel
         Names the operation that breaks a rule.
     """
-    known: set[Value] = set(model.inputs)
-    for operation in model.operations:
-        spec = OPERATORS.get(operation.kind)
-        if spec is None:
-            raise BadModel(f"{operation.name!r}: unknown operator {operation.kind!r}")
-        if len(operation.inputs) != spec.n_inputs:
-            raise BadModel(f"{operation.name!r} takes {spec.n_inputs} inputs")
-        for value in operation.inputs:
-            if value.constant is None and value not in known:
-                raise BadModel(f"{operation.name!r} uses {value.name!r} before it is made")
-        _check_types(operation)
-        shape, dtype = spec.infer(operation.inputs, operation.attributes)
-        if (tuple(shape), dtype) != (operation.output.shape, operation.output.dtype):
-            raise BadModel(
-                f"{operation.name!r} says {operation.output.dtype} {operation.output.shape} and"
-                f" makes {dtype} {tuple(shape)}"
-            )
-        known.add(operation.output)
+    available = set(model.inputs)
+    _check_operations(model.operations, available)
     for name, value in model.outputs:
-        if value.constant is None and value not in known:
-            raise BadModel(f"Output {name!r} is made by nothing")
+        if value.is_computed and value not in available:
+            raise BadModel(f"Output {name!r} is not computed by any operation")
 
 
-def _check_types(operation: Operation) -> None:
-    """Refuse operands that no vertex takes: without elements, or of a type without products.
+def _check_operations(operations: Sequence[Operation], available: set[Value]) -> None:
+    """Check operations in their order; `available` takes in their results."""
+    for operation in operations:
+        _check_available(operation, operation.operands, available)
+        for key, region in operation.regions.items():
+            _check_region(operation, key, region, available)
+        _check_elements(operation)
+        _check_results(operation)
+        available.update(operation.results)
+
+
+def _check_available(operation: Operation, values: Iterable[Value], available: set[Value]) -> None:
+    for value in values:
+        if value.is_computed and value not in available:
+            raise BadModel(f"{operation} uses {value.name!r} before it is computed")
+
+
+def _check_region(operation: Operation, key: str, region: Region, available: set[Value]) -> None:
+    """Check a region: it reads its inputs, what it captures, and what it computes itself.
 
     Raises
     ------
     BadModel
-        Names the operation and the operand.
+        Names the operation and the value.
     """
-    for value in (*operation.inputs, operation.output):
+    _check_available(operation, region.captured, available)
+    inside = {*region.inputs, *region.captured}
+    _check_operations(region.operations, inside)
+    for value in region.outputs:
+        if value.is_computed and value not in inside:
+            raise BadModel(f"{operation}: result {value.name!r} of its {key} is not computed there")
+
+
+def _check_results(operation: Operation) -> None:
+    """Refuse an operation whose results are not those that its operator infers.
+
+    Raises
+    ------
+    BadModel
+        Names the operation, and type and shape on both sides.
+    """
+    names = [value.name if value else "" for value in operation.outputs]
+    for stated, inferred in zip(operation.outputs, results_of(operation, names), strict=True):
+        if stated is None or inferred is None:
+            continue
+        if (inferred.shape, inferred.dtype) != (stated.shape, stated.dtype):
+            raise BadModel(
+                f"{operation} states {stated.dtype} {stated.shape} for {stated.name!r} and"
+                f" computes {inferred.dtype} {inferred.shape}"
+            )
+
+
+def _check_elements(operation: Operation) -> None:
+    """Refuse values without elements, which no vertex takes.
+
+    Raises
+    ------
+    BadModel
+        Names the operation and the value.
+    """
+    for value in (*operation.operands, *operation.results):
         if 0 in value.shape:
             raise BadModel(
-                f"Node {operation.name!r} ({operation.source}): {value.name!r} of shape"
-                f" {value.shape} has no elements, which is not supported yet"
-            )
-        if operation.kind in _PRODUCTS and value.dtype not in _PRODUCT_TYPES:
-            raise BadModel(
-                f"Node {operation.name!r} ({operation.source}): {value.name!r} is {value.dtype},"
-                " and a model's products are there for floats only, of 16 bits or more"
+                f"{operation}: {value.name!r} of shape {value.shape} has no elements, which is not"
+                " supported yet"
             )

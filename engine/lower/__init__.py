@@ -1,5 +1,6 @@
-"""Lowers the operator graph to vertices and programs by calling the library."""
+"""Lowers the operator graph to vertices and programs: every operator's record calls the library."""
 
+from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.lower.model import lower
 
-__all__ = ["lower"]
+__all__ = ["Lowering", "lower"]

@@ -59,7 +59,7 @@ class PlanRequest:
         unknown = [name for name in wanted if name not in names_known]
         if unknown:
             raise BadGraph(
-                f"Unknown dimension {unknown[0]!r} in split: use one of {', '.join(names_known)}"
+                f"Unknown dimension {unknown[0]!r} to split; choose one of {', '.join(names_known)}"
             )
         in_turn = [wanted.get(name, 1) for name in SERIAL]
         if min(in_turn) < 1 or min(in_turn) > 1:

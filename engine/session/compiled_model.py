@@ -15,14 +15,14 @@ from tilescope.engine.compiler import Executable, compile_programs
 from tilescope.engine.compiler.cache import plans_kept_in
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
-from tilescope.engine.ir import Model, Value, check_model
+from tilescope.engine.ir import Model, Value
 from tilescope.engine.lower import lower
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.engine import Engine
-from tilescope.engine.transform import prune
+from tilescope.engine.transform import transform
 
 __all__ = ["CompiledModel", "compile_model"]
 
@@ -81,8 +81,8 @@ class CompiledModel:
         engine.run(0, name)
         outputs: dict[str, NDArray[Any]] = {}
         for output, value in self.model.outputs:
-            if value.constant is not None:
-                outputs[output] = np.asarray(value.constant)
+            if value.known is not None:
+                outputs[output] = np.asarray(value.known)
             else:
                 outputs[output] = engine.output(output).astype(value.dtype)
         return outputs
@@ -136,8 +136,7 @@ def compile_model(
         When the model is not well-formed, or has an operation on unsupported types.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
-    model = prune(model)
-    check_model(model)
+    model = transform(model)
     with plans_kept_in(cache_directory or resolve().cache_directory):
         graph, program, builder = lower(model, machine, available_memory, partials)
     executable = compile_programs(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadInput, RunFailed
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.frontend.onnx.load import model_digest
+from tilescope.engine.frontend.onnx.read import model_digest
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory

@@ -1,5 +1,7 @@
 """From model to model: what changes the operations but not their results."""
 
+from tilescope.engine.transform.decompose import decompose
+from tilescope.engine.transform.pipeline import PASSES, transform
 from tilescope.engine.transform.prune import prune
 
-__all__ = ["prune"]
+__all__ = ["PASSES", "decompose", "prune", "transform"]

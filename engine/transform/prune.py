@@ -14,7 +14,8 @@ def prune(model: Model) -> Model:
     wanted = {value for _, value in model.outputs}
     kept = []
     for operation in reversed(model.operations):
-        if operation.output in wanted:
+        if wanted.intersection(operation.results):
             kept.append(operation)
-            wanted.update(operation.inputs)
+            wanted.update(operation.operands)
+            wanted.update(v for region in operation.regions.values() for v in region.captured)
     return replace(model, operations=tuple(reversed(kept)))

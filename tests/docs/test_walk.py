@@ -15,6 +15,7 @@ from tilescope import analyser
 from tilescope.analyser.plans import explain_plan
 from tilescope.analyser.trace import KINDS, extent, names, window
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine.transform import transform
 from tilescope.reports import Report, schema
 
 ROOT = Path(__file__).parents[2]
@@ -57,14 +58,13 @@ def test_every_file_of_the_walk_is_there(walk: str) -> None:
 
 def test_the_model_s_value(walk: str, catalogue_model: Callable[[str], Path]) -> None:
     model = load_onnx(catalogue_model("mnist-8"))
-    (operation,) = (
-        operation for operation in model.operations if operation.name == "Convolution28"
-    )
-    output = operation.output
-    assert output.name in walk
-    assert f"{output.dtype}, {output.shape}" in walk
-    assert (operation.kind, operation.source) == ("convolution", "Conv")
-    assert operation.attributes["padding_before"] == operation.attributes["padding_after"] == (2, 2)
+    (whole,) = (node for node in model.operations if node.name == "Convolution28")
+    assert whole.output.name in walk
+    assert f"{whole.output.dtype}, {whole.output.shape}" in walk
+    assert f"record `{whole.operator.name}`" in walk
+    (taken,) = (node for node in transform(model).operations if node.name == "Convolution28")
+    assert f"the primitive `{taken.operator.name}`" in walk
+    assert taken.attributes["padding_before"] == taken.attributes["padding_after"] == (2, 2)
 
 
 def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
@@ -74,10 +74,10 @@ def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
     assert f"{found.plan.n_tiles} tiles" in walk
     assert found.plan.family == "amp"
     assert found.plan.grouping["inputs"] == 2, "in pairs"
-    used = next(vertex for vertex in found.vertices if vertex.vertex_type.startswith("poplin"))
+    used = next(each for each in found.vertices if each.vertex_type.startswith("poplin"))
     assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
     assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
-    added = next(vertex for vertex in found.vertices if vertex.vertex_type.endswith("ReduceAdd"))
+    added = next(each for each in found.vertices if each.vertex_type.endswith("ReduceAdd"))
     assert f"{added.n_vertices} of `{added.vertex_type}`" in walk
 
 

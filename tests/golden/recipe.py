@@ -10,6 +10,7 @@ import numpy as np
 
 from tilescope.engine import Engine, compile_model, load_machine, resolve_options
 from tilescope.engine.ir import IrBuilder, Model
+from tilescope.engine.operators import OPERATORS
 from tilescope.reports.schema import SCHEMA_VERSION
 
 __all__ = ["GOLDEN", "make"]
@@ -28,17 +29,17 @@ def network() -> Model:
     x = builder.input("image", (1, 3, 8, 8), "float32")
     weights = builder.constant(constant(8, 3, 3, 3), "conv/weights")
     y = builder.emit(
-        "convolution", [x, weights], name="conv", source="Conv", kernel=(3, 3), stride=(1, 1),
-        dilation=(1, 1), padding_before=(1, 1), padding_after=(1, 1), groups=1,
+        OPERATORS["convolution"], [x, weights], name="conv", source="Conv", kernel=(3, 3),
+        stride=(1, 1), dilation=(1, 1), padding_before=(1, 1), padding_after=(1, 1), groups=1,
     )  # fmt: skip
-    y = builder.emit("unary", [y], name="relu", source="Relu", function="relu")
+    y = builder.emit(OPERATORS["unary"], [y], name="relu", source="Relu", function="relu")
     y = builder.emit(
-        "max_pool", [y], name="pool", source="MaxPool", kernel=(2, 2), stride=(2, 2),
+        OPERATORS["max_pool"], [y], name="pool", source="MaxPool", kernel=(2, 2), stride=(2, 2),
         dilation=(1, 1), padding_before=(0, 0), padding_after=(0, 0),
     )  # fmt: skip
-    y = builder.emit("reshape", [y], name="flatten", source="Flatten", shape=(1, 128))
+    y = builder.emit(OPERATORS["reshape"], [y], name="flatten", source="Flatten", shape=(1, 128))
     weights = builder.constant(constant(128, 10), "dense/weights")
-    y = builder.emit("matmul", [y, weights], name="dense", source="MatMul")
+    y = builder.emit(OPERATORS["matmul"], [y, weights], name="dense", source="MatMul")
     return builder.finish([("scores", y)])
 
 

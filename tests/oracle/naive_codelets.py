@@ -38,6 +38,7 @@ UNARY: dict[str, Callable[[float], float]] = {
     "cos": math.cos,
     "tan": math.tan,
     "asin": math.asin,
+    "atan": math.atan,
     "rsqrt": lambda x: 1 / math.sqrt(x),
     "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
     "exp2": lambda x: 2.0**x,

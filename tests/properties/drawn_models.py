@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tilescope.engine.ir import IrBuilder, Model, Value
+from tilescope.engine.operators import OPERATORS
 
 
 @st.composite
@@ -35,7 +36,7 @@ def _add(
     random: np.random.Generator,
 ) -> Value:
     def emit(operator: str, *inputs: Value, **attributes: Any) -> Value:
-        return builder.emit(operator, inputs, name=name, source=kind, **attributes)
+        return builder.emit(OPERATORS[operator], inputs, name=name, source=kind, **attributes)
 
     def constant(*shape: int) -> Value:
         return builder.constant(random.uniform(-1, 1, shape).astype(np.float32), f"{name}/w")

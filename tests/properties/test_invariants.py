@@ -32,7 +32,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.ir import OPERATORS, Model
+from tilescope.engine.ir import Model
 from tilescope.engine.lower import lower
 from tilescope.reports import check_report, open_report
 
@@ -44,9 +44,10 @@ def evaluate(model: Model, x: np.ndarray) -> np.ndarray:
     known = {model.inputs[0]: x}
     for operation in model.operations:
         inputs = [
-            known[value] if value.constant is None else value.constant for value in operation.inputs
+            known[value] if value.known is None else value.known for value in operation.operands
         ]
-        result = OPERATORS[operation.kind].evaluate(inputs, operation.attributes)
+        assert operation.operator.evaluate is not None
+        (result,) = operation.operator.evaluate(operation, inputs)
         known[operation.output] = result
     return np.asarray(known[model.outputs[0][1]])
 

@@ -1,4 +1,4 @@
-"""ONNX models: one file per operator family."""
+"""ONNX models: read and checked, then imported node by node as whole operators."""
 
 from tilescope.engine.frontend.onnx.load import load_onnx
 

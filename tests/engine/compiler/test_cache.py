@@ -29,6 +29,7 @@ from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary
 from tilescope.engine.library.reduce import reduce
+from tilescope.engine.operators import OPERATORS
 from tilescope.engine.planner.memo import MEMO
 from tilescope.engine.program import (
     Call,
@@ -433,7 +434,7 @@ def network() -> Model:
     for i, channels in enumerate((8, 8, 4)):
         weights = random.standard_normal((channels, 8, 3, 3)).astype(np.float32)
         value = builder.emit(
-            "convolution",
+            OPERATORS["convolution"],
             [value, builder.constant(weights, f"w{i}")],
             name=f"layer {i}",
             source="Conv",

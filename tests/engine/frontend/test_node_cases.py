@@ -20,7 +20,7 @@ from onnx import numpy_helper
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.errors import EngineError
-from tilescope.engine.frontend.onnx.node import CONVERTERS
+from tilescope.engine.operators import supported_operators
 
 TYPES = {"float32", "float64", "int32", "int64", "bool"}
 #: Operators whose operands but the first are known at compile time.
@@ -39,7 +39,15 @@ WITH_CONSTANTS = {
     "Unsqueeze",
 }
 #: Modules of cases that are not called by their operator.
-MODULES = {"BatchNormalization": "batch_normalization"}
+MODULES = {
+    "And": "and_",
+    "BatchNormalization": "batch_normalization",
+    "GreaterOrEqual": "greater_or_equal",
+    "If": "if_",
+    "LessOrEqual": "less_or_equal",
+    "Not": "not_",
+    "Or": "or_",
+}
 OUT = {
     "test_*pool_3d*": "three spatial dimensions",
     "test_averagepool_2d_ceil_last_window_starts_on_pad": "ceil_mode with count_include_pad",
@@ -61,7 +69,7 @@ def node_cases() -> dict[str, Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for operator in CONVERTERS:  # the others' modules take long to import
+        for operator in supported_operators():  # the others' modules take long to import
             import_module(f"{cases.__name__}.{MODULES.get(operator, operator.lower())}")
     found = cases._NodeTestCases
     return {case.name: case for case in found if _is_ours(case)}
@@ -72,7 +80,7 @@ def _is_ours(case: Any) -> bool:
     inputs, outputs = case.data_sets[0]
     return (
         len(nodes) == 1
-        and nodes[0].op_type in CONVERTERS
+        and nodes[0].op_type in supported_operators()
         and not nodes[0].domain
         and all(
             isinstance(array, np.ndarray | np.generic) and array.dtype.name in TYPES
@@ -133,4 +141,4 @@ def test_every_family_has_cases() -> None:
         for name, case in node_cases().items()
         if _why_out(name) is None
     }
-    assert operators >= set(CONVERTERS) - {"Cast"}
+    assert operators >= set(supported_operators()) - {"Cast"}

@@ -11,7 +11,8 @@ import pytest
 
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.ir import IrBuilder, Model
-from tilescope.engine.planner import plan_convolution
+from tilescope.engine.operators import OPERATORS
+from tilescope.engine.planner import ConvolutionShape, plan_convolution
 from tilescope.engine.planner.memo import MEMO, PlanMemo
 from tilescope.engine.tiling import ConvolutionShape
 
@@ -82,8 +83,9 @@ def _four_convolutions() -> Model:
         weights = builder.constant(np.ones((8, 8, kernel, kernel), np.float32), f"w{i}")
         pad = (kernel // 2, kernel // 2)
         x = builder.emit(
-            "convolution", [x, weights], name=f"conv{i}", source="Conv", kernel=(kernel, kernel),
-            stride=(1, 1), dilation=(1, 1), padding_before=pad, padding_after=pad, groups=1,
+            OPERATORS["convolution"], [x, weights], name=f"conv{i}", source="Conv",
+            kernel=(kernel, kernel), stride=(1, 1), dilation=(1, 1),
+            padding_before=pad, padding_after=pad, groups=1,
         )  # fmt: skip
     return builder.finish([("y", x)])
 

@@ -1,12 +1,19 @@
-"""Convolutions and pools; those over one dimension become ones over rows of height 1."""
+"""Windows of convolutions and pools; those over one dimension become ones over rows of height 1."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilescope.engine.errors import BadModel
-from tilescope.engine.frontend.onnx.node import Node, converter
-from tilescope.engine.ir import Value
+from tilescope.engine.ir import Expansion, Node, Value
+from tilescope.engine.library.window import Window
+from tilescope.engine.operators.layout import reshape
+
+__all__ = ["as_images", "geometry", "library_window", "restored", "window_shape", "windows"]
 
 
 def _same_padding(size: int, kernel: int, stride: int, dilation: int, *, is_lower: bool) -> Any:
@@ -29,13 +36,13 @@ def _sizes(
     sizes = tuple(node.attributes.get(key, default))
     if len(sizes) != n_sizes or min(sizes) < at_least:
         raise BadModel(
-            f"Node {node.name!r} ({node.op_type}): expected {n_sizes} numbers of at least"
-            f" {at_least} for {key}, got {list(sizes)}"
+            f"{node}: expected {n_sizes} numbers of at least {at_least} for {key}, got"
+            f" {list(sizes)}"
         )
     return sizes
 
 
-def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> dict[str, Any]:
+def geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> dict[str, Any]:
     """Return kernel, stride, dilation and padding as two-dimensional attributes.
 
     Raises
@@ -45,18 +52,14 @@ def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> di
     """
     rank = len(sizes)
     if rank not in (1, 2):
-        raise BadModel(
-            f"Node {node.name!r} ({node.op_type}) has {rank} spatial dimensions;"
-            " 1 or 2 are supported"
-        )
+        raise BadModel(f"{node} has {rank} spatial dimensions; 1 or 2 are supported")
     stride = _sizes(node, "strides", (1,) * rank, rank)
     dilation = _sizes(node, "dilations", (1,) * rank, rank)
     kernel = _sizes(node, "kernel_shape", kernel, rank)
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise BadModel(
-            f"Node {node.name!r} ({node.op_type}): auto_pad must be NOTSET, VALID, SAME_UPPER"
-            f" or SAME_LOWER, got {mode!r}"
+            f"{node}: auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}"
         )
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         pads = [
@@ -74,14 +77,13 @@ def _geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> di
             _ceil_padding(*column)
             for column in zip(sizes, kernel, stride, dilation, before, after, strict=True)
         )
-    found = {
+    return {
         "kernel": (1,) * (2 - rank) + tuple(kernel),
         "stride": (1,) * (2 - rank) + stride,
         "dilation": (1,) * (2 - rank) + dilation,
         "padding_before": (0,) * (2 - rank) + before,
         "padding_after": (0,) * (2 - rank) + after,
     }
-    return found
 
 
 def _ceil_padding(
@@ -96,53 +98,51 @@ def _ceil_padding(
     return max(after, (n_windows - 1) * stride + extent - size - before)
 
 
-def _as_images(node: Node, x: Value) -> Value:
+def as_images(into: Expansion, x: Value) -> Value:
     """Return a signal as images of height 1."""
     if len(x.shape) == 3:
-        return node.reshape(x, (x.shape[0], x.shape[1], 1, x.shape[2]))
+        return reshape(into, x, (x.shape[0], x.shape[1], 1, x.shape[2]))
     return x
 
 
-def _restored(node: Node, out: Value, rank: int) -> Value:
-    return node.reshape(out, (*out.shape[:2], out.shape[3])) if rank == 3 else out
+def restored(into: Expansion, out: Value, rank: int) -> Value:
+    """Return images of height 1 as the signal that they stand for."""
+    return reshape(into, out, (*out.shape[:2], out.shape[3])) if rank == 3 else out
 
 
-@converter("Conv")
-def _convolution(node: Node) -> Value:
-    x, w = node.operand(0), node.operand(1)
-    rank = len(x.shape)
-    node.known(1, "the weights")
-    kernel = tuple(node.attributes.get("kernel_shape", w.shape[2:]))
-    attributes = _geometry(node, x.shape[2:], kernel)
-    weights = node.reshape(w, (*w.shape[:2], *attributes["kernel"]))
-    out = node.emit(
-        "convolution",
-        _as_images(node, x),
-        weights,
-        groups=node.attributes.get("group", 1),
-        **node.memory,
-        **node.partials,
-        **attributes,
-    )
-    bias = node.optional(2)
-    if bias is not None:
-        out = node.binary("add", out, node.reshape(bias, (bias.shape[0], 1, 1)))
-    return _restored(node, out, rank)
+def window_shape(shape: Sequence[int], attributes: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return how many windows fit into every spatial dimension.
+
+    Raises
+    ------
+    BadModel
+        When none fits.
+    """
+    sizes = []
+    for d, size in enumerate(shape):
+        extent = (attributes["kernel"][d] - 1) * attributes["dilation"][d] + 1
+        before, after = attributes["padding_before"][d], attributes["padding_after"][d]
+        out = (size + before + after - extent) // attributes["stride"][d] + 1
+        if out < 1:
+            raise BadModel(
+                f"A window of {extent} does not fit a dimension of {size} with padding"
+                f" {before} and {after}"
+            )
+        sizes.append(out)
+    return tuple(sizes)
 
 
-@converter("MaxPool", "AveragePool")
-def _pool(node: Node) -> Value:
-    x = node.operand(0)
-    rank = len(x.shape)
-    attributes = _geometry(node, x.shape[2:], tuple(node.attributes["kernel_shape"]))
-    images = _as_images(node, x)
-    if node.op_type == "MaxPool":
-        return _restored(node, node.emit("max_pool", images, **attributes), rank)
-    counts = bool(node.attributes.get("count_include_pad", 0))
-    if counts and node.attributes.get("ceil_mode", 0):
-        raise BadModel(
-            f"Node {node.name!r} (AveragePool) with both ceil_mode and count_include_pad is not"
-            " supported yet"
-        )
-    out = node.emit("average_pool", images, counts_padding=counts, **attributes)
-    return _restored(node, out, rank)
+def windows(x: NDArray[Any], attributes: Mapping[str, Any], fill: float) -> NDArray[Any]:
+    """Return all windows: shape (images, channels, rows, columns, kernel rows, kernel columns)."""
+    pads = list(zip(attributes["padding_before"], attributes["padding_after"], strict=True))
+    padded = np.pad(x, [(0, 0), (0, 0), *pads], constant_values=fill)
+    kernel, dilation, stride = (attributes[k] for k in ("kernel", "dilation", "stride"))
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    view = np.lib.stride_tricks.sliding_window_view(padded, extents, axis=(2, 3))
+    return view[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+
+
+def library_window(attributes: Mapping[str, Any]) -> Window:
+    """Return the attributes of a window as the library takes them."""
+    keys = ("kernel", "stride", "dilation", "padding_before", "padding_after")
+    return Window(*(tuple(attributes[key]) for key in keys))

@@ -1,0 +1,145 @@
+"""Imports the nodes of a graph, and those of its subgraphs as regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+from onnx import numpy_helper
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
+from tilescope.engine.frontend.onnx.read import domain_of, key_of
+from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
+from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, Value
+from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
+from tilescope.engine.operators import OPERATORS
+
+__all__ = ["GraphImport"]
+
+
+class GraphImport:
+    """Imports a graph into a builder.
+
+    Parameters
+    ----------
+    builder
+        Where operations go.
+    graph
+        A model's graph or a subgraph of a node.
+    opsets
+        Version of every operator set, by domain.
+    values
+        Values of the surrounding graphs, by name.
+    """
+
+    def __init__(
+        self,
+        builder: IrBuilder,
+        graph: onnx.GraphProto,
+        opsets: Mapping[str, int],
+        values: Mapping[str, Value] | None = None,
+    ) -> None:
+        self.builder = builder
+        self.graph = graph
+        self.opsets = opsets
+        self.values = dict(values or {})
+
+    def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
+        """Take in the initializers.
+
+        Raises
+        ------
+        BadModel
+            When ONNX has no such element type.
+        """
+        for tensor in self.graph.initializer:
+            element_type(tensor.data_type, f"Initializer {tensor.name!r}")
+            array = numpy_helper.to_array(tensor)
+            self.values[tensor.name] = Parameter(
+                tensor.name, array.shape, array.dtype.name, array, tensor.name in trainable
+            )
+
+    def add_nodes(self) -> list[Value]:
+        """Add the nodes and return the graph's outputs.
+
+        Raises
+        ------
+        BadModel
+            When a node cannot be used.
+        """
+        used = {name for node in self.graph.node for name in self._reads(node)}
+        used.update(info.name for info in self.graph.output)
+        for node in self.graph.node:
+            self._add(node, used)
+        return [self.values[info.name] for info in self.graph.output]
+
+    def _reads(self, node: onnx.NodeProto) -> set[str]:
+        """Return the names that a node reads, in its subgraphs too."""
+        names = set(node.input)
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                names.update(info.name for info in attribute.g.output)
+                for inner in attribute.g.node:
+                    names |= self._reads(inner)
+        return names
+
+    def _add(self, proto: onnx.NodeProto, used: set[str]) -> None:
+        """Add one node; `used` has the names that other nodes or the outputs read."""
+        name = (proto.name or proto.output[0]).strip("/")
+        operator = OPERATORS[key_of(proto)]
+        version = version_of(proto.op_type, domain_of(proto), self.opsets.get(domain_of(proto), 1))
+        stated: dict[str, Any] = {}
+        regions: dict[str, Region] = {}
+        for attribute in proto.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                regions[attribute.name] = self._region(f"{name}/{attribute.name}", attribute.g)
+            else:
+                stated[attribute.name] = attribute_value(attribute)
+        hints = hints_of(f"Node {name!r} ({proto.op_type})", stated)
+        stated = {key: value for key, value in stated.items() if key not in HINT_ATTRIBUTES}
+        node = Node(
+            operator=operator,
+            name=name,
+            source=proto.op_type,
+            inputs=tuple(self.values[each] if each else None for each in proto.input),
+            attributes=with_defaults(proto.op_type, domain_of(proto), version, stated),
+            version=version,
+            regions=regions,
+            hints=hints,
+        )
+        names = [
+            each if index == 0 or each in used else "" for index, each in enumerate(proto.output)
+        ]
+        for each, value in zip(names, self.builder.add(node, names), strict=True):
+            if value is not None:
+                if value.known is None:
+                    check_type(value.dtype, f"Node {name!r}")
+                self.values[each] = value
+
+    def _region(self, name: str, graph: onnx.GraphProto) -> Region:
+        """Return a subgraph as a region.
+
+        Raises
+        ------
+        BadModel
+            When an input of it has no static shape, or it has no tensors.
+        """
+        inside = GraphImport(self.builder.inside(name), graph, self.opsets, self.values)
+        inside.add_parameters()
+        inputs = []
+        for info in graph.input:
+            tensor = info.type.tensor_type
+            if not tensor.HasField("shape") or not all(
+                dim.HasField("dim_value") for dim in tensor.shape.dim
+            ):
+                raise BadModel(
+                    f"Input {info.name!r} of subgraph {name!r} has no static shape: state its sizes"
+                    " in the model"
+                )
+            sizes = tuple(dim.dim_value for dim in tensor.shape.dim)
+            value = Value(info.name, sizes, element_type(tensor.elem_type, f"Input {info.name!r}"))
+            inside.values[info.name] = value
+            inputs.append(value)
+        return inside.builder.region(inputs, inside.add_nodes())

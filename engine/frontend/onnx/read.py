@@ -1,0 +1,141 @@
+"""Reads and checks an ONNX file, and replaces functions by their bodies."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import google.protobuf.message
+import onnx
+from onnx import defs, inliner
+
+from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.operators import OPERATORS, supported_operators
+
+__all__ = ["domain_of", "key_of", "model_digest", "opsets_of", "read_model"]
+
+
+def model_digest(path: Path) -> str:
+    """Return the SHA-256 of a model file as hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def domain_of(node: onnx.NodeProto) -> str:
+    """Return the domain of a node's operator; empty for ONNX's own."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def key_of(node: onnx.NodeProto) -> str:
+    """Return the name of a node's operator in the table of operators."""
+    return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else node.op_type
+
+
+def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
+    """Return the version of every operator set that a model imports, by domain."""
+    opsets = {"": 1}
+    for imported in model.opset_import:
+        domain = "" if imported.domain == "ai.onnx" else imported.domain
+        opsets[domain] = max(imported.version, opsets.get(domain, 1))
+    return opsets
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """Return the model of a file, of supported operators only.
+
+    Raises
+    ------
+    BadModel
+        When the file does not exist, is not ONNX, is truncated or inconsistent.
+    UnsupportedOperators
+        Lists every operator that is not supported, with the names of its nodes.
+    """
+    model = _checked(path)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    missing = _unsupported(model)
+    if not missing:
+        return model
+    bodies = [("", key) for key in missing if _has_body(key, opsets_of(model)[""])]
+    if bodies:
+        inlined = inliner.inline_selected_functions(model, bodies, inline_schema_functions=True)
+        if not _unsupported(inlined):
+            return inlined
+    n_nodes = sum(len(names) for names in missing.values())
+    lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
+    for operator, names in sorted(missing.items()):
+        shown = ", ".join(names[:6])
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        lines.append(f"  {operator} ({len(names)}): {shown}{more}")
+    lines.append(f"Supported operators: {', '.join(supported_operators())}.")
+    raise UnsupportedOperators("\n".join(lines))
+
+
+def _checked(path: Path) -> onnx.ModelProto:
+    """Read and check a model file.
+
+    Raises
+    ------
+    BadModel
+        When it is missing, not ONNX, truncated or inconsistent.
+    """
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
+    try:
+        model = onnx.load(str(path))
+    except (google.protobuf.message.DecodeError, ValueError, UnicodeDecodeError) as error:
+        raise BadModel(
+            f"Model {path} is not an ONNX file or is truncated: {_one_line(error)}"
+        ) from None
+    except onnx.checker.ValidationError as error:
+        raise BadModel(
+            f"Model {path} has external weights that are not readable: {_one_line(error)}"
+        ) from None
+    except OSError as error:
+        raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
+    if not model.graph.node or not model.graph.output:
+        raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        raise BadModel(f"Model {path} fails the ONNX checker: {_one_line(error)}") from None
+    newest, opset = defs.onnx_opset_version(), opsets_of(model)[""]
+    if opset > newest:
+        raise BadModel(f"Model {path} needs opset {opset}; the newest supported is {newest}")
+    return model
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """Return the nodes of a graph and of its subgraphs."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g)
+
+
+def _unsupported(model: onnx.ModelProto) -> dict[str, list[str]]:
+    """Return the names of the nodes whose operator is not supported, by operator."""
+    missing: dict[str, list[str]] = {}
+    for node in _nodes(model.graph):
+        operator = OPERATORS.get(key_of(node))
+        if operator is None or operator.is_primitive:
+            name = node.name or (node.output[0] if node.output else "")
+            missing.setdefault(key_of(node), []).append(name)
+    return missing
+
+
+def _has_body(op_type: str, opset: int) -> bool:
+    """Return whether ONNX defines an operator as a function of others."""
+    if not defs.has(op_type, opset, ""):
+        return False
+    schema = defs.get_schema(op_type, opset, "")
+    # The stubs of onnx leave these two out.
+    flags = ("has_function", "has_context_dependent_function")
+    return any(getattr(schema, flag) for flag in flags)

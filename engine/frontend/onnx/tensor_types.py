@@ -1,0 +1,129 @@
+"""Element types and shapes as an ONNX file states them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.ir import Value
+
+__all__ = ["check_output", "check_type", "element_type", "input_shape", "is_assumed_one"]
+
+_DEVICE_TYPES = {"float16", "float32", "int32", "int64", "bool", "float64", "uint8"}
+#: Types between nodes only: a cast makes them.
+_FLOAT8_TYPES = {"float8_e4m3fnuz", "float8_e5m2fnuz"}
+
+
+def element_type(kind: int, what: str) -> str:
+    """Return the name of an ONNX element type.
+
+    Raises
+    ------
+    BadModel
+        When ONNX has no such type.
+    """
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
+    except KeyError:
+        raise BadModel(f"{what} has element type {kind}, which ONNX does not define") from None
+
+
+def check_type(dtype: str, what: str, *, is_input: bool = False) -> None:
+    """Refuse a type that the machine does not have.
+
+    Raises
+    ------
+    BadModel
+        Names the value and the type.
+    """
+    if dtype not in (_DEVICE_TYPES if is_input else _DEVICE_TYPES | _FLOAT8_TYPES):
+        verb = "is" if is_input else "makes"
+        raise BadModel(f"{what} {verb} {dtype}, which is not supported yet")
+
+
+def _stated(info: onnx.ValueInfoProto) -> list[int | None]:
+    """Return the sizes in a model; None for dynamic ones."""
+    dims = info.type.tensor_type.shape.dim
+    # Some exporters write an open dimension as -1.
+    return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
+
+
+def _labels(info: onnx.ValueInfoProto) -> str:
+    """Return a shape as the model states it, such as ``(N, 3, ?)``."""
+    dims = info.type.tensor_type.shape.dim
+    names = [
+        d.dim_param or "?" if size is None else str(size)
+        for d, size in zip(dims, _stated(info), strict=True)
+    ]
+    return f"({', '.join(names)})"
+
+
+def input_shape(
+    info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Return the static shape of an input; a first dimension without size is taken as 1.
+
+    Raises
+    ------
+    BadInput
+        When another dimension has no size or one is 0, and none is given; or when the given one
+        contradicts.
+    """
+    stated = _stated(info)
+    if info.name in shapes:
+        given = shapes[info.name]
+        agrees = len(given) == len(stated) and all(
+            not s or s == g for s, g in zip(stated, given, strict=True)
+        )
+        if not agrees:
+            raise BadInput(
+                f"Input {info.name!r} has shape {_labels(info)}, which is incompatible with {given}"
+            )
+        return given
+    if is_assumed_one(info, shapes):
+        stated[0] = 1
+    if not all(stated):
+        why = " with a dimension of 0, which holds nothing" if 0 in stated else ""
+        raise BadInput(
+            f"Input {info.name!r} has shape {_labels(info)}{why}; set its sizes with"
+            f" --shape {info.name}={','.join(str(s) if s else 'N' for s in stated)}"
+        )
+    return tuple(int(size or 0) for size in stated)
+
+
+def is_assumed_one(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Return whether the first dimension of an input is open and nobody says its size."""
+    stated = _stated(info)
+    return info.name not in shapes and stated[:1] == [None]
+
+
+def check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence[str]) -> None:
+    """Refuse an output whose declared shape is not the one that is computed.
+
+    Raises
+    ------
+    BadModel
+        Names the output, and both shapes or its type.
+    """
+    if value.dtype in _FLOAT8_TYPES:
+        raise BadModel(
+            f"Output {info.name!r} is {value.dtype}: float8 stays on the device; cast it to float16"
+            " in the model"
+        )
+    stated = _stated(info)
+    if len(stated) == len(value.shape) and all(
+        s is None or s == size for s, size in zip(stated, value.shape, strict=True)
+    ):
+        return
+    taken = ""
+    if assumed_ones:
+        names = ", ".join(map(repr, assumed_ones))
+        taken = f" (the open first dimension of {names} was taken as 1; --shape says another)"
+    raise BadModel(
+        f"Output {info.name!r} is declared as {_labels(info)} but computed as {value.shape}{taken}:"
+        " correct the declaration in the model or make its sizes dynamic"
+    )

@@ -1,0 +1,306 @@
+"""Operators, their uses in a model, and where the decomposition of a use goes.
+
+The record of an operator has functions of its uses, and a use holds its record: one file has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.ir.value import Constant, Value
+
+__all__ = [
+    "ENGINE_DOMAIN",
+    "Emitter",
+    "Expansion",
+    "Hints",
+    "Node",
+    "Operation",
+    "Operator",
+    "Region",
+    "ResultType",
+]
+
+#: Domain of the primitives: what the library computes in one call.
+ENGINE_DOMAIN = "tilescope"
+
+#: Shape and dtype of a result.
+ResultType = tuple[tuple[int, ...], str]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operator:
+    """An operator of ONNX or of another domain, or a primitive of the engine.
+
+    An operator has a decomposition or a lowering. A decomposition is enough: result types and
+    values follow from the operations it emits. An operator that is lowered whole takes what it
+    leaves out, `infer` and `evaluate`, from its ONNX schema and from ``onnx.reference``.
+
+    Parameters
+    ----------
+    name
+        ONNX operator type, such as ``Softmax``; primitives are in lower case.
+    domain
+        Empty for ONNX's own operators.
+    decompose
+        Emits operations that compute the results and returns these; None where the node stays
+        whole.
+    infer
+        Types of the results of a node.
+    evaluate
+        Results of a node in numpy, from one array per input, None for those left out; folds
+        constants and is the tests' reference.
+    lower
+        Builds vertices and programs: takes a `tilescope.engine.lower.Lowering` and the operation,
+        returns the tensor of the result, or one per result.
+    gradient
+        Emits the gradients of the operands, from the node and the gradients of its results. Where
+        it is missing, the gradient follows from the decomposition.
+    """
+
+    name: str
+    domain: str = ""
+    decompose: Callable[[Node, Expansion], Value | tuple[Value, ...] | None] | None = None
+    infer: Callable[[Node], Sequence[ResultType]] | None = None
+    evaluate: Callable[[Node, Sequence[Any]], Sequence[NDArray[Any]]] | None = None
+    lower: Callable[[Any, Any], Any] | None = None
+    gradient: Callable[..., Any] | None = None
+
+    @property
+    def key(self) -> str:
+        """Name in the table of operators: with the domain, unless it is ONNX's or the engine's."""
+        return f"{self.domain}.{self.name}" if self.domain not in ("", ENGINE_DOMAIN) else self.name
+
+    @property
+    def is_primitive(self) -> bool:
+        """Whether the operator is the engine's own."""
+        return self.domain == ENGINE_DOMAIN
+
+    def require_gradient(self) -> Callable[..., Any]:
+        """Return `gradient`.
+
+        Raises
+        ------
+        UnsupportedOperators
+            When the operator has none.
+        """
+        if self.gradient is None:
+            raise UnsupportedOperators(
+                f"Operator {self.key!r} has no gradient: training is not supported yet"
+            )
+        return self.gradient
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What the model's author asks of the compiler for one node; None leaves it to the options.
+
+    Parameters
+    ----------
+    available_memory_proportion
+        Share of a tile's memory that the operation may use while it runs.
+    partials_type
+        ``float`` or ``half``: the type of partial sums.
+    """
+
+    available_memory_proportion: float | None = None
+    partials_type: str | None = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the hints that the author gave, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A subgraph of an operation, such as a branch of If or the body of Loop.
+
+    Parameters
+    ----------
+    inputs
+        Values that the operation provides at every execution.
+    captured
+        Values from outside that operations inside read, in the order of their first use.
+    outputs
+        Results: values made inside, inputs, or values from outside.
+    """
+
+    name: str
+    inputs: tuple[Value, ...]
+    captured: tuple[Value, ...]
+    operations: tuple[Operation, ...]
+    outputs: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Node:
+    """An operator with its operands, before its results are known.
+
+    Parameters
+    ----------
+    name
+        Debug name: that of the model's own node.
+    source
+        Type of the model's own node, such as ``Conv``.
+    inputs
+        Operands; None for an optional one that is left out.
+    attributes
+        Python values, defaults included.
+    version
+        Version of the operator's schema: the opset that introduced it.
+    regions
+        Subgraphs by the name of their attribute.
+    """
+
+    operator: Operator
+    name: str
+    source: str
+    inputs: tuple[Value | None, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    hints: Hints = Hints()
+
+    def __str__(self) -> str:
+        return f"Node {self.name!r} ({self.source})"
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """The inputs that are given."""
+        return tuple(value for value in self.inputs if value is not None)
+
+    def operand(self, index: int) -> Value:
+        """Return a required input.
+
+        Raises
+        ------
+        BadModel
+            When it is missing.
+        """
+        value = self.optional(index)
+        if value is None:
+            raise BadModel(f"{self} has no input {index}")
+        return value
+
+    def optional(self, index: int) -> Value | None:
+        """Return an input, or None when it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def known(self, index: int, what: str) -> NDArray[Any]:
+        """Return the content of an input that must be known at compile time.
+
+        Raises
+        ------
+        BadModel
+            When it is not.
+        """
+        value = self.operand(index)
+        if value.known is None:
+            raise BadModel(
+                f"{self}: {what} must be constant, but {value.name!r} is computed at run time"
+            )
+        return np.asarray(value.known)
+
+    def axes(self, rank: int) -> tuple[int, ...] | None:
+        """Return axes from the attribute or, in newer opsets, the second input; None if absent."""
+        given = self.attributes.get("axes")
+        if given is None and self.optional(1) is not None:
+            given = self.known(1, "the axes").tolist()
+        if given is None:
+            return None
+        return tuple(sorted(self.axis(a, rank) for a in given))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """Return an axis counted from the front.
+
+        Raises
+        ------
+        BadModel
+            When it is out of range.
+        """
+        if not -rank <= axis < rank:
+            raise BadModel(f"{self}: axis {axis} is out of range for rank {rank}")
+        return int(axis) % rank
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Operation(Node):
+    """A node with its results; None for an optional result that nobody uses."""
+
+    outputs: tuple[Value | None, ...]
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """The outputs that are used."""
+        return tuple(value for value in self.outputs if value is not None)
+
+    @property
+    def output(self) -> Value:
+        """The first result."""
+        return self.results[0]
+
+
+class Emitter(Protocol):
+    """What a decomposition needs of a builder."""
+
+    def emit(
+        self,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        *,
+        name: str,
+        source: str,
+        output: str = "",
+        **attributes: Any,
+    ) -> Value:
+        """Add an operation and return its first result."""
+
+    def constant(self, values: ArrayLike, name: str) -> Constant:
+        """Return a value whose content is known."""
+
+    def inline(self, region: Region, values: Mapping[Value, Value]) -> tuple[Value, ...]:
+        """Add the operations of a region and return its results."""
+
+
+class Expansion:
+    """Emits operations that stand for one node.
+
+    Parameters
+    ----------
+    builder
+        Where they go.
+    node
+        What they stand for.
+    output
+        Name of their results: that of the node's first output.
+    """
+
+    def __init__(self, builder: Emitter, node: Node, output: str) -> None:
+        self.builder = builder
+        self.node = node
+        self.output = output
+
+    def emit(self, operator: Operator, *inputs: Value, **attributes: Any) -> Value:
+        """Add an operation in the node's name and return its first result."""
+        return self.builder.emit(
+            operator,
+            inputs,
+            name=self.node.name,
+            source=self.node.source,
+            output=self.output,
+            **attributes,
+        )
+
+    def constant(self, values: ArrayLike, name: str = "") -> Constant:
+        """Return a constant called ``<node>/<name>``; without a name it is the node's result."""
+        return self.builder.constant(values, f"{self.node.name}/{name}" if name else self.output)
+
+    def inline(self, region: Region, *arguments: Value) -> tuple[Value, ...]:
+        """Add the operations of a region, its inputs bound to arguments; return its results."""
+        return self.builder.inline(region, dict(zip(region.inputs, arguments, strict=True)))

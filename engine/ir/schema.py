@@ -1,0 +1,139 @@
+"""What ONNX defines of an operator: versions, attributes with defaults, types, reference values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import defs, helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir.operation import Node, ResultType
+
+__all__ = [
+    "attribute_value",
+    "evaluate_by_reference",
+    "infer_by_schema",
+    "version_of",
+    "with_defaults",
+]
+
+#: Larger inputs do not decide a shape, and take time to hand over.
+_MOST_ELEMENTS = 1024
+
+
+def attribute_value(attribute: onnx.AttributeProto) -> Any:
+    """Return an attribute as a Python value: text, number, tuple or ndarray."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
+        return tuple(value)
+    return value
+
+
+def version_of(op_type: str, domain: str, opset: int | None = None) -> int:
+    """Return the version of an operator's schema in an opset; in the newest if none is given."""
+    newest = defs.onnx_opset_version() if domain == "" else 1
+    opset = newest if opset is None else opset
+    if not defs.has(op_type, opset, domain):
+        return opset
+    return int(defs.get_schema(op_type, opset, domain).since_version)
+
+
+def with_defaults(
+    op_type: str, domain: str, version: int, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return attributes together with the schema's defaults of those left out."""
+    attributes = dict(given)
+    if defs.has(op_type, version, domain):
+        for name, attribute in defs.get_schema(op_type, version, domain).attributes.items():
+            if name not in attributes and attribute.default_value.type:
+                value = attribute_value(attribute.default_value)
+                # The schema holds floats of 32 bits: 1e-5 is the nearest short decimal.
+                attributes[name] = float(f"{value:.7g}") if isinstance(value, float) else value
+    return attributes
+
+
+def infer_by_schema(node: Node) -> tuple[ResultType, ...]:
+    """Return the types of a node's results by the schema's own inference.
+
+    Raises
+    ------
+    BadModel
+        When the operands break the schema, or a shape depends on data.
+    """
+    proto = _proto(node)
+    schema = defs.get_schema(node.operator.name, node.version, node.operator.domain)
+    types, data = {}, {}
+    for name, value in zip(proto.input, node.inputs, strict=True):
+        if value is None:
+            continue
+        element_type = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+        types[name] = helper.make_tensor_type_proto(element_type, value.shape)
+        if value.known is not None and value.known.size <= _MOST_ELEMENTS:
+            data[name] = numpy_helper.from_array(value.known, name)
+    try:
+        inferred = shape_inference.infer_node_outputs(schema, proto, types, data)
+    except (shape_inference.InferenceError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadModel(f"{node} does not fit its operands: {reason}") from None
+    results = []
+    for name in proto.output:
+        tensor = inferred[name].tensor_type if name in inferred else onnx.TypeProto.Tensor()
+        if not tensor.HasField("shape") or not all(
+            dim.HasField("dim_value") for dim in tensor.shape.dim
+        ):
+            raise BadModel(f"{node}: the shape of its result depends on data, not supported yet")
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+        results.append((tuple(int(dim.dim_value) for dim in tensor.shape.dim), dtype))
+    return tuple(results)
+
+
+def evaluate_by_reference(
+    node: Node, arrays: Sequence[NDArray[Any] | None]
+) -> tuple[NDArray[Any], ...]:
+    """Return a node's results by ONNX's reference implementation."""
+    proto = _proto(node)
+    opsets = [helper.make_opsetid(node.operator.domain, node.version)]
+    feeds = {
+        name: np.asarray(array)
+        for name, array in zip(proto.input, arrays, strict=True)
+        if array is not None
+    }
+    reference = ReferenceEvaluator(
+        helper.make_model(
+            helper.make_graph(
+                [proto],
+                "one",
+                [onnx.ValueInfoProto(name=name) for name in feeds],
+                [onnx.ValueInfoProto(name=name) for name in proto.output],
+            ),
+            opset_imports=opsets,
+        )
+    )
+    return tuple(np.asarray(array) for array in reference.run(None, feeds))
+
+
+def _proto(node: Node) -> onnx.NodeProto:
+    """Return the node as ONNX has it, inputs and results called by their position."""
+    operator = node.operator
+    schema = defs.get_schema(operator.name, node.version, operator.domain)
+    names = ["" if value is None else f"in{i}" for i, value in enumerate(node.inputs)]
+    return helper.make_node(
+        operator.name,
+        names,
+        [f"out{i}" for i in range(schema.min_output)],
+        domain=operator.domain,
+        **{
+            name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            for name, value in node.attributes.items()
+            if name in schema.attributes
+        },
+    )

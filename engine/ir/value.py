@@ -1,0 +1,77 @@
+"""Values: what flows between operations. Shapes are static."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+__all__ = ["Constant", "Parameter", "Value"]
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The result of an operation, or an input of the model or of a region.
+
+    Parameters
+    ----------
+    dtype
+        numpy name of its type, as the model states it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def known(self) -> NDArray[Any] | None:
+        """The content where the compiler may rely on it; None where only a run decides it."""
+        return None
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether an operation computes the value or the host provides it."""
+        return type(self) is Value
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """A value that never changes: stated by the model, or folded from such values.
+
+    Parameters
+    ----------
+    array
+        Its content.
+    """
+
+    array: NDArray[Any]
+
+    @property
+    def known(self) -> NDArray[Any]:
+        """The content."""
+        return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter(Value):
+    """A weight of the model, with its initial content.
+
+    Parameters
+    ----------
+    array
+        Its content in the model's file.
+    is_trainable
+        Whether training updates it.
+    is_streamed
+        Whether the host or remote memory provides it while the program runs.
+    """
+
+    array: NDArray[Any]
+    is_trainable: bool = False
+    is_streamed: bool = False
+
+    @property
+    def known(self) -> NDArray[Any] | None:
+        """The content of a frozen parameter; None when training or a stream may change it."""
+        return None if self.is_trainable or self.is_streamed else self.array

@@ -1,0 +1,126 @@
+"""Lowers operations one after the other: keeps their tensors and their place in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import DebugContext, Tensor
+from tilescope.engine.ir import Operation, Parameter, Value
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.program import Sequence, StreamCopyIn
+
+__all__ = ["Lowering"]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """Where operations are lowered to.
+
+    Parameters
+    ----------
+    builder
+        What library calls write into.
+    tensors
+        Of the values computed so far.
+    """
+
+    builder: Builder
+    tensors: dict[Value, Tensor] = field(default_factory=dict)
+
+    def add_input(self, value: Value) -> None:
+        """Add a variable for an input of the model, and its copy from the host."""
+        graph = self.builder.graph
+        tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
+        # A row stays together where there are rows enough for the tiles.
+        self.builder.spread(tensor, grain=4 if prod(value.shape) >= 4 else 1)
+        self.tensors[value] = _shaped(tensor, value.shape)
+        self.builder.sequence.add(StreamCopyIn(value.name, self.tensors[value]))
+
+    def add(self, operations: Items[Operation]) -> None:
+        """Lower operations in their order.
+
+        Raises
+        ------
+        BadModel
+            When one has no lowering.
+        """
+        sequence, outside = self.builder.sequence, self.builder.debug
+        inside = self
+        for operation in operations:
+            if inside is self or inside.builder.debug.name != outside.join(operation.name):
+                # Operations that stand for one node of the model share its place in the tree.
+                debug = outside.child(operation.name, "onnx", operation.source, _detail(operation))
+                inside = self._at(Sequence(operation.name, debug=debug), debug)
+            if operation.operator.lower is None:
+                raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
+            made = operation.operator.lower(inside, operation)
+            tensors = made if isinstance(made, tuple) else (made,)
+            for value, tensor in zip(operation.results, tensors, strict=True):
+                self.tensors[value] = tensor
+            own = inside.builder.sequence
+            if own.children and own not in sequence.children[-1:]:
+                sequence.add(own)
+
+    def inside(self, name: str) -> Lowering:
+        """Return where a region is lowered to: a sequence that is not part of the program yet."""
+        debug = self.builder.debug
+        return replace(self._at(Sequence(name, debug=debug), debug), tensors=dict(self.tensors))
+
+    def tensor(self, value: Value) -> Tensor:
+        """Return the tensor of a value; a constant becomes a variable where it is used.
+
+        Raises
+        ------
+        BadModel
+            When the value is a parameter that training or a stream changes.
+        """
+        if value in self.tensors:
+            return self.tensors[value]
+        if value.known is None:
+            is_trained = isinstance(value, Parameter) and value.is_trainable
+            what = "trainable" if is_trained else "streamed"
+            raise BadModel(f"Parameter {value.name!r} is {what}, which is not supported yet")
+        graph = self.builder.graph
+        array = np.asarray(value.known)
+        made = graph.add_constant(
+            array.reshape(array.shape or (1,)), value.name, debug=self.builder.debug
+        )
+        first = self.builder.tiles.take(made.n_elements // 2 + 1)
+        self.builder.spread(made, grain=2, first=first)
+        return _shaped(made, value.shape)
+
+    def variable(self, value: Value) -> Tensor:
+        """Return a new variable that can hold a value, spread over the tiles."""
+        graph = self.builder.graph
+        made = graph.add_variable(value.dtype, value.shape or (1,), value.name, self.builder.debug)
+        self.builder.spread(made, grain=2)
+        return _shaped(made, value.shape)
+
+    def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
+        return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))
+
+
+def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return tensor if tensor.shape == shape else Tensor(tensor.variable, 0, ())
+
+
+def _detail(operation: Operation) -> dict[str, Any]:
+    """Return what a debug context says of an operation, in JSON types."""
+    return {
+        "inputs": [[value.name, value.dtype, list(value.shape)] for value in operation.operands],
+        "output": [operation.output.name, operation.output.dtype, list(operation.output.shape)],
+        "attributes": {
+            key: item.tolist()
+            if isinstance(item, np.ndarray)
+            else list(item)
+            if isinstance(item, tuple)
+            else item
+            for key, item in operation.attributes.items()
+        },
+    }

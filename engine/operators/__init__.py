@@ -1,0 +1,5 @@
+"""The operators: one file per family holds everything the engine knows of each of them."""
+
+from tilescope.engine.operators.table import FAMILIES, OPERATORS, supported_operators
+
+__all__ = ["FAMILIES", "OPERATORS", "supported_operators"]

@@ -1,0 +1,250 @@
+"""Elementwise operators, with numpy's broadcasting.
+
+A new operator is an entry of `_UNARY` or `_BINARY` when the library has its function, else a
+function that composes it of others. A new function of the library needs its numpy form here and its
+vertex in `tilescope.engine.codelets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.elementwise_functions import TO_BOOL
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library import elementwise as library
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.layout import reshape
+
+__all__ = ["BINARY", "RECORDS", "UNARY", "binary", "scalar", "unary"]
+
+Array = NDArray[Any]
+Arrays = Sequence[Array]
+Type = tuple[tuple[int, ...], str]
+
+
+def _erf(x: Array) -> Array:
+    from scipy import special  # heavy, and few models have constants of it
+
+    return np.asarray(special.erf(x)).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if np.issubdtype(a.dtype, np.integer):
+        return np.trunc(np.asarray(a, np.float64) / b).astype(a.dtype)
+    return np.divide(a, b)
+
+
+#: Functions of the library with one operand, in numpy.
+UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "absolute": np.abs,
+    "atan": np.arctan,
+    "ceil": np.ceil,
+    "erf": _erf,
+    "exp": np.exp,
+    "floor": np.floor,
+    "inverse": lambda x: (1 / x).astype(x.dtype),
+    "log": np.log,
+    "logical_not": np.logical_not,
+    "negate": np.negative,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": _sigmoid,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tanh": np.tanh,
+}
+#: Functions of the library with two operands, in numpy.
+BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "divide": _divide,
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "power": np.power,
+    "subtract": np.subtract,
+}
+
+#: Operators that are one function of the library.
+_UNARY = {
+    "Abs": "absolute",
+    "Atan": "atan",
+    "Ceil": "ceil",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Log": "log",
+    "Neg": "negate",
+    "Not": "logical_not",
+    "Reciprocal": "inverse",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+}
+_BINARY = {
+    "Add": "add",
+    "And": "logical_and",
+    "Div": "divide",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Mul": "multiply",
+    "Or": "logical_or",
+    "Pow": "power",
+    "Sub": "subtract",
+}
+#: Operators that join any number of operands by one function.
+_VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+def _result_type(node: Node) -> str:
+    return "bool" if node.attributes["function"] in TO_BOOL else node.operand(0).dtype
+
+
+def _unary_array(node: Node, arrays: Arrays) -> list[Array]:
+    (x,) = arrays
+    result = UNARY_FUNCTIONS[node.attributes["function"]](x)
+    return [np.asarray(result).astype(_result_type(node))]
+
+
+def _lower_unary(at: Lowering, op: Operation) -> Tensor:
+    return library.unary(at.builder, op.attributes["function"], at.tensor(op.operand(0)))
+
+
+def _binary_type(node: Node) -> list[Type]:
+    a, b = node.operand(0), node.operand(1)
+    try:
+        return [(np.broadcast_shapes(a.shape, b.shape), _result_type(node))]
+    except ValueError:
+        raise BadModel(
+            f"{node}: {a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} do not"
+            " broadcast"
+        ) from None
+
+
+def _binary_array(node: Node, arrays: Arrays) -> list[Array]:
+    a, b = arrays
+    result = BINARY_FUNCTIONS[node.attributes["function"]](a, b)
+    return [np.asarray(result).astype(_result_type(node))]
+
+
+def _lower_binary(at: Lowering, op: Operation) -> Tensor:
+    a, b = (at.tensor(value) for value in op.operands)
+    if a.dtype != b.dtype:
+        raise BadModel(f"{op}: cannot combine {a.dtype} and {b.dtype}; cast one first")
+    return library.binary(at.builder, op.attributes["function"], a, b, op.output.shape)
+
+
+UNARY = Operator(
+    name="unary",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, _result_type(node))],
+    evaluate=_unary_array,
+    lower=_lower_unary,
+)
+BINARY = Operator(
+    name="binary",
+    domain=ENGINE_DOMAIN,
+    infer=_binary_type,
+    evaluate=_binary_array,
+    lower=_lower_binary,
+)
+
+
+def unary(into: Expansion, function: str, x: Value) -> Value:
+    """Emit a function of one operand."""
+    return into.emit(UNARY, x, function=function)
+
+
+def binary(into: Expansion, function: str, a: Value, b: Value) -> Value:
+    """Emit a function of two operands."""
+    return into.emit(BINARY, a, b, function=function)
+
+
+def scalar(into: Expansion, value: float, like: Value) -> Constant:
+    """Return a constant of an operand's type."""
+    return into.constant(np.asarray(value, dtype=like.dtype), "scalar")
+
+
+def _unary_operator(name: str, function: str) -> Operator:
+    return Operator(name=name, decompose=lambda node, into: unary(into, function, node.operand(0)))
+
+
+def _binary_operator(name: str, function: str) -> Operator:
+    def decompose(node: Node, into: Expansion) -> Value:
+        a, b = node.operand(0), node.operand(1)
+        is_placed = node.version < 7 and node.attributes.get("broadcast")
+        if is_placed and len(b.shape) < len(a.shape):
+            # Before opset 7 the second operand is placed at `axis`, by default at the end.
+            axis = node.attributes.get("axis", len(a.shape) - len(b.shape))
+            after = len(a.shape) - axis - len(b.shape)
+            b = reshape(into, b, (*b.shape, *(1,) * after))
+        return binary(into, function, a, b)
+
+    return Operator(name=name, decompose=decompose)
+
+
+def _variadic_operator(name: str, function: str) -> Operator:
+    def decompose(node: Node, into: Expansion) -> Value:
+        result = node.operand(0)
+        for index in range(1, len(node.inputs)):
+            result = binary(into, function, result, node.operand(index))
+        return result
+
+    return Operator(name=name, decompose=decompose)
+
+
+def _clip(node: Node, into: Expansion) -> Value:
+    result = node.operand(0)
+    for index, key, function in ((1, "min", "maximum"), (2, "max", "minimum")):
+        bound = node.optional(index)
+        given = node.attributes.get(key)
+        if bound is None and given is not None and abs(given) < np.finfo(np.float32).max:
+            bound = scalar(into, given, result)  # the default of version 6 bounds nothing
+        if bound is not None:
+            result = binary(into, function, result, bound)
+    return result
+
+
+def _hard_sigmoid(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    slope, offset = (scalar(into, node.attributes[key], x) for key in ("alpha", "beta"))
+    line = binary(into, "add", binary(into, "multiply", x, slope), offset)
+    at_least_0 = binary(into, "maximum", line, scalar(into, 0, x))
+    return binary(into, "minimum", at_least_0, scalar(into, 1, x))
+
+
+def _lower_where(at: Lowering, op: Operation) -> Tensor:
+    condition, a, b = (at.tensor(value) for value in op.operands)
+    return library.select(at.builder, a, b, condition)
+
+
+RECORDS = (
+    UNARY,
+    BINARY,
+    *(_unary_operator(name, function) for name, function in _UNARY.items()),
+    *(_binary_operator(name, function) for name, function in _BINARY.items()),
+    *(_variadic_operator(name, function) for name, function in _VARIADIC.items()),
+    Operator(name="Clip", decompose=_clip),
+    Operator(name="HardSigmoid", decompose=_hard_sigmoid),
+    Operator(name="Where", lower=_lower_where),
+)

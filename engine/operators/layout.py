@@ -1,0 +1,118 @@
+"""Operators that change shape or order and compute nothing."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.elementwise import rearranged
+from tilescope.engine.lower import Lowering
+
+__all__ = ["RECORDS", "RESHAPE", "TRANSPOSE", "reshape"]
+
+Type = tuple[tuple[int, ...], str]
+
+
+def _reshape_type(node: Node) -> list[Type]:
+    x, shape = node.operand(0), tuple(node.attributes["shape"])
+    if prod(shape) != prod(x.shape):
+        raise BadModel(f"{node}: cannot reshape {x.name!r} of shape {x.shape} to {shape}")
+    return [(shape, x.dtype)]
+
+
+def _lower_reshape(at: Lowering, op: Operation) -> Tensor:
+    x = at.tensor(op.operand(0))
+    return rearranged(at.builder, x, op.attributes["shape"], "rearrange")
+
+
+def _transpose_type(node: Node) -> list[Type]:
+    x, order = node.operand(0), tuple(node.attributes["order"])
+    if sorted(order) != list(range(len(x.shape))):
+        raise BadModel(
+            f"{node}: {order} does not order the {len(x.shape)} dimensions of {x.name!r}"
+        )
+    return [(tuple(x.shape[d] for d in order), x.dtype)]
+
+
+def _lower_transpose(at: Lowering, op: Operation) -> Tensor:
+    return at.tensor(op.operand(0)).dim_shuffle(*op.attributes["order"])
+
+
+RESHAPE = Operator(
+    name="reshape",
+    domain=ENGINE_DOMAIN,
+    infer=_reshape_type,
+    evaluate=lambda node, x: [x[0].reshape(node.attributes["shape"])],
+    lower=_lower_reshape,
+)
+TRANSPOSE = Operator(
+    name="transpose",
+    domain=ENGINE_DOMAIN,
+    infer=_transpose_type,
+    evaluate=lambda node, x: [x[0].transpose(node.attributes["order"])],
+    lower=_lower_transpose,
+)
+
+
+def reshape(into: Expansion, x: Value, shape: tuple[int, ...]) -> Value:
+    """Emit a reshape, unless the operand has the shape already."""
+    return x if x.shape == shape else into.emit(RESHAPE, x, shape=shape)
+
+
+def _reshape(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    if "shape" in node.attributes:
+        wanted = list(node.attributes["shape"])
+    else:
+        wanted = [int(s) for s in node.known(1, "the shape").reshape(-1)]
+    if not node.attributes.get("allowzero", 0):
+        wanted = [x.shape[d] if s == 0 and d < len(x.shape) else s for d, s in enumerate(wanted)]
+    if wanted.count(-1) == 1:
+        rest = prod(s for s in wanted if s != -1)
+        wanted[wanted.index(-1)] = prod(x.shape) // rest if rest else 0
+    return reshape(into, x, tuple(wanted))
+
+
+def _flatten(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    axis = node.attributes["axis"]
+    axis = axis + len(x.shape) if axis < 0 else axis
+    return reshape(into, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+def _squeeze(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    axes = node.axes(len(x.shape))
+    if axes is None:
+        axes = tuple(d for d, size in enumerate(x.shape) if size == 1)
+    return reshape(into, x, tuple(s for d, s in enumerate(x.shape) if d not in axes))
+
+
+def _unsqueeze(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    given = node.attributes.get("axes")
+    if given is None:
+        given = node.known(1, "the axes").reshape(-1).tolist()
+    rank = len(x.shape) + len(given)
+    axes = {node.axis(a, rank) for a in given}
+    sizes = iter(x.shape)
+    return reshape(into, x, tuple(1 if d in axes else next(sizes) for d in range(rank)))
+
+
+def _transpose(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    order = node.attributes.get("perm", range(len(x.shape))[::-1])
+    return into.emit(TRANSPOSE, x, order=tuple(order))
+
+
+RECORDS = (
+    RESHAPE,
+    TRANSPOSE,
+    Operator(name="Flatten", decompose=_flatten),
+    Operator(name="Reshape", decompose=_reshape),
+    Operator(name="Squeeze", decompose=_squeeze),
+    Operator(name="Transpose", decompose=_transpose),
+    Operator(name="Unsqueeze", decompose=_unsqueeze),
+)

@@ -1,0 +1,100 @@
+"""Pools over windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.pool import pool
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.window import (
+    as_images,
+    geometry,
+    library_window,
+    restored,
+    window_shape,
+    windows,
+)
+
+__all__ = ["AVERAGE_POOL", "MAX_POOL", "RECORDS"]
+
+Arrays = Sequence[NDArray[Any]]
+
+
+def _pool_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    x = node.operand(0)
+    return [((*x.shape[:2], *window_shape(x.shape[2:], node.attributes)), x.dtype)]
+
+
+def _max_pool_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    (x,) = arrays
+    lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
+    return [windows(x, node.attributes, lowest).max(axis=(4, 5))]
+
+
+def _average_pool_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    (x,) = arrays
+    total = windows(x, node.attributes, 0).sum(axis=(4, 5))
+    if node.attributes["counts_padding"]:
+        count: Any = math.prod(node.attributes["kernel"])
+    else:
+        count = windows(np.ones_like(x), node.attributes, 0).sum(axis=(4, 5))
+    return [np.asarray(total / count).astype(x.dtype)]
+
+
+def _lower_pool(at: Lowering, op: Operation) -> Tensor:
+    return pool(
+        at.builder,
+        at.tensor(op.operand(0)),
+        library_window(op.attributes),
+        is_max=op.operator is MAX_POOL,
+        counts_padding=op.attributes.get("counts_padding", False),
+    )
+
+
+MAX_POOL = Operator(
+    name="max_pool",
+    domain=ENGINE_DOMAIN,
+    infer=_pool_type,
+    evaluate=_max_pool_array,
+    lower=_lower_pool,
+)
+AVERAGE_POOL = Operator(
+    name="average_pool",
+    domain=ENGINE_DOMAIN,
+    infer=_pool_type,
+    evaluate=_average_pool_array,
+    lower=_lower_pool,
+)
+
+
+def _max_pool(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
+    return restored(into, into.emit(MAX_POOL, as_images(into, x), **attributes), len(x.shape))
+
+
+def _average_pool(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
+    counts = bool(node.attributes.get("count_include_pad", 0))
+    images = as_images(into, x)
+    if counts and node.attributes.get("ceil_mode", 0):
+        raise BadModel(f"{node} with both ceil_mode and count_include_pad is not supported yet")
+    out = into.emit(AVERAGE_POOL, images, counts_padding=counts, **attributes)
+    return restored(into, out, len(x.shape))
+
+
+RECORDS = (
+    MAX_POOL,
+    AVERAGE_POOL,
+    Operator(name="AveragePool", decompose=_average_pool),
+    Operator(name="MaxPool", decompose=_max_pool),
+)

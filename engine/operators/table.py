@@ -1,0 +1,45 @@
+"""The table of operators, by name; front ends look operators up here."""
+
+from __future__ import annotations
+
+from tilescope.engine.ir import Operator
+from tilescope.engine.operators import (
+    cast,
+    constant,
+    control,
+    convolution,
+    elementwise,
+    identity,
+    layout,
+    normalisation,
+    pool,
+    product,
+    reduction,
+)
+
+__all__ = ["FAMILIES", "OPERATORS", "supported_operators"]
+
+#: A new family is entered here.
+FAMILIES = (
+    cast,
+    constant,
+    control,
+    convolution,
+    elementwise,
+    identity,
+    layout,
+    normalisation,
+    pool,
+    product,
+    reduction,
+)
+
+#: Every operator and primitive by `Operator.key`.
+OPERATORS: dict[str, Operator] = {
+    operator.key: operator for family in FAMILIES for operator in family.RECORDS
+}
+
+
+def supported_operators() -> list[str]:
+    """Return the names of the operators that models may use, in alphabetical order."""
+    return sorted(key for key, operator in OPERATORS.items() if not operator.is_primitive)

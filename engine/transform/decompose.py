@@ -1,0 +1,47 @@
+"""Takes operators apart into the primitives that the library computes in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Value
+from tilescope.engine.ir.builder import decomposed
+
+__all__ = ["decompose"]
+
+
+def decompose(model: Model, keep: Collection[str] = ()) -> Model:
+    """Return the model with every operator that has a decomposition replaced by it.
+
+    Parameters
+    ----------
+    model
+        Operators and primitives.
+    keep
+        Keys of operators that stay whole; they need a lowering.
+    """
+    builder = _Decomposer(model.name, frozenset(keep))
+    builder.inputs = list(model.inputs)
+    values: dict[Value, Value] = {}
+    builder.copy(model.operations, values)
+    outputs = [(name, values.get(value, value)) for name, value in model.outputs]
+    return builder.finish(outputs, model.assumed_ones)
+
+
+class _Decomposer(IrBuilder):
+    """Adds, in place of a node, what it stands for."""
+
+    def __init__(self, name: str, keep: frozenset[str]) -> None:
+        super().__init__(name)
+        self.keep = keep
+
+    def inside(self, name: str) -> IrBuilder:
+        return _Decomposer(name, self.keep)
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        if node.operator.key not in self.keep:
+            label = next(filter(None, outputs), node.name)
+            made = decomposed(node, Expansion(self, node, label))
+            if made:
+                return tuple(made[index] if name else None for index, name in enumerate(outputs))
+        return super().add(node, outputs)

@@ -1,0 +1,149 @@
+"""Decisions and loops: regions of the IR, programs of the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tests.engine.operators.graphs import both, info, model_of
+
+from tilescope.engine import compile_model, load_machine, load_onnx
+from tilescope.engine.errors import BadModel
+from tilescope.engine.lower import lower
+from tilescope.engine.program import If, Repeat, RepeatWhile, Sequence
+from tilescope.engine.transform import transform
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+
+
+def decision(*, other: list[int] | None = None) -> onnx.ModelProto:
+    """Return ``relu(x) * w if flag else x``, and the sum of both outputs' rows."""
+    then = helper.make_graph(
+        [
+            helper.make_node("Relu", ["x"], ["r"], name="relu"),
+            helper.make_node("Mul", ["r", "w"], ["a"], name="scale"),
+        ],
+        "then",
+        [],
+        [info("a", [3, 4])],
+    )
+    negative = helper.make_node("Neg", ["x"], ["b"], name="negate")
+    shape = numpy_helper.from_array(np.array(other or [3, 4]), "shape")
+    reshape = helper.make_node("Reshape", ["b", "shape"], ["c"], name="reshape")
+    otherwise = helper.make_graph(
+        [negative, reshape], "else", [], [info("c", other or [3, 4])], [shape]
+    )
+    nodes = [
+        helper.make_node(
+            "If", ["flag"], ["y"], name="choose", then_branch=then, else_branch=otherwise
+        ),
+        helper.make_node("ReduceSum", ["y"], ["z"], name="total", keepdims=0),
+    ]
+    return model_of(
+        nodes,
+        [info("flag", [], TensorProto.BOOL), info("x", [3, 4])],
+        [info("y", [None, None]), info("z", [])],
+        {"w": np.linspace(1, 2, 4, dtype=np.float32)},
+    )
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_decision_runs_one_branch(tmp_path: Path, flag: bool) -> None:
+    for found, expected in both(decision(), tmp_path / "if.onnx", {"flag": np.array(flag), "x": X}):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_branches_are_regions_and_say_what_they_capture(tmp_path: Path) -> None:
+    onnx.save(decision(), tmp_path / "if.onnx")
+    model = load_onnx(tmp_path / "if.onnx")
+    operation = model.operations[0]
+    assert [each.operator.name for each in model.operations] == ["If", "ReduceSum"]
+    assert set(operation.regions) == {"then_branch", "else_branch"}
+    then = operation.regions["then_branch"]
+    assert [each.name for each in then.operations] == ["relu", "scale"]
+    assert then.captured == (model.inputs[1],)
+    assert {each.name for each in model.parameters} == {"shape", "w"}
+    _, program, _ = lower(transform(model), load_machine("gc200", tiles_per_ipu=4))
+    inside = [each for each in program.children if isinstance(each, Sequence)]
+    assert any(isinstance(each, If) for each in inside[0].children)
+
+
+def test_a_known_condition_leaves_one_branch(tmp_path: Path) -> None:
+    model = decision()
+    del model.graph.input[0]
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "flag"))
+    ((found, expected), _) = both(model, tmp_path / "if.onnx", {"x": X})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    names = [each.name for each in transform(load_onnx(tmp_path / "if.onnx")).operations]
+    assert names == ["relu", "scale", "total", "total"]
+
+
+def test_branches_of_two_shapes_are_refused(tmp_path: Path) -> None:
+    onnx.save(decision(other=[4, 3]), tmp_path / "if.onnx")
+    with pytest.raises(BadModel, match=r"'choose' \(If\): its branches return float32 \(3, 4\)"):
+        load_onnx(tmp_path / "if.onnx")
+
+
+def loop(*, rounds: int | None, limit: float | None, scan: bool = False) -> onnx.ModelProto:
+    """Return a loop: ``a, b = b * 2 + i, a`` while the sum of ``a`` is below a limit."""
+    nodes = [
+        helper.make_node("Cast", ["i"], ["i32"], name="index", to=TensorProto.FLOAT),
+        helper.make_node("Add", ["b", "b"], ["b2"], name="double"),
+        helper.make_node("Add", ["b2", "i32"], ["a_out"], name="plus"),
+        helper.make_node("Identity", ["a"], ["b_out"], name="swap"),
+    ]
+    if limit is None:
+        nodes.append(helper.make_node("Identity", ["go"], ["go_out"], name="keep"))
+    else:
+        nodes += [
+            helper.make_node("ReduceMax", ["a_out"], ["most"], name="most", keepdims=0),
+            helper.make_node("Less", ["most", "limit"], ["go_out"], name="below"),
+        ]
+    outputs = [info("go_out", [], TensorProto.BOOL), info("a_out", [4]), info("b_out", [4])]
+    if scan:
+        nodes.append(helper.make_node("Neg", ["a"], ["s"], name="collect"))
+        outputs.append(info("s", [4]))
+    inputs = [info("i", [], TensorProto.INT64), info("go", [], TensorProto.BOOL)]
+    body = helper.make_graph(nodes, "body", [*inputs, info("a", [4]), info("b", [4])], outputs)
+    weights: dict[str, np.ndarray] = {}
+    if rounds is not None:
+        weights["n"] = np.array(rounds)
+    if limit is not None:
+        weights["limit"] = np.array(limit, np.float32)
+    names = ["p", "q", *(["s_all"] if scan else [])]
+    operands = ["n" if rounds is not None else "", "", "x", "y"]
+    node = helper.make_node("Loop", operands, names, name="rounds", body=body)
+    ends = [info("p", [4]), info("q", [4]), *([info("s_all", [None, 4])] if scan else [])]
+    return model_of([node], [info("x", [4]), info("y", [4])], ends, weights)
+
+
+INPUTS = {"x": np.arange(4, dtype=np.float32), "y": np.ones(4, np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "limit", "kind"),
+    [(5, None, Repeat), (50, 30.0, RepeatWhile), (None, 30.0, RepeatWhile)],
+)
+def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, kind: type) -> None:
+    path = tmp_path / "loop.onnx"
+    for found, expected in both(loop(rounds=rounds, limit=limit), path, INPUTS):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    _, program, _ = lower(transform(load_onnx(path)), load_machine("gc200", tiles_per_ipu=4))
+    inside = [each for each in program.children if isinstance(each, Sequence)]
+    assert any(isinstance(each, kind) for each in inside[0].children)
+
+
+def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
+    path = tmp_path / "loop.onnx"
+    for found, expected in both(loop(rounds=0, limit=None), path, INPUTS):
+        assert np.array_equal(found, expected)
+    assert transform(load_onnx(path)).operations == ()
+
+
+def test_a_loop_that_collects_results_is_refused(tmp_path: Path) -> None:
+    onnx.save(loop(rounds=3, limit=None, scan=True), tmp_path / "loop.onnx")
+    with pytest.raises(BadModel, match=r"Node 'rounds' \(Loop\) collects results of its rounds"):
+        compile_model(load_onnx(tmp_path / "loop.onnx"), load_machine("gc200", tiles_per_ipu=4))

@@ -1,0 +1,114 @@
+"""The page on adding an operator, followed: one record, then load, compile, run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from tests.engine.operators.graphs import both, info, model_of
+
+from tilescope.engine import load_onnx
+from tilescope.engine.errors import UnsupportedOperators
+from tilescope.engine.ir import Operator
+from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/how-to/add-an-operator.md").read_text(encoding="utf-8")
+X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6)
+
+
+def _model(op_type: str, **attributes: float) -> onnx.ModelProto:
+    node = helper.make_node(op_type, ["x"], ["y"], name="new", **attributes)
+    return model_of([node], [info("x", [4, 6])], [info("y", [4, 6])])
+
+
+@pytest.fixture
+def records() -> dict[str, Operator]:
+    """Return the records that the code on the page makes."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    space: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, "add-an-operator.md", "exec"), space)
+    made = [value for value in space.values() if isinstance(value, Operator) and value.name != "x"]
+    return {record.name: record for record in made if not record.is_primitive}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"), [("Softsign", {}), ("ThresholdedRelu", {"alpha": 0.5})]
+)
+def test_the_operators_of_the_page_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records: dict[str, Operator],
+    op_type: str,
+    attributes: dict[str, float],
+) -> None:
+    record = records[op_type]
+    assert record.key not in OPERATORS, "the page shows an operator that is missing"
+    monkeypatch.setitem(OPERATORS, record.key, record)
+    ((found, expected),) = both(_model(op_type, **attributes), tmp_path / "new.onnx", {"x": X})
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op_type", ["Atan", "Ceil", "Floor", "HardSigmoid"])
+def test_operators_that_were_added_so(tmp_path: Path, op_type: str) -> None:
+    ((found, expected),) = both(_model(op_type), tmp_path / "new.onnx", {"x": X})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_operator_that_is_lowered_whole_takes_its_types_from_onnx(tmp_path: Path) -> None:
+    node = helper.make_node("Where", ["c", "x", "k"], ["y"], name="choose")
+    model = model_of(
+        [node],
+        [info("c", [4, 1], onnx.TensorProto.BOOL), info("x", [4, 6])],
+        [info("y", [4, 6])],
+        {"k": np.arange(6, dtype=np.float32)},
+    )
+    inputs = {"c": np.array([[1], [0], [1], [0]], bool), "x": X}
+    ((found, expected),) = both(model, tmp_path / "where.onnx", inputs)
+    assert np.array_equal(found, expected)
+    model.graph.input[0].CopyFrom(info("c", [3, 1], onnx.TensorProto.BOOL))
+    onnx.save(model, tmp_path / "where.onnx")
+    with pytest.raises(onnx_error(), match=r"Node 'choose' \(Where\) does not fit its operands"):
+        load_onnx(tmp_path / "where.onnx")
+
+
+def onnx_error() -> type[Exception]:
+    from tilescope.engine.errors import BadModel
+
+    return BadModel
+
+
+def test_unsupported_operators_are_refused_with_the_list_of_supported_ones(tmp_path: Path) -> None:
+    path = tmp_path / "missing.onnx"
+    onnx.save(_model("Acosh"), path)
+    with pytest.raises(UnsupportedOperators) as refused:
+        load_onnx(path)
+    first, second, last = str(refused.value).splitlines()
+    assert first == "1 nodes of 1 operators are not supported yet:"
+    assert second == "  Acosh (1): new"
+    assert last == f"Supported operators: {', '.join(supported_operators())}."
+
+
+def test_every_operator_has_a_way_to_the_machine() -> None:
+    names = [record.key for family in FAMILIES for record in family.RECORDS]
+    assert len(names) == len(set(names))
+    for record in OPERATORS.values():
+        assert record.decompose or record.lower, record.key
+        if record.is_primitive:
+            assert record.name.islower()
+            assert record.infer
+            assert record.evaluate
+            assert record.lower
+        else:
+            assert onnx.defs.has(record.name), record.key
+
+
+def test_an_operator_without_gradient_says_so() -> None:
+    with pytest.raises(UnsupportedOperators, match="'unary' has no gradient"):
+        OPERATORS["unary"].require_gradient()
