@@ -15,7 +15,18 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from docs.pages import cli, fidelity, graph_api, layers, machines, metrics, options, pva, schema
+from docs.pages import (
+    cli,
+    fidelity,
+    graph_api,
+    layers,
+    machines,
+    metrics,
+    operators,
+    options,
+    pva,
+    schema,
+)
 
 __all__ = ["PAGES", "main"]
 
@@ -26,6 +37,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "fidelity": ("explanation/fidelity.md", fidelity.render),
     "graph-api": ("reference/graph-api.md", graph_api.render),
     "metrics": ("reference/metrics.md", metrics.render),
+    "operators": ("reference/operators.md", operators.render),
     "options": ("reference/options.md", options.render),
     "pva": ("reference/pva.md", pva.render),
     "schema": ("reference/schema.md", schema.render),

@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.codelets.elementwise_functions import TO_BOOL
-from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
+from tilescope.engine.codelets.elementwise import TO_BOOL
+from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY_RATES
+from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.compiler import compile_programs
 from tilescope.engine.graph import Graph, Tensor, TileMapping, blocks, concat, dtype_of, float8
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
@@ -171,7 +173,8 @@ def _elementwise() -> list[str]:
     """Return every function with what its loop takes on each type."""
     lines = [
         "Cycles of a worker's loop over so many elements, by the type of the operands; a dash where"
-        " there is no vertex. Source: `engine/codelets/elementwise_rates.py`.\n",
+        " there is no vertex. Source: `engine/codelets/unary_functions.py` and"
+        " `engine/codelets/binary_functions.py`.\n",
         "| Function | Operands | Result | float32 | float16 | int32 | bool |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
     ]

@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.elementwise_functions import (
+from tilescope.engine.codelets.binary_functions import (
     BINARY_FUNCTIONS,
-    TO_BOOL,
-    UNARY_FUNCTIONS,
-)
-from tilescope.engine.codelets.elementwise_rates import (
     BINARY_RATES,
+    BINARY_TO_BOOL,
     BROADCAST_RATES,
-    UNARY_RATES,
-    Rate,
-    rate_of,
 )
+from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.codelets.unary_functions import UNARY_FUNCTIONS, UNARY_RATES, UNARY_TO_BOOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
@@ -31,7 +27,18 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["BINARY", "BINARY_BLOCK", "UNARY", "UNARY_BLOCK", "unary_kernels", "worker_rows"]
+__all__ = [
+    "BINARY",
+    "BINARY_BLOCK",
+    "TO_BOOL",
+    "UNARY",
+    "UNARY_BLOCK",
+    "unary_kernels",
+    "worker_rows",
+]
+
+#: Functions whose result is a bool, whatever their operands are.
+TO_BOOL = UNARY_TO_BOOL | BINARY_TO_BOOL
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.copy import (
     CAST,
     CAST_BLOCK,
@@ -15,10 +16,16 @@ from tilescope.engine.codelets.copy import (
     COPY,
     COPY_BLOCK,
 )
-from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
-from tilescope.engine.codelets.elementwise_functions import TO_BOOL
-from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES, Rate, rate_of
+from tilescope.engine.codelets.elementwise import (
+    BINARY,
+    BINARY_BLOCK,
+    TO_BOOL,
+    UNARY,
+    UNARY_BLOCK,
+)
+from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
+from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
 from tilescope.engine.graph.codelet import Codelet
@@ -257,7 +264,7 @@ def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
 
 @checked
 def unary(builder: Builder, function: str, x: View) -> Tensor:
-    """Apply a function of one operand: see `tilescope.engine.codelets.elementwise_functions`.
+    """Apply a function of one operand: see `tilescope.engine.codelets.unary_functions`.
 
     Raises
     ------
@@ -275,7 +282,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
 def binary(
     builder: Builder, function: str, a: View, b: View, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Apply a function of two operands: see `tilescope.engine.codelets.elementwise_functions`.
+    """Apply a function of two operands: see `tilescope.engine.codelets.binary_functions`.
 
     Parameters
     ----------

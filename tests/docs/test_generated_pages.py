@@ -9,8 +9,9 @@ from docs.generate import DOCS, PAGES, main
 
 from tilescope.analyser.metrics import METRICS
 from tilescope.engine import program
-from tilescope.engine.codelets.elementwise_rates import BINARY_RATES, UNARY_RATES
+from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.ternary import TERNARY_RATES
+from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.library import (
     convolution,
     elementwise,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ from onnx import helper
 from tests.engine.operators.graphs import both, info, model_of
 
 from tilescope.engine import load_onnx
-from tilescope.engine.errors import UnsupportedOperators
+from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
 
@@ -21,7 +22,7 @@ PAGE = (ROOT / "docs/how-to/add-an-operator.md").read_text(encoding="utf-8")
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(4, 6)
 
 
-def _model(op_type: str, **attributes: float) -> onnx.ModelProto:
+def _model(op_type: str, **attributes: Any) -> onnx.ModelProto:
     node = helper.make_node(op_type, ["x"], ["y"], name="new", **attributes)
     return model_of([node], [info("x", [4, 6])], [info("y", [4, 6])])
 
@@ -33,8 +34,7 @@ def records() -> dict[str, Operator]:
     space: dict[str, object] = {"__name__": "page"}
     for block in blocks:
         exec(compile(block, "add-an-operator.md", "exec"), space)
-    made = [value for value in space.values() if isinstance(value, Operator) and value.name != "x"]
-    return {record.name: record for record in made if not record.is_primitive}
+    return {value.name: value for value in space.values() if isinstance(value, Operator)}
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,8 @@ def test_an_operator_that_is_lowered_whole_takes_its_types_from_onnx(tmp_path: P
     assert np.array_equal(found, expected)
     model.graph.input[0].CopyFrom(info("c", [3, 1], onnx.TensorProto.BOOL))
     onnx.save(model, tmp_path / "where.onnx")
-    with pytest.raises(onnx_error(), match=r"Node 'choose' \(Where\) does not fit its operands"):
+    with pytest.raises(BadModel, match=r"Node 'choose' \(Where\) does not fit its operands"):
         load_onnx(tmp_path / "where.onnx")
-
-
-def onnx_error() -> type[Exception]:
-    from tilescope.engine.errors import BadModel
-
-    return BadModel
 
 
 def test_unsupported_operators_are_refused_with_the_list_of_supported_ones(tmp_path: Path) -> None:

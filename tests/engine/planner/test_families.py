@@ -217,5 +217,5 @@ def test_a_family_that_cannot_do_it_is_refused() -> None:
         BadGraph, match="'vertical mac' does not support this convolution of float32"
     ):
         plan_convolution("c", replace(DEPTHWISE, dtype="float32"), MACHINE, family="vertical mac")
-    with pytest.raises(BadGraph, match="Unknown vertex family .winograd.: use one of amp"):
+    with pytest.raises(BadGraph, match="Unknown vertex family 'winograd': use one of amp"):
         plan_convolution("c", DEPTHWISE, MACHINE, family="winograd")

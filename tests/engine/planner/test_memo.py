@@ -12,7 +12,7 @@ import pytest
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.planner import ConvolutionShape, plan_convolution
+from tilescope.engine.planner import plan_convolution
 from tilescope.engine.planner.memo import MEMO, PlanMemo
 from tilescope.engine.tiling import ConvolutionShape
 

@@ -1,4 +1,8 @@
-"""What elementwise vertices compute of an element, or of two: kernels by name of the function."""
+"""Functions of one operand: kernel and rate of each of them.
+
+A new function needs an entry in `UNARY_FUNCTIONS` and one in `UNARY_RATES`. Source of the rates:
+graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.hpp: unaryOpPerfInfo.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tilescope.engine.codelets.elementwise_rates import Rate, make_rate
 from tilescope.engine.jit._jit import jit
 
-__all__ = ["BINARY_FUNCTIONS", "TO_BOOL", "UNARY_FUNCTIONS"]
+__all__ = ["UNARY_FUNCTIONS", "UNARY_RATES", "UNARY_TO_BOOL"]
 
 
 @jit
@@ -185,120 +190,6 @@ def _is_finite(x: Any) -> Any:
     return np.isfinite(x)
 
 
-@jit
-def _add(a: float, b: float) -> float:
-    return a + b
-
-
-@jit
-def _subtract(a: float, b: float) -> float:
-    return a - b
-
-
-@jit
-def _multiply(a: float, b: float) -> float:
-    return a * b
-
-
-@jit
-def _divide(a: float, b: float) -> float:
-    return a / b
-
-
-@jit
-def _maximum(a: float, b: float) -> float:
-    return a if a > b or a != a else b
-
-
-@jit
-def _minimum(a: float, b: float) -> float:
-    return a if a < b or a != a else b
-
-
-@jit
-def _power(a: float, b: float) -> Any:
-    return a**b
-
-
-@jit
-def _remainder(a: Any, b: Any) -> Any:
-    # Of the sign of the dividend, as in C; fmod is wrong for whole numbers below zero in numba.
-    # Made wide first: the least whole number has no absolute value in 32 bits.
-    rest = abs(a * np.int64(1)) % abs(b * np.int64(1))
-    return -rest if a < 0 else rest
-
-
-@jit
-def _atan2(a: float, b: float) -> Any:
-    return np.arctan2(a, b)
-
-
-@jit
-def _bitwise_and(a: Any, b: Any) -> Any:
-    return a & b
-
-
-@jit
-def _bitwise_or(a: Any, b: Any) -> Any:
-    return a | b
-
-
-@jit
-def _bitwise_xor(a: Any, b: Any) -> Any:
-    return a ^ b
-
-
-@jit
-def _shift_left(a: Any, b: Any) -> Any:
-    # Assumption: all bits are gone beyond 31; a processor's own shift takes the count's last bits.
-    return a << b if 0 <= b < 32 else 0
-
-
-@jit
-def _shift_right_sign_extend(a: Any, b: Any) -> Any:
-    return a >> (b if 0 <= b < 32 else 31)
-
-
-@jit
-def _equal(a: Any, b: Any) -> Any:
-    return a == b
-
-
-@jit
-def _not_equal(a: Any, b: Any) -> Any:
-    return a != b
-
-
-@jit
-def _less(a: Any, b: Any) -> Any:
-    return a < b
-
-
-@jit
-def _less_equal(a: Any, b: Any) -> Any:
-    return a <= b
-
-
-@jit
-def _greater(a: Any, b: Any) -> Any:
-    return a > b
-
-
-@jit
-def _greater_equal(a: Any, b: Any) -> Any:
-    return a >= b
-
-
-@jit
-def _logical_and(a: Any, b: Any) -> Any:
-    return (a != 0) & (b != 0)
-
-
-@jit
-def _logical_or(a: Any, b: Any) -> Any:
-    return (a != 0) | (b != 0)
-
-
 UNARY_FUNCTIONS = {
     "relu": _relu,
     "sigmoid": _sigmoid,
@@ -334,45 +225,51 @@ UNARY_FUNCTIONS = {
     "is_inf": _is_inf,
     "is_finite": _is_finite,
 }
-BINARY_FUNCTIONS = {
-    "add": _add,
-    "subtract": _subtract,
-    "multiply": _multiply,
-    "divide": _divide,
-    "maximum": _maximum,
-    "minimum": _minimum,
-    "power": _power,
-    "remainder": _remainder,
-    "atan2": _atan2,
-    "bitwise_and": _bitwise_and,
-    "bitwise_or": _bitwise_or,
-    "bitwise_xor": _bitwise_xor,
-    "shift_left": _shift_left,
-    "shift_right_sign_extend": _shift_right_sign_extend,
-    "equal": _equal,
-    "not_equal": _not_equal,
-    "less": _less,
-    "less_equal": _less_equal,
-    "greater": _greater,
-    "greater_equal": _greater_equal,
-    "logical_and": _logical_and,
-    "logical_or": _logical_or,
-}
-
-#: Functions whose result is a bool, whatever their operands are.
-TO_BOOL = frozenset(
+#: Those whose result is a bool, whatever the operands are.
+UNARY_TO_BOOL = frozenset(
     {
-        "equal",
-        "greater",
-        "greater_equal",
         "is_finite",
         "is_inf",
         "is_nan",
-        "less",
-        "less_equal",
-        "logical_and",
         "logical_not",
-        "logical_or",
-        "not_equal",
     }
 )
+
+# A loop of one element, or of a vector without assembly, adds 4 cycles.
+UNARY_RATES: dict[str, Rate] = {
+    # Assumption: for whole numbers as the maximum of two.
+    "relu": make_rate((3, 2), (3, 4), (7, 1)),
+    "sigmoid": make_rate((12, 2), (6, 4)),
+    "tanh": make_rate((12, 2), (4, 4)),
+    "exp": make_rate((6, 2), (4, 4)),
+    "log": make_rate((12, 2), (4, 4)),
+    "sqrt": make_rate((10, 2), (23, 4), (114, 1)),
+    "inverse": make_rate((6, 2), (15, 4)),
+    "negate": make_rate((2, 2), (2, 4), (6, 1)),
+    "absolute": make_rate((5, 1), (5, 1), (6, 1)),
+    "square": make_rate((2, 2), (2, 4), (5, 2)),
+    "erf": make_rate((41, 1), (13, 1)),
+    "sign": make_rate((9, 2), (9, 4), (9, 1)),
+    "ceil": make_rate((6, 2), (6, 4)),
+    "floor": make_rate((6, 2), (6, 4)),
+    "trunc": make_rate((3, 2), (11, 4)),
+    "nearby_int": make_rate((6, 2), (6, 4)),
+    "round": make_rate((6, 2), (6, 4)),
+    "sin": make_rate((2304, 1), (25, 1)),
+    "cos": make_rate((2304, 1), (25, 1)),
+    "tan": make_rate((5100, 1), (5700, 1)),
+    "asin": make_rate((106, 1), (106, 1)),
+    # Assumption: as the angle of two operands, which the library has.
+    "atan": make_rate((272, 2), (578, 4)),
+    "rsqrt": make_rate((8, 2), (19, 4)),
+    "cbrt": make_rate((31, 2), (21, 4)),
+    "exp2": make_rate((6, 2), (4, 4)),
+    "expm1": make_rate((8, 1), (9, 4)),
+    "log1p": make_rate((22, 2), (22, 4)),
+    "gelu_erf": make_rate((22, 1), (16, 1)),
+    "bitwise_not": make_rate(None, None, (5, 2)),
+    "logical_not": make_rate(None, None, boolean=(21, 1)),
+    "is_nan": make_rate((7, 2), (7, 4)),
+    "is_inf": make_rate((7, 2), (9, 4)),
+    "is_finite": make_rate((9, 2), (9, 4)),
+}
