@@ -157,7 +157,7 @@ def test_a_type_is_found_by_its_name(name: Any, same: DType) -> None:
 @pytest.mark.parametrize(
     ("layout", "scale", "message"),
     [
-        ("134", 0, "no float8 layout '134'"),
+        ("134", 0, "Unknown float8 layout '134'"),
         ("143", 32, "from -32 to 31"),
         ("152", -33, "-32 to"),
         ("143", 1.5, "is 1.5: give a whole"),
