@@ -74,7 +74,7 @@ def test_an_unknown_page_and_an_unknown_report_say_so(visit: Visit, origin: str)
     page = visit("/nowhere")
     expect(page.locator("#unknown-page")).to_contain_text("Page not found")
     page.goto(f"{origin}/memory?report=0123456789ab")
-    expect(page.locator("#memory-figure-error .error-panel")).to_contain_text("not in this library")
+    expect(page.locator("#memory-figure-error .error-panel")).to_contain_text("Unknown report")
     expect(page.locator("#memory-figure")).to_be_hidden()
 
 

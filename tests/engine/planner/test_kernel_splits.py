@@ -171,7 +171,7 @@ def test_splits_that_cannot_be_are_refused() -> None:
     x = graph.add_variable("float32", (1, 8, 7, 7), "x")
     graph.map_linearly(x)
     w = np.ones((8, 8, 3, 3), np.float32)
-    with pytest.raises(BadGraph, match="Unknown dimension 'kernel' to split; choose one of groups, batch"):
+    with pytest.raises(BadGraph, match="Unknown dimension 'kernel' to split; choose one of groups"):
         convolution(builder, x, w, Window((3, 3)), split={"kernel": 2})
     with pytest.raises(BadGraph, match="has the split kernel rows 4: request fewer parts"):
         convolution(builder, x, w, Window((3, 3)), split={ROWS: 4})
