@@ -22,6 +22,8 @@ from tilescope.engine.ir.value import Constant, Value
 
 __all__ = ["IrBuilder", "decomposed", "results_of"]
 
+_NODE_FIELDS = tuple(field.name for field in fields(Node))
+
 
 class IrBuilder:
     """Collects operations in the order they are emitted.
@@ -236,11 +238,11 @@ def _inferred(node: Node, label: str) -> tuple[Value, ...]:
 
 def _node(operation: Operation) -> Node:
     """Return an operation without its results."""
-    return Node(**{each.name: getattr(operation, each.name) for each in fields(Node)})
+    return Node(**{name: getattr(operation, name) for name in _NODE_FIELDS})
 
 
 def _operation(node: Node, outputs: tuple[Value | None, ...]) -> Operation:
-    stated = {each.name: getattr(node, each.name) for each in fields(Node)}
+    stated = {name: getattr(node, name) for name in _NODE_FIELDS}
     return Operation(**stated, outputs=outputs)
 
 

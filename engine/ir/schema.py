@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
     return value
 
 
+@cache
 def version_of(op_type: str, domain: str, opset: int | None = None) -> int:
     """Return the version of an operator's schema in an opset; in the newest if none is given."""
     newest = defs.onnx_opset_version() if domain == "" else 1
@@ -51,14 +53,21 @@ def with_defaults(
     op_type: str, domain: str, version: int, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return attributes together with the schema's defaults of those left out."""
-    attributes = dict(given)
-    if defs.has(op_type, version, domain):
-        for name, attribute in defs.get_schema(op_type, version, domain).attributes.items():
-            if name not in attributes and attribute.default_value.type:
-                value = attribute_value(attribute.default_value)
-                # The schema holds floats of 32 bits: 1e-5 is the nearest short decimal.
-                attributes[name] = float(f"{value:.7g}") if isinstance(value, float) else value
-    return attributes
+    return {**_defaults(op_type, domain, version), **given}
+
+
+@cache
+def _defaults(op_type: str, domain: str, version: int) -> Mapping[str, Any]:
+    """Return the attributes of a schema that have a default, with it."""
+    if not defs.has(op_type, version, domain):
+        return {}
+    defaults = {}
+    for name, attribute in defs.get_schema(op_type, version, domain).attributes.items():
+        if attribute.default_value.type:
+            value = attribute_value(attribute.default_value)
+            # The schema holds floats of 32 bits: 1e-5 is the nearest short decimal.
+            defaults[name] = float(f"{value:.7g}") if isinstance(value, float) else value
+    return defaults
 
 
 def infer_by_schema(node: Node) -> tuple[ResultType, ...]:

@@ -103,20 +103,18 @@ class GraphImport:
             operator=operator,
             name=name,
             source=proto.op_type,
-            inputs=tuple(self.values[each] if each else None for each in proto.input),
+            inputs=tuple(self.values[key] if key else None for key in proto.input),
             attributes=with_defaults(proto.op_type, domain_of(proto), version, stated),
             version=version,
             regions=regions,
             hints=hints,
         )
-        names = [
-            each if index == 0 or each in used else "" for index, each in enumerate(proto.output)
-        ]
-        for each, value in zip(names, self.builder.add(node, names), strict=True):
+        names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
+        for key, value in zip(names, self.builder.add(node, names), strict=True):
             if value is not None:
                 if value.known is None:
                     check_type(value.dtype, f"Node {name!r}")
-                self.values[each] = value
+                self.values[key] = value
 
     def _region(self, name: str, graph: onnx.GraphProto) -> Region:
         """Return a subgraph as a region.

@@ -60,15 +60,15 @@ def test_branches_are_regions_and_say_what_they_capture(tmp_path: Path) -> None:
     onnx.save(decision(), tmp_path / "if.onnx")
     model = load_onnx(tmp_path / "if.onnx")
     operation = model.operations[0]
-    assert [each.operator.name for each in model.operations] == ["If", "ReduceSum"]
+    assert [operation.operator.name for operation in model.operations] == ["If", "ReduceSum"]
     assert set(operation.regions) == {"then_branch", "else_branch"}
     then = operation.regions["then_branch"]
-    assert [each.name for each in then.operations] == ["relu", "scale"]
+    assert [inner.name for inner in then.operations] == ["relu", "scale"]
     assert then.captured == (model.inputs[1],)
-    assert {each.name for each in model.parameters} == {"shape", "w"}
+    assert {weight.name for weight in model.parameters} == {"shape", "w"}
     _, program, _ = lower(transform(model), load_machine("gc200", tiles_per_ipu=4))
-    inside = [each for each in program.children if isinstance(each, Sequence)]
-    assert any(isinstance(each, If) for each in inside[0].children)
+    inside = [child for child in program.children if isinstance(child, Sequence)]
+    assert any(isinstance(child, If) for child in inside[0].children)
 
 
 def test_a_known_condition_leaves_one_branch(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_known_condition_leaves_one_branch(tmp_path: Path) -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.array(True), "flag"))
     ((found, expected), _) = both(model, tmp_path / "if.onnx", {"x": X})
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    names = [each.name for each in transform(load_onnx(tmp_path / "if.onnx")).operations]
+    names = [inner.name for inner in transform(load_onnx(tmp_path / "if.onnx")).operations]
     assert names == ["relu", "scale", "total", "total"]
 
 
@@ -132,8 +132,8 @@ def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, ki
     for found, expected in both(loop(rounds=rounds, limit=limit), path, INPUTS):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     _, program, _ = lower(transform(load_onnx(path)), load_machine("gc200", tiles_per_ipu=4))
-    inside = [each for each in program.children if isinstance(each, Sequence)]
-    assert any(isinstance(each, kind) for each in inside[0].children)
+    inside = [child for child in program.children if isinstance(child, Sequence)]
+    assert any(isinstance(child, kind) for child in inside[0].children)
 
 
 def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
