@@ -9,14 +9,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from pva.absent import NotHeld
-from pva.compilation import (
-    CompilationReport,
-    ComputeSet,
-    ComputeSetVertex,
-    LivenessProgramStep,
-    Tile,
-    VertexType,
-)
+from pva.compilation import CompilationReport, LivenessProgramStep, Tile
+from pva.compute_set import ComputeSet, ComputeSetVertex, VertexType
 from pva.context import DebugContext
 from pva.execution import ExecutionReport, ExecutionStep, IpuStep, Run
 from pva.operations import Operation, OperationAnalysis

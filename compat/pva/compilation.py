@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pva.absent import WithAbsent
+from pva.compute_set import ComputeSet
 from pva.lazy import LazyList
-from pva.program import Program, program_of, step_cycles_by_tile
+from pva.program import Program, program_of
 from pva.target import Target
 from pva.variable import LoweredVariable, Variable
 from tilescope.analyser import liveness, lowered_variables, metrics
@@ -21,18 +22,13 @@ from tilescope.reports.figures import bytes_past
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tilescope.analyser.machine import Source
-    from tilescope.analyser.programs import ComputeSetVertices, ProgramNode
     from tilescope.reports import Report as Opened
 
 __all__ = [
     "Categories",
     "CategoryMemory",
     "CompilationReport",
-    "ComputeSet",
-    "ComputeSetVertex",
     "Gaps",
     "Graph",
     "IpuTiles",
@@ -42,59 +38,7 @@ __all__ = [
     "Overlap",
     "Tile",
     "TileMemory",
-    "VertexType",
-    "compute_set_of",
 ]
-
-
-@dataclass(frozen=True)
-class VertexType:
-    """A codelet; ``size`` is the state of one vertex, bytes."""
-
-    name: str
-    size: int
-    codeBytes: int
-
-
-class ComputeSetVertex(WithAbsent):
-    """The vertices of one codelet in a compute set; ``count`` is over all tiles."""
-
-    _absent: ClassVar[dict[str, str]] = {
-        "countByTile": "vertices of a compute set on each tile (see count for their number)"
-    }
-
-    def __init__(self, row: ComputeSetVertices) -> None:
-        self.type = VertexType(
-            row.vertex_type, row.state_bytes // max(row.n_vertices, 1), row.code_bytes
-        )
-        self.count = row.n_vertices
-        self.estimatedCycles = row.max_cycles
-
-
-class ComputeSet:
-    """A compute set."""
-
-    def __init__(
-        self, opened: Opened, name: str, rows: Sequence[ComputeSetVertices], step_id: int | None
-    ) -> None:
-        self._opened = opened
-        self._step_id = step_id
-        self.name = name
-        self.vertices = [ComputeSetVertex(row) for row in rows]
-
-    @property
-    def estimatedCyclesByTile(self) -> list[int]:
-        """Busy cycles of every tile in one execution."""
-        return [] if self._step_id is None else step_cycles_by_tile(self._opened, self._step_id)
-
-    def __repr__(self) -> str:
-        return f"<ComputeSet {self.name}>"
-
-
-def compute_set_of(opened: Opened, node: ProgramNode) -> ComputeSet:
-    """Return the compute set that a program runs."""
-    details = tree.node(opened, node.program_id)
-    return ComputeSet(opened, details.compute_set_name or "", details.vertices, node.step_id)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
 from pva.absent import WithAbsent
+from pva.compute_set import step_cycles_by_tile
 from pva.lazy import LazyList
-from pva.program import Program, program_of, step_cycles_by_tile
+from pva.program import Program, program_of
 from tilescope.analyser import programs as tree
 from tilescope.analyser import runs as recorded
 from tilescope.analyser.execution import costs, execution, steps

@@ -7,19 +7,16 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pva.absent import WithAbsent
+from pva.compute_set import ComputeSet, compute_set_of, step_cycles_by_tile
 from pva.context import DebugContext
 from tilescope.analyser import programs as tree
 from tilescope.analyser.contexts import contexts
-from tilescope.analyser.execution import costs
-from tilescope.analyser.machine import target
-from tilescope.analyser.runs import tile_cycles
 
 if TYPE_CHECKING:
-    from pva.compilation import ComputeSet
     from tilescope.analyser.programs import ProgramNode
     from tilescope.reports import Report as Opened
 
-__all__ = ["OnTileExecuteProgram", "Program", "ProgramVisitor", "program_of", "step_cycles_by_tile"]
+__all__ = ["OnTileExecuteProgram", "Program", "ProgramVisitor", "program_of"]
 
 
 class Program(WithAbsent):
@@ -123,8 +120,6 @@ class OnTileExecuteProgram(Program):
     @property
     def computeset(self) -> ComputeSet:
         """The compute set that it runs."""
-        from pva.compilation import compute_set_of
-
         return compute_set_of(self._opened, self._node)
 
 
@@ -169,14 +164,3 @@ class ProgramVisitor:
 def program_of(opened: Opened, node: ProgramNode) -> Program:
     """Return a program of the subclass of its kind."""
     return _SUBCLASSES.get(node.kind, Program)(opened, node)
-
-
-def step_cycles_by_tile(opened: Opened, step_id: int) -> list[int]:
-    """Return busy cycles of every tile of a replica in one execution of a step."""
-    machine, cost = target(opened), costs(opened).column
-    answer = [0] * machine.n_tiles
-    for row in (cost["step_id"] == step_id).nonzero()[0]:
-        first = int(cost["ipu_id"][row]) * machine.tiles_per_ipu
-        cycles = tile_cycles(opened, int(cost["pattern_id"][row]))
-        answer[first : first + machine.tiles_per_ipu] = cycles.tolist()
-    return answer

@@ -28,7 +28,7 @@ from tilescope.main import COMMANDS
 from tilescope.reports.schema import ARRAYS, metadata
 
 #: What a library function gives another; a program has no need of it.
-INTERNAL = {"copy_together", "in_one", "similar"}
+INTERNAL = {"copy_together", "in_one", "similar", "vector_elements"}
 
 
 def page(name: str) -> str:
