@@ -198,7 +198,7 @@ def _cycle_metrics() -> list[Metric]:
     seconds = Metric(
         "time.total",
         "seconds",
-        "cycles.total divided by the tile clock of the machine",
+        "Time of cycles.total at the tile clock of the machine",
         "higher",
         _total_seconds,
         is_measured=True,

@@ -244,7 +244,7 @@ def _find(report: Report, name: str) -> Plan:
     if inside:
         raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
     raise BadQuestion(
-        f"unknown plan {name!r}; the nearest of the {len(every)} in this report are {listed}"
+        f"unknown plan {name!r}; this report has {len(every)}, and the nearest names are {listed}"
     )
 
 

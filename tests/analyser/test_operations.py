@@ -80,13 +80,15 @@ def test_a_plan_that_is_not_there_names_near_ones(small: Report) -> None:
     with pytest.raises(BadQuestion) as refused:
         explain_plan(small, "layer2/conv")
     assert str(refused.value) == (
-        "unknown plan 'layer2/conv'; the nearest of the 1 in this report are 'layer1/conv'"
+        "unknown plan 'layer2/conv'; this report has 1, and the nearest names are 'layer1/conv'"
     )
 
 
 @pytest.mark.parametrize("name", ["", "%", "layer1/", "x" * 10_000, "a\nb"])
 def test_any_name_is_answered(small: Report, name: str) -> None:
-    with pytest.raises(BadQuestion, match="the nearest are 'layer1/conv'"):
+    with pytest.raises(
+        BadQuestion, match="this report has 1, and the nearest names are 'layer1/conv'"
+    ):
         explain_plan(small, name)
 
 
