@@ -32,8 +32,8 @@ def _kind(kinds: Any, wanted: str) -> Callable[[str, Any], object]:
 
 
 def _several(what: str, values: Any) -> None:
-    for each in a_list(what, values, "a list of whole numbers"):
-        a_count(f"One of {what}", each)
+    for value in a_list(what, values, "a list of whole numbers"):
+        a_count(f"One of {what}", value)
 
 
 def _pair(what: str, values: Any) -> None:

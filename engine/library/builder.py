@@ -1,4 +1,4 @@
-"""What library functions write into: the graph, the sequence, and where the next tile is."""
+"""The builder: the graph, sequence and tiles that library functions write to."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Builder:
     Parameters
     ----------
     graph
-        Where variables and compute sets go.
+        Takes variables and compute sets.
     sequence
-        Where programs go.
+        Takes programs.
     debug
-        Context of what is built now.
+        Debug context of the current call.
     plans
         The plans chosen so far.
     available_memory
-        What an operation may take while it runs, unless it is told otherwise.
+        Default share of a tile for temporary memory.
     partials
-        In which type products of halves add up, unless they are told otherwise.
+        Default type of the partial sums of products of halves.
     plan_id
         The plan that is built now; None outside of a planned operation.
     serial_part
@@ -153,15 +153,15 @@ class Builder:
 
 
 def refuse_float8(operation: str, x: View) -> None:
-    """Say that an operation has no vertices for float8.
+    """Raise BadGraph if an operand is float8.
 
     Raises
     ------
     BadGraph
-        When the tensor is one.
+        When the operand is float8.
     """
     if x.dtype.kind == "float8":
         raise BadGraph(
-            f"{x.name!r} is {x.dtype}: {operation} has no vertices for that; cast it to"
+            f"{x.name!r} is {x.dtype}: {operation} does not support float8; cast it to"
             " float16 first"
         )

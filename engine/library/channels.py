@@ -1,4 +1,4 @@
-"""How channels lie in memory for a plan: in groups, padded to whole ones with zeros."""
+"""Operands in the layout of a plan: channels in groups, padded with zeros."""
 
 from __future__ import annotations
 

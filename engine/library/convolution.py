@@ -79,7 +79,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     BadGraph
         When the shapes or types do not go together, or no such plan exists for them.
     BadOption
-        When the share of memory, or the type of partial sums, cannot be.
+        When the share of memory or the type of partial sums is invalid.
     """
     check_rank(f"{name}: its input", x, "images, channels, rows, columns")
     check_rank(f"{name}: its weights", weights, "out channels, channels, rows, columns")
@@ -172,7 +172,7 @@ def matmul(
     BadGraph
         When the shapes or types do not go together, or no such plan exists for them.
     BadOption
-        When the share of memory, or the type of partial sums, cannot be.
+        When the share of memory or the type of partial sums is invalid.
     """
     check_rank(f"{name}: its left operand", a, "batch, rows, inner")
     check_rank(f"{name}: its right operand", b, "batch, inner, columns")

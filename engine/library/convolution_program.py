@@ -1,4 +1,4 @@
-"""A planned convolution: operands laid out, parts in turn where it says so, vertices added."""
+"""The program of a planned convolution: arranged operands, serial parts, vertices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_convolution(
     shape: ConvolutionShape,
     plan: Plan,
 ) -> Tensor:
-    """Lay out and convolve by a plan.
+    """Arrange the operands and convolve by a plan.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ def build_convolution(
     weights
         Shape (groups, out channels, in channels, kernel rows, kernel columns).
     constant_dtype
-        Type of operands that are no tensors.
+        Type of constant operands.
     shape, plan
-        What is convolved, and how.
+        The operation and its plan.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def build_convolution(
     """
     serial, grouping = plan.serial, Grouping(**plan.grouping)
     part = serial.part_of(shape)
-    assert part is not None, "a plan is in parts that there are"
+    assert part is not None, "a plan has serial parts that the shape has"
     steps = _Steps(part, grouping, Placement(plan, part, grouping, build), constant_dtype)
     if serial.n_parts == 1:
         return steps.convolved(build, steps.source(build, x), weights)
@@ -78,8 +78,8 @@ def build_convolution(
     n_images, _, *field = (int(size) for size in x.shape)
     by_group = x.reshape(n_images, shape.groups, shape.in_channels, *field)
     images = [
-        each.reshape(n_images, part.groups * part.in_channels, *field)
-        for each in _cut(build, by_group, 2, serial.inputs)
+        part_images.reshape(n_images, part.groups * part.in_channels, *field)
+        for part_images in _cut(build, by_group, 2, serial.inputs)
     ]
     kernels = _cut(build, weights, 2, serial.inputs)
     return inputs_in_series(
@@ -91,30 +91,30 @@ def build_convolution(
 
 
 def _cut(build: Builder, operand: Operand, d: int, n_parts: int) -> list[Operand]:
-    """Return equal parts along a dimension of an operand; it is copied where it lies in pieces."""
+    """Return equal parts along a dimension of an operand, copied first if it cannot be sliced."""
     if not isinstance(operand, Tensor):
         return [*np.split(operand, n_parts, axis=d)]
     size = operand.shape[d] // n_parts
     ranges = [(i * size, (i + 1) * size) for i in range(n_parts)]
     try:
-        return [operand.slice(d, *each) for each in ranges]
-    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+        return [operand.slice(d, *extent) for extent in ranges]
+    except BadGraph:  # The strides of the dimension are incompatible with the slice.
         whole = row_major_copy(build, operand, "rowMajor")
-        return [whole.slice(d, *each) for each in ranges]
+        return [whole.slice(d, *extent) for extent in ranges]
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """What is done for a convolution, or for each of its parts in turn.
+    """The steps of a convolution, or of one of its serial parts.
 
     Parameters
     ----------
     shape, grouping
-        Of the convolution or a part, and in which groups of channels.
+        The convolution or the part, and its groups of channels.
     placement
-        Which tile has which part of it.
+        The tiles of its parts.
     constant_dtype
-        Type of operands that are no tensors.
+        Type of constant operands.
     """
 
     shape: ConvolutionShape
@@ -127,7 +127,7 @@ class _Steps:
         layout = input_layout(self.shape, self.grouping)
         if isinstance(x, Tensor):
             return arranged_images(builder, x, layout, self.placement.all_tiles().tolist())
-        # It is mapped with the vertices, to the tiles that read it.
+        # The vertices map it, to the tiles that read it.
         return self._constant(builder, image_values(x, layout))
 
     def convolved(self, builder: Builder, source: Tensor, weights: Operand) -> Tensor:

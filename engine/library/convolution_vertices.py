@@ -144,9 +144,9 @@ def _products(
     first: PerDimension[Counts],
     count: PerDimension[Counts],
 ) -> Counts:
-    """Return how many multiplications of each part are asked for: ndarray of int64.
+    """Return the multiplications of every part: ndarray of int64.
 
-    Channels and groups that fill up a block are left out.
+    Padding of channels and groups is not counted.
     """
 
     def real(d: Dimension, size: int, have: int) -> Counts:
@@ -173,7 +173,7 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
 def _map_input(
     builder: Builder, x: Tensor, placement: Placement, tile: NDArray[np.int64], regions: Regions
 ) -> None:
-    """Share out a constant input, each block among the tiles that read it."""
+    """Map a constant input: a block is divided among the tiles that read it."""
     n_sharers = placement.counts.outputs
     by_part = np.moveaxis(np.arange(tile.size).reshape(placement.counts), Dimension.OUTPUTS, -1)
     vertex = by_part.reshape(-1, n_sharers)
@@ -210,12 +210,12 @@ def _reduce_partials(
 ) -> Tensor:
     """Sum the partial results in the stages of the plan.
 
-    Each stage but the last leaves partial sums of sections of those before it. The tiles that have
-    partials of the same outputs are divided into as many sections, and each sums its own.
+    Every stage but the last divides the partial sums into sections, and the tiles that hold partial
+    sums of the same outputs into as many; the tiles of a section sum that section.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, multiStageGroupedReduce.
     """
     n_partials = partials.shape[0]
-    # Parts of what is summed are numbered fastest: those of one block of outputs stand in a row.
+    # The summed dimensions come last: partial sums of one block of outputs follow each other.
     sharers = tile.reshape(-1, n_partials)
     first = replace(
         regions,
@@ -245,7 +245,7 @@ def _add_stage(
     sharers: NDArray[np.int64],
     first: Regions,
 ) -> None:
-    """Sum sections of the partials, each on its section of the tiles that share each block.
+    """Sum sections of the partials on sections of the tiles that share a block.
 
     `first` are the blocks of one partial.
     """
@@ -257,14 +257,14 @@ def _add_stage(
         _shared(builder, first, sharers[:, begin:end], int(n), partials.dtype, out.dtype)
         for begin, end, n in zip(tile_edges[:-1], tile_edges[1:], depth, strict=True)
     ]
-    map_start = [each.map_start + i * n_elements for i, each in enumerate(shares)]
-    map_tile = [each.map_tile for each in shares]
+    map_start = [share.map_start + i * n_elements for i, share in enumerate(shares)]
+    map_tile = [share.map_tile for share in shares]
     builder.graph.set_tile_mapping(out, np.concatenate(map_start), np.concatenate(map_tile))
-    section = np.repeat(np.arange(n_left), [each.tile.size for each in shares])
-    start = np.concatenate([each.start for each in shares])
-    tile = np.concatenate([each.tile for each in shares])
-    size = np.concatenate([each.size for each in shares])
-    stride = np.concatenate([each.stride for each in shares])
+    section = np.repeat(np.arange(n_left), [share.tile.size for share in shares])
+    start = np.concatenate([share.start for share in shares])
+    tile = np.concatenate([share.tile for share in shares])
+    size = np.concatenate([share.size for share in shares])
+    stride = np.concatenate([share.stride for share in shares])
     fields = {
         "partials": blocks(
             partials.variable,
@@ -286,16 +286,16 @@ def _shared(
     dtype: DType,
     result: DType,
 ) -> Pieces:
-    """Share out the outputs among the tiles in the way that takes the slowest tile less."""
+    """Divide the outputs among tiles in the way that is faster on the slowest tile."""
 
     def cycles(pieces: Pieces) -> int:
-        each = reduce_partials_cycles(
+        of_vertices = reduce_partials_cycles(
             np.full(pieces.tile.size, n_partials),
             np.prod(pieces.size, axis=1),
             dtype.n_bytes,
             result.n_bytes,
             builder.tiles.machine,
         )
-        return int(np.bincount(pieces.tile, each).max())
+        return int(np.bincount(pieces.tile, of_vertices).max())
 
     return min((share_out(first, sharers, whole) for whole in (True, False)), key=cycles)

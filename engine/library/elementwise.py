@@ -104,7 +104,7 @@ def _apply(
 def _apply_to(
     builder: Builder, name: str, plain: Codelet, in_blocks: Codelet, x: View, out: Tensor
 ) -> None:
-    """Add the compute set of one operand, copied first where it lies too differently."""
+    """Add the compute set of one operand, copied first if its strides are incompatible."""
     if not _apply(builder, name, plain, in_blocks, [x], out):
         in_order = row_major_copy(builder, x, "rearrange")
         is_done = _apply(builder, name, plain, in_blocks, [in_order], out)
@@ -149,8 +149,8 @@ def copy_together(
     Raises
     ------
     BadGraph
-        When a source and its target lie so differently that there is no way to walk them, even by
-        way of row-major order.
+        When the strides of a source and its target are incompatible even through a row-major
+        copy.
     """
     walks: list[Walk] = []
     for source, target in pairs:
@@ -175,15 +175,14 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
     Raises
     ------
     BadGraph
-        When the two lie so differently that there is no way to walk them, even by way of
-        row-major order.
+        When types differ, or the strides are incompatible even through a row-major copy.
     """
     if source.dtype != target.dtype:
         raise BadGraph(
-            f"{source.name!r}, which is {source.dtype}, cannot be copied to {target.name!r}, which"
-            f" is {target.dtype}: cast it first"
+            f"cannot copy {source.name!r} ({source.dtype}) to {target.name!r} ({target.dtype}):"
+            " cast it first"
         )
-    # What is read must not be what other vertices write: by way of a variable of its own, then.
+    # A vertex must not read what another writes: aliased elements go through a new variable.
     if not share_elements(source, target) and _apply(
         builder, name, COPY, COPY_BLOCK, [source], target
     ):
@@ -197,12 +196,12 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
 
 @checked
 def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
-    """Return a copy of a tensor that lies in logical order, spread evenly.
+    """Return a row-major copy of a tensor, spread evenly.
 
     Raises
     ------
     BadGraph
-        When there is no way to walk the tensor in that order.
+        When the strides are incompatible with that order.
     """
     made = builder.graph.add_variable(source.dtype, source.shape, name, builder.debug)
     builder.spread(made, grain=vector_elements(builder.tiles.machine, source.dtype))
@@ -217,7 +216,7 @@ def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
     Raises
     ------
     BadGraph
-        When there is no way to walk it in logical order.
+        When its strides are incompatible with logical order.
     """
     return view if isinstance(view, Tensor) else row_major_copy(builder, view, name)
 
@@ -252,13 +251,13 @@ def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
     for operand in operands:
         if rate_of(rate, operand.dtype.kind) is None:
             raise BadGraph(
-                f"{function} of {operand.name!r}, which is {operand.dtype}: there is no"
-                f" vertex for that; cast it to {' or '.join(rate)} first"
+                f"{function} of {operand.name!r}: {operand.dtype} is not supported; cast it to"
+                f" {' or '.join(rate)} first"
             )
         if operand.dtype != first.dtype:
             raise BadGraph(
-                f"{function} of {first.name!r}, which is {first.dtype}, and {operand.name!r}, which"
-                f" is {operand.dtype}: cast one of them first"
+                f"{function} of {first.name!r} ({first.dtype}) and {operand.name!r}"
+                f" ({operand.dtype}): cast one of them first"
             )
 
 
@@ -326,7 +325,7 @@ def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
     """
     _check_types("select", TERNARY_RATES["select"], [a, b])
     if chooser.dtype != BOOL:
-        raise BadGraph(f"select chooses by {chooser.name!r}, which is {chooser.dtype}, not bool")
+        raise BadGraph(f"select: expected a bool chooser, got {chooser.name!r} ({chooser.dtype})")
     return _joint(builder, "select", (TERNARY, TERNARY_BLOCK), [a, b, chooser], a.dtype)
 
 
@@ -351,14 +350,14 @@ def _joint(
     dtype: DType,
     shape: Sequence[int] | None = None,
 ) -> Tensor:
-    """Apply a function of several operands, copied first where they lie too differently."""
+    """Apply a function of several operands, copied first if their strides are incompatible."""
     shapes = [operand.shape for operand in operands]
     if shape is None:
         try:
             shape = np.broadcast_shapes(*shapes)
         except ValueError:
             raise BadGraph(f"{function}: shapes {shapes} do not broadcast to one") from None
-    detail = {"operation": function, "shapes": [list(each) for each in shapes]}
+    detail = {"operation": function, "shapes": [list(of_operand) for of_operand in shapes]}
     build = builder.inside(function, "popops.map", detail)
     out = similar(build, "out", operands, shape, dtype)
     plain, in_blocks = (by_name[function] for by_name in codelets)

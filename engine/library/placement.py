@@ -1,4 +1,4 @@
-"""Which tile computes which part of a planned operation, and where its weights lie."""
+"""The tiles of the parts of a planned operation, and the mapping of its weights."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Placement:
     Parameters
     ----------
     plan, shape, grouping
-        What is split.
+        The plan, the operation and its groups of channels.
     builder
-        Whose tiles are taken.
+        Its tiles are used.
 
     Attributes
     ----------
@@ -96,14 +96,14 @@ class Placement:
 
 @dataclass(frozen=True)
 class _Along:
-    """Weights along a dimension in steps: single units, or the parts they are split into.
+    """Weights along a dimension in steps: single units, or whole parts.
 
     Parameters
     ----------
     first, size, part : ndarray of int64, shape (n,)
-        First unit of a step, its units, and the part that it belongs to.
+        First unit of a step, its number of units, and its part.
     within : ndarray of int64, shape (n,)
-        How many steps of the same part are before it.
+        Steps of the same part before it.
     """
 
     first: Counts
@@ -123,14 +123,14 @@ class _Along:
 def map_weights(
     builder: Builder, weights: Tensor, placement: Placement, grouping: Grouping
 ) -> None:
-    """Spread each block of weights over the tiles that use it.
+    """Spread every block of weights over the tiles that use it.
 
     Blocks are those of `tilescope.engine.tiling.weight_block`.
 
     Parameters
     ----------
     builder
-        Whose graph has them.
+        Its graph has the weights.
     weights
         Shape (block, out group, in group, ky, kx, in, out).
     placement, grouping
@@ -162,7 +162,7 @@ def map_weights(
     n_pieces = np.minimum(sharers, n_grains)
     piece = np.arange(int(n_pieces.max()))[None]
     start = base + piece * n_grains // n_pieces * grain
-    # Blocks go on where the one before them ended, so that short ones do not meet on some tiles.
+    # A block begins at the tile after the end of the one before it, which spreads short blocks.
     out, before = at[1][1], at[2][0].within[at[2][1]] * sizes[3] + at[3][0].within[at[3][1]]
     sharer = (piece + out + before * n_pieces * has_parts) % sharers
     group, out_part, *summed = (step.part[i] for step, i in at)

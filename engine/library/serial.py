@@ -1,6 +1,6 @@
-"""Parts made one after the other: of the outputs, put in their place, or of the inputs, added up.
+"""Serial parts: of the outputs, copied to their place, or of the inputs, added up.
 
-The parts are alike, so that every element of the result lies on the tile that computes it, and
+The parts have one layout, so that every element of the result is on the tile that computes it, and
 copies and additions need no exchange.
 """
 
@@ -23,12 +23,12 @@ from tilescope.engine.tiling.channel_layout import output_layout
 
 __all__ = ["inputs_in_series", "outputs_in_series"]
 
-#: Makes a part by its number, inside its own call.
+#: Makes a part by its index, with its own builder.
 MakePart = Callable[[Builder, int], Tensor]
 
 
 def _called(builder: Builder, i: int, n_parts: int) -> Builder:
-    """Return the builder of a part."""
+    """Return the builder of a serial part."""
     return builder.serial(i, n_parts, "poplin.convolution")
 
 
@@ -39,18 +39,18 @@ def outputs_in_series(
     n_parts: int,
     convolve_part: MakePart,
 ) -> Tensor:
-    """Convolve equal parts of the output channels one after the other.
+    """Convolve equal parts of the output channels in sequence.
 
     Parameters
     ----------
     builder
-        Where they go, each inside a call of its own: ``serial0`` and so on.
+        Takes the parts, one call per part: ``serial0`` and so on.
     shape
         The whole convolution, of one group and in whole groups of output channels.
     grouping
-        How channels lie together.
+        Groups of channels.
     n_parts
-        How many parts.
+        Number of parts.
     convolve_part
         Returns a part, shape (images, channels / n_parts, rows, columns), that fills a variable.
 
@@ -80,9 +80,9 @@ def outputs_in_series(
 def _map_as_parts(
     builder: Builder, whole: Tensor, part: Tensor, n_images: int, n_parts: int
 ) -> None:
-    """Map every element to the tile that has it in its part; all parts are mapped as the one."""
+    """Map every element to the tile that has it in its part; all parts have the same mapping."""
     held = part.variable
-    image = held.n_elements // n_images  # what lies together in both
+    image = held.n_elements // n_images  # contiguous in both
     edges = np.union1d(held.map_start, np.arange(n_images) * image)
     places = (
         np.arange(n_parts)[:, None] * image + edges // image * (image * n_parts) + edges % image
@@ -95,14 +95,14 @@ def _map_as_parts(
 def inputs_in_series(
     builder: Builder, n_parts: int, result: DType, convolve_part: MakePart
 ) -> Tensor:
-    """Convolve equal parts of the input channels one after the other, and add them up.
+    """Convolve equal parts of the input channels in sequence, and add them up.
 
     Parameters
     ----------
     builder
-        Where they go, each inside a call of its own: ``serial0`` and so on.
+        Takes the parts, one call per part: ``serial0`` and so on.
     n_parts
-        How many parts.
+        Number of parts.
     result
         Type of the sum; the parts are of that of the partial sums.
     convolve_part
@@ -130,9 +130,9 @@ def inputs_in_series(
 def _over_all(
     builder: Builder, stage: Stage, codelets: tuple[Codelet, Codelet], fields: Mapping[str, Tensor]
 ) -> None:
-    """Add vertices over whole variables that lie alike; the last says where."""
+    """Add vertices over whole variables of one layout; the last gives the tiles."""
     source, target = (
-        Tensor(each.variable, 0, (((each.variable.n_elements, 1),),)) for each in fields.values()
+        Tensor(of.variable, 0, (((of.variable.n_elements, 1),),)) for of in fields.values()
     )
     walk = joint_walk([source], target)
     assert walk is not None, "variables can be walked from end to end"

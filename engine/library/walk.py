@@ -1,7 +1,7 @@
-"""How work over an output is cut: by the output's tile mapping, into vectors or rows.
+"""Walks over operands and output together, divided by the output's tile mapping.
 
-Several operands are walked together in the order in which the output lies in memory. Dimensions
-that one stride describes for all of them are joined; what remains is rows of columns.
+The walk follows the output in memory. Dimensions with one stride for all operands are merged; the
+result is rows of columns.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Rectangles of an output, each on one tile.
+    """Rectangles of an output, every one of them on one tile.
 
     Parameters
     ----------
     tile : ndarray of int32, shape (n,)
-        Where each is.
+        Their tiles.
     start : ndarray of int64, shape (n,)
-        Its first element, in the order of memory.
+        First elements, in memory order.
     n_rows, n_columns : ndarray of int64, shape (n,)
-        Its extent; more than one row only where rows are whole.
+        Extents; several rows only if the rows are whole.
     """
 
     tile: NDArray[np.int32]
@@ -86,7 +86,7 @@ class Walk:
     sizes
         Joined dimensions, outermost first.
     strides
-        For each operand its stride along each of them; the output comes last.
+        Strides along these dimensions by operand; the output comes last.
     """
 
     tensors: tuple[Tensor, ...]
@@ -115,9 +115,9 @@ class Walk:
         return starts
 
     def _walked(self) -> Variable:
-        """Return what stands for the output's elements in the order of the walk, with their tiles.
+        """Return a variable with the output's elements in the order of the walk, and their tiles.
 
-        That is its variable itself where the output covers it.
+        That is the output's own variable if the output covers it.
         """
         out = self.tensors[-1]
         atoms = tuple(zip(self.sizes, self.strides[-1], strict=True))
@@ -136,8 +136,8 @@ class Walk:
     def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
         """Return batches of vertices: whether of blocks, tiles, and regions per operand.
 
-        Where every operand is one contiguous run, a tile's interval is a vector. Everything else
-        is a block of planes, rows and columns; a tile's pieces at one distance become the planes.
+        If every operand is one contiguous run, a tile's interval is a vector. Anything else is a
+        block of planes, rows and columns; evenly spaced chunks of a tile become the planes.
         """
         sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
         pad = (0,) if len(self.sizes) == 1 else ()
@@ -176,7 +176,7 @@ class Walk:
 
 
 def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int] | None:
-    """Return sizes, outermost first, into which the atoms of all operands can be cut."""
+    """Return sizes, outermost first, into which the atoms of all operands can be split."""
     inner = {1, size}
     for atoms in dims:
         extent = 1
@@ -202,7 +202,7 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     operands
         Tensors that broadcast to the output's shape.
     out
-        A view that has each of its elements once.
+        A view without aliased elements.
 
     Raises
     ------
@@ -239,19 +239,19 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
 
 
 def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
-    """Return how to walk operands and output, each of which may join several variables.
+    """Return how to walk operands and output, which may join several variables.
 
     Parameters
     ----------
     operands
         Tensors that broadcast to the output's shape.
     out
-        A view that has each of its elements once.
+        A view without aliased elements.
 
     Returns
     -------
     list of Walk or None
-        One for each piece of the output on which all of them are on one variable; None when their
+        One per section of the output on which every operand is on one variable; None when their
         strides are incompatible.
 
     Raises
@@ -263,7 +263,7 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     views = [*(view.broadcast_to(out.shape) for view in operands), out]
     try:
         pieces = aligned(views)
-    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+    except BadGraph:  # The strides of a dimension are incompatible with the sections.
         return None
     walks = [joint_walk(piece[:-1], piece[-1]) for piece in pieces]
     return None if None in walks else [walk for walk in walks if walk is not None]

@@ -1,4 +1,4 @@
-"""How an operation is split over tiles, and why."""
+"""The planner: how an operation is split over tiles."""
 
 from tilescope.engine.planner.convolution import plan_convolution
 from tilescope.engine.planner.plan import Plan

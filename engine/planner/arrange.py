@@ -1,4 +1,4 @@
-"""What it takes to lay operands out for a grouping: copies before the vertices can begin."""
+"""Cost of arranging operands for a grouping: the copies that run before the vertices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 
 
 def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
-    """Whether the images have to be copied for a grouping: they lie otherwise, or are padded."""
+    """Whether a grouping needs the images copied: their layout differs, or they are padded."""
     if shape.is_input_constant:
         return False
     is_padded = input_layout(shape, grouping).is_padded
@@ -30,7 +30,7 @@ def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
 
 
 def _elements(shape: ConvolutionShape, grouping: Grouping) -> tuple[int, int, int]:
-    """Return elements of the arranged images, without padding, and of a pixel's group."""
+    """Return the elements of the arranged images with and without padding, and of one block."""
     groups, in_groups, _ = grouping.count(shape)
     pixels = shape.images * shape.in_height * shape.in_width
     inner = grouping.groups * grouping.inputs
@@ -42,12 +42,12 @@ def _elements(shape: ConvolutionShape, grouping: Grouping) -> tuple[int, int, in
 
 
 def arranged_bytes(shape: ConvolutionShape, grouping: Grouping, tiles: Counts) -> Counts:
-    """Return the arranged images on a tile, bytes; 0 where they are taken as they lie.
+    """Return the bytes of arranged images on a tile: ndarray of int64; 0 if they are read in place.
 
     Parameters
     ----------
     shape, grouping
-        What is convolved in which groups.
+        The operation, and its groups of channels.
     tiles : ndarray of int64
         Tiles that hold them.
     """
@@ -63,16 +63,16 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
     Parameters
     ----------
     splits
-        Of what, over the tiles that hold what is copied.
+        The splits; their tiles hold the arranged operands.
     machine
-        The target.
+        The machine.
 
     Notes
     -----
-    Channels are strided against what lies in row-major order: elements go one by one. Each
-    channel of a tile's pixels is a piece of its own to the exchange, or two at the end of a row.
-    A part of the inputs lies on its share of the tiles, which send all that they have of it; so do
-    weights whose outputs lie in rows.
+    Channels are strided in row-major images, so that elements are copied one by one. Every channel
+    of a tile's pixels is one fragment of the exchange, or two at the end of a row. A serial part of
+    the inputs lies on its share of the tiles, which send all of it; so do weights whose outputs are
+    contiguous.
     """
     shape, grouping, tiles = splits.shape, splits.grouping, splits.tiles_used
     nothing = np.zeros_like(tiles)
@@ -87,10 +87,10 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         groups, in_groups, _ = grouping.count(shape)
         rest = np.where(tiles % (shape.images * groups * in_groups) > 0, moved // 2, 0)
         cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
-        pieces = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
+        fragments = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
         sent = -(-real * shape.input_parts // machine.n_tiles)
         by_phase[Phase(Stage.PRE_ARRANGE, is_exchange=True)] = exchange_cycles(
-            np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, pieces
+            np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
         by_phase[Phase(Stage.PRE_ARRANGE)] = cycles + _copy(padding, shape, machine)
     if shape.weights != "constant":
@@ -98,12 +98,12 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         block = grouping.groups * grouping.inputs * grouping.outputs
         kernel = shape.kernel[0] * shape.kernel[1]
         weights = -(-groups * in_groups * out_groups * block * kernel // tiles)
-        pieces = -(-weights // (grouping.groups * grouping.outputs))
+        fragments = -(-weights // (grouping.groups * grouping.outputs))
         real = shape.groups * shape.in_channels * shape.out_channels * kernel
         whole = real * (shape.input_parts if shape.weights == "rows" else 1)
         sent = -(-whole // machine.n_tiles)
         by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS, is_exchange=True)] = exchange_cycles(
-            np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, pieces
+            np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
         start = _block_cycles(nothing, shape, machine, 1)
@@ -113,9 +113,10 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
 
 
 def _torn(splits: Splits, machine: Machine) -> Counts:
-    """Return how many vertices more than one bring a tile's weights: ndarray of int64.
+    """Return how many vertices beyond the first copy a tile's weights: ndarray of int64.
 
-    Pieces of several blocks are not at one distance; pieces that begin and end in a row are three.
+    Chunks of several blocks are not evenly spaced; a chunk that begins and ends within a row is
+    three.
     """
     shape, grouping = splits.shape, splits.grouping
     n_blocks, is_whole = splits.weight_blocks()
@@ -126,12 +127,12 @@ def _torn(splits: Splits, machine: Machine) -> Counts:
 
 
 def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1) -> Counts:
-    """Return the cycles to copy elements in rows that lie together; none for none."""
+    """Return the cycles to copy elements in contiguous rows; 0 for no elements."""
     return np.where(elements > 0, _block_cycles(elements, shape, machine, row), 0)
 
 
 def _block_cycles(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int) -> Counts:
-    """Return the cycles of a vertex that copies elements in rows that lie together."""
+    """Return the cycles of a vertex that copies elements in contiguous rows."""
     ones = np.ones_like(elements)
     names = ("x", "out")
     size = dict.fromkeys(names, np.stack([ones, -(-elements // row), row * ones], axis=1))

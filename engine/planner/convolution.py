@@ -1,8 +1,7 @@
 """The planner for convolutions and products: the cheapest family, grouping and split.
 
-Every family's vertices, grouping of channels and useful split is costed with the same cycle laws
-that the compiled vertices have, plus the exchange of inputs, weights and partials and the
-reduction.
+Every family of vertices, grouping of channels and useful split is costed with the cycle laws of the
+compiled vertices, plus the exchange of inputs, weights and partial sums and their reduction.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from tilescope.reports.figures import tile_balance
 
 __all__ = ["plan_convolution"]
 
-#: Plans that take more times the cycles of the quickest are not weighed, whatever they save.
+#: Plans slower than the fastest by more than this factor are not considered.
 _MOST_TIMES = 4  # Assumption: nobody wants a product ten times slower for a percent of memory
 
-#: Splits of a family and grouping that are costed tile by tile.
+#: Splits of a family and grouping that are costed exactly.
 _PROMISING = 128
 
-#: Splits of the kernel, of a family and grouping, that are costed before any others.
+#: Splits of the kernel that are costed at a time.
 _FIRST_LOOK = 4096
 
-#: What is this much quicker than the quickest so far is looked at tile by tile at once.
+#: A split faster than the fastest so far by this factor is costed exactly at once.
 _CLEARLY = 0.8
 
-#: Below it the library warns that operations may not fit.
+#: Share of memory below which the planner warns that few plans are left.
 _SMALL_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
 
 _log = logging.getLogger(__name__)
@@ -58,15 +57,12 @@ class _Choice:
     swaps_operands: bool
 
     def within(self, most_cycles: float) -> _Choice:
-        """Return the splits that take no more than so many cycles."""
+        """Return the splits that take at most `most_cycles`."""
         kept = self.costs.total <= most_cycles
         return replace(self, splits=self.splits.keep(kept), costs=self.costs.keep(kept))
 
     def promising(self, available: Available, machine: Machine) -> _Choice:
-        """Return the quickest splits, those that fit, and those that need the least, exactly.
-
-        Only these are looked at tile by tile.
-        """
+        """Return the fastest splits, the fastest that fit and the smallest, with exact costs."""
         total, temporary = self.costs.total, self.costs.temporary_bytes
         fits = np.flatnonzero(available.holds(self.costs))
         is_beyond = ~available.places(self.costs)
@@ -82,19 +78,19 @@ class _Choice:
         return replace(self, splits=splits, costs=costs)
 
     def stages(self, i: int) -> tuple[PlannedStage, ...]:
-        """Return the stages of a split; of those that sum partials in part only its own."""
+        """Return the stages of a split, without partial sums in stages that it does not have."""
         found = {phase: int(cycles[i]) for phase, cycles in self.costs.by_phase.items()}
         return PlannedStage.of_phases(
             {at: n for at, n in found.items() if n or at.stage is not Stage.REDUCE_STAGE}
         )
 
     def split(self, i: int) -> dict[str, int]:
-        """Return the part counts of a split by dimension, and in time if there are several."""
+        """Return the part counts of a split by dimension, and its serial parts."""
         counts = dict(zip(DIMENSIONS, self.splits.parts[i].tolist(), strict=True))
         return {**counts, **self.splits.serial.counts()}
 
     def describe(self, i: int) -> dict[str, int | str]:
-        """Return what a runner-up says of itself."""
+        """Return a split as a plan's runner-up."""
         return {
             "family": self.family.name,
             "grouping": " x ".join(map(str, self.splits.grouping.counts().values())),
@@ -119,35 +115,34 @@ def plan_convolution(
     name
         Debug name of the operation.
     shape
-        What is to be split.
+        The operation to split.
     machine
-        The target; all its tiles may be used.
+        The machine; all its tiles may be used.
     available_memory_proportion
-        Largest share of a tile that temporary memory may take. When no split keeps to it, those
-        that need the least are left, so that a smaller share never takes more memory; 0 asks for
-        that. Plans several times slower than the quickest are never taken.
+        Largest share of a tile that temporary memory may take. If no split fits, the plan is the
+        one that needs the least, so that a smaller share never takes more memory; 0 asks for that.
+        Plans several times slower than the fastest are never chosen.
     family
-        The only family to take; the best when empty.
+        The only family to consider; all if empty.
     split
-        Part counts that the plan has to have, by dimension as in `Plan.split`; the others are free.
+        Part counts that the plan must have, by dimension as in `Plan.split`; the others are free.
 
     Raises
     ------
     BadGraph
-        When the family or dimension is unknown, or no such plan for the shape.
+        When the family or dimension is unknown, or no plan of the shape meets the request.
 
     Notes
     -----
-    Where the quickest split does not keep to its memory, splits in time are weighed as well: the
-    operation in 2, 4, 8 … equal parts of its output channels or of its input channels, one after
-    the other. Equal, as the library runs one program for all parts. Operations of several groups
-    are not split so by their outputs, nor are outputs that are padded to whole groups of channels.
+    If the fastest split does not fit in memory, serial parts are considered too: the operation as
+    2, 4, 8 … equal parts of its output or input channels in sequence. Operations of several groups
+    have no serial parts of their outputs, nor have outputs that are padded to whole channel groups.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial and
-    inChanSplit.serial. Assumption: powers of two are enough, as they halve what a part takes.
+    inChanSplit.serial. Assumption: powers of two are enough, as they halve the memory of a part.
     """
     if available_memory_proportion < _SMALL_SHARE:
         _log.warning(
-            "%s may take %g of a tile for temporary memory: so little leaves few plans, or none",
+            "%s: a share of %g of a tile for temporary memory leaves few plans, or none",
             name,
             available_memory_proportion,
         )
@@ -187,12 +182,12 @@ def plan_convolution(
 
 
 def _weighed(request: PlanRequest, available: Available) -> tuple[list[_Choice], int]:
-    """Return the promising choices, costed tile by tile, and how many splits were looked at.
+    """Return the promising choices with exact costs, and the number of splits considered.
 
     Raises
     ------
     BadGraph
-        When there are none.
+        When no choice meets the request.
     """
     found = _choices(request, request.serial or AT_ONCE)
     if not found:
@@ -215,7 +210,7 @@ def _weighed(request: PlanRequest, available: Available) -> tuple[list[_Choice],
 
 @dataclass(frozen=True)
 class _Picked:
-    """The best split: whose choice it is, its place there, why no faster one, the next best."""
+    """The best split: its choice and index, why no faster split was chosen, and the next best."""
 
     choice: _Choice
     place: int
@@ -224,7 +219,7 @@ class _Picked:
 
 
 def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _Picked:
-    """Return the quickest split within the memory; where there is none, that which needs least."""
+    """Return the fastest split that fits; if none fits, the one that needs the least memory."""
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -254,9 +249,9 @@ def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _
 def _promising(
     choices: list[_Choice], bearable: float, available: Available, machine: Machine
 ) -> list[_Choice]:
-    """Return what is worth to be looked at tile by tile: none that takes too many cycles.
+    """Return the promising splits with exact costs.
 
-    What may be quickest is looked at first: what takes longer than two that fit needs no look.
+    The fastest come first: a split slower than two that fit is neither chosen nor the runner-up.
     """
     least = [int(choice.costs.total.min()) for choice in choices]
     looked_at: dict[int, _Choice] = {}
@@ -269,23 +264,20 @@ def _promising(
 
 
 def _quickest_fits(choices: list[_Choice], available: Available) -> bool:
-    """Whether the quickest split keeps to the memory that is available."""
+    """Whether the fastest split fits in the available memory."""
     quickest = min(choices, key=lambda choice: int(choice.costs.total.min())).costs
     return bool(available.holds(quickest)[quickest.total.argmin()])
 
 
 def _cycles_of_two(choices: list[_Choice], available: Available) -> float:
-    """Return the cycles within which two splits keep to the memory, infinity where none do.
-
-    What takes longer is neither taken nor the runner-up.
-    """
-    fitting = [each.costs.total[available.holds(each.costs)] for each in choices]
+    """Return the cycles of the second fastest split that fits; infinity without one."""
+    fitting = [choice.costs.total[available.holds(choice.costs)] for choice in choices]
     cycles = np.sort(np.concatenate(fitting))
     return float(cycles[1]) if cycles.size > 1 else np.inf
 
 
 def _serial_choices(request: PlanRequest, bearable: float, available: Available) -> list[_Choice]:
-    """Return the promising splits in time: 2, 4, 8 … equal parts of the channels in turn."""
+    """Return the promising splits with 2, 4, 8 … serial parts."""
     found: list[_Choice] = []
     for kind in ("outputs", "inputs"):
         n_parts = 2
@@ -303,21 +295,21 @@ def _serial_choices(request: PlanRequest, bearable: float, available: Available)
 
 
 def _bearable_cycles(choices: list[_Choice]) -> float:
-    """Return the cycles that a split may take to be weighed at all."""
+    """Return the most cycles that a split may take to be considered."""
     return _MOST_TIMES * min(int(choice.costs.total.min()) for choice in choices)
 
 
 def _over_kernel(
     choices: list[_Choice], machine: Machine, available: Available, most_cycles: float
 ) -> list[_Choice]:
-    """Return the choices with the kernel split as well, where that may take fewer cycles."""
+    """Return the choices with the kernel split too, where that may take fewer cycles."""
     found: list[_Choice] = []
-    # Partial sums are exchanged: a tile has at least so much less time for the rest.
+    # The exchange of partial sums takes at least this long.
     fixed = machine.sync_cycles + machine.latest_start_cycles
     for choice in choices:
         busy = choice.costs.before_sums
         splits, least = choice.splits.over_kernel(busy, machine.n_tiles, most_cycles - fixed)
-        # Of many those that may be quickest are looked at first: most others then need no look.
+        # The fastest candidates come first: they rule out most others.
         for begin in range(0, least.size, _FIRST_LOOK):
             n_quick = int(np.searchsorted(least, most_cycles - fixed, side="right"))
             chosen = np.arange(begin, min(begin + _FIRST_LOOK, n_quick))
@@ -338,13 +330,13 @@ def _over_kernel(
 
 
 def _choices(request: PlanRequest, serial: Serial, most_cycles: float = np.inf) -> list[_Choice]:
-    """Return what each family can do, costed; in so many parts, one by one.
+    """Return the choices of all families, costed, with the given serial parts.
 
-    What takes more cycles than may be weighed is not costed in full.
+    Splits that take more than `most_cycles` are not costed in full.
     """
     shape, machine = request.shape, request.machine
     choices = []
-    # Of equal plans of a product the library takes that with swapped operands.
+    # Among equal plans of a product, the one with swapped operands is chosen.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
     for way in (shape.swapped, shape) if shape.swapped else (shape,):
         part = serial.part_of(way)
@@ -356,13 +348,13 @@ def _choices(request: PlanRequest, serial: Serial, most_cycles: float = np.inf) 
                     continue
                 most_products = machine.n_tiles * family.most_products(part, grouping, machine)
                 if serial.n_parts * part.n_products > most_cycles * most_products:
-                    continue  # even on all tiles, without a cycle lost
+                    continue  # even on all tiles without a lost cycle
                 splits = Splits.over(part, grouping, machine.n_tiles, serial, request.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
                     costs = cost_of(family, splits, machine, most_cycles)
                     most_cycles = min(most_cycles, _MOST_TIMES * int(costs.total.min()))
-                    # A copy is without the batch that the splits hold once they were costed.
+                    # A copy drops the batch that the splits have cached while they were costed.
                     choices.append(_Choice(family, replace(splits), costs, way is not shape))
     return choices
 

@@ -1,4 +1,4 @@
-"""What every split costs, phase by phase: the largest part of each dimension decides."""
+"""Predicted cost of splits, phase by phase; the largest part along every dimension decides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Costs:
     temporary_bytes : ndarray of int64, shape (n,)
         Largest on a tile.
     interleaved_bytes : ndarray of int64, shape (n,)
-        What of a tile's operands, partial sums and results has to lie in interleaved memory.
+        Bytes of a tile's operands, partial sums and results that must be in interleaved memory.
     """
 
     by_phase: dict[Phase, NDArray[np.int64]]
@@ -56,16 +56,16 @@ class Costs:
         return np.asarray(sum(self.by_phase.values()))
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Costs:
-        """Return those of the chosen splits only, by a mask or their places."""
+        """Return the costs of the chosen splits, by a mask or by indices."""
         by_phase = {phase: cycles[chosen] for phase, cycles in self.by_phase.items()}
         return Costs(by_phase, self.temporary_bytes[chosen], self.interleaved_bytes[chosen])
 
     @property
     def before_sums(self) -> NDArray[np.float64]:
-        """What there is to do before partial sums are added up, at least: ndarray of float64.
+        """Lower bound of the cycles before partial sums are added: ndarray of float64.
 
-        Cycles, exchanges at the rate of a pair of tiles: a split of a dimension that is summed
-        leaves its share of that to a tile, or more.
+        Exchanges count at the rate of a pair of tiles. Splitting a summed dimension divides these
+        cycles at best.
         """
         found = np.zeros(self.temporary_bytes.size)
         for phase, cycles in self.by_phase.items():
@@ -76,42 +76,41 @@ class Costs:
 
 @dataclass(frozen=True)
 class Available:
-    """What a plan may take of a tile's memory.
+    """Memory of a tile that a plan may use.
 
     Parameters
     ----------
     temporary_bytes
-        Of temporary memory.
+        Temporary memory.
     interleaved_bytes
-        Of interleaved memory: all of the region.
+        Interleaved memory: the whole region.
     """
 
     temporary_bytes: float
     interleaved_bytes: int
 
     def places(self, costs: Costs) -> NDArray[np.bool_]:
-        """Return which splits' vertices can have their fields where they must lie."""
+        """Return which splits fit in interleaved memory: ndarray of bool."""
         return np.asarray(costs.interleaved_bytes <= self.interleaved_bytes)
 
     def holds(self, costs: Costs) -> NDArray[np.bool_]:
-        """Return which splits keep to both."""
+        """Return which splits fit in both: ndarray of bool."""
         return self.places(costs) & (costs.temporary_bytes <= self.temporary_bytes)
 
 
 def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float = np.inf) -> Costs:
-    """Return what a family's vertices cost for every split.
+    """Return the cost of every split with the vertices of a family.
 
     Parameters
     ----------
     family
-        Whose vertices compute.
+        The vertices that compute.
     splits
-        What to cost.
+        The splits.
     machine
         The target.
     most_cycles
-        Of splits that compute for longer nothing else is looked at: neither the other parts nor
-        the memory.
+        Splits that compute for longer get no other phases and no memory.
     """
     compute = _codelet(family, splits, machine).law(splits.batch(), machine)
     n_parts = splits.serial.n_parts
@@ -125,19 +124,19 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
     by_phase = {at: _placed(cycles, near, compute.size) for at, cycles in costs.by_phase.items()}
     by_phase[COMPUTE] = n_parts * compute
     memory = (costs.temporary_bytes, costs.interleaved_bytes)
-    return Costs(by_phase, *(_placed(each, near, compute.size) for each in memory))
+    return Costs(by_phase, *(_placed(n_bytes, near, compute.size) for n_bytes in memory))
 
 
 def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> NDArray[np.int64]:
     """Return the cycles of the slowest tile's vertices of every split: ndarray of int64.
 
-    A smaller part of the field may be shared out to the workers less evenly, and take longer than
-    the largest.
+    A smaller part of the field may be divided less evenly among the workers and take longer than
+    the largest part.
 
     Parameters
     ----------
     family, splits, machine
-        As `cost_of` takes them.
+        As for `cost_of`.
     """
     batches = [splits.batch(), *(splits.batch(smaller) for smaller in _SMALLER)]
     cycles = _codelet(family, splits, machine).law(_joined(batches), machine)
@@ -158,7 +157,7 @@ def _codelet(family: Family, splits: Splits, machine: Machine) -> Codelet:
 
 
 def _placed(found: NDArray[np.int64], places: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return what was found at some of n places, 0 at the others."""
+    """Return an array of n values: those found at their indices, 0 elsewhere."""
     everywhere = np.zeros(n, np.int64)
     everywhere[places] = found
     return everywhere
@@ -167,19 +166,19 @@ def _placed(found: NDArray[np.int64], places: NDArray[np.int64], n: int) -> NDAr
 def _with_compute(
     family: Family, splits: Splits, machine: Machine, compute: NDArray[np.int64]
 ) -> Costs:
-    """Return what splits cost whose vertices take so many cycles."""
+    """Return the cost of splits, given the cycles of their vertices."""
     shape, grouping = splits.shape, splits.grouping
     batch = splits.batch()
     n_partials = splits.n_partials
     tiles_used = splits.tiles_used
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
-    # Weights lie spread over the tiles that share them; inputs come from anywhere.
+    # Weights are spread over the tiles that share them; inputs come from any tile.
     weight_bytes = weight_bytes - weight_bytes // n_sharers(splits.counts)
-    # What both tiles of a pair read comes at the pair's rate.
+    # Data that both tiles of a pair read arrives at the rate of the pair.
     arranged = arranged_bytes(shape, grouping, tiles_used)
     if shape.is_input_constant:
-        # It lies spread over the tiles that read it.
+        # It is spread over the tiles that read it.
         input_bytes = input_bytes - input_bytes // splits.counts.outputs
     else:
         input_bytes = input_bytes - _held_bytes(splits, arranged)
@@ -192,7 +191,7 @@ def _with_compute(
             paired_bytes,
             tiles_used,
             machine,
-            _pieces(splits, input_bytes, tiles_used, machine),
+            _fragments(splits, input_bytes, tiles_used, machine),
         ),
         COMPUTE: compute,
         **reduction_cycles(splits, tiles_used, machine),
@@ -214,11 +213,11 @@ _ONCE = Stage.PRE_ARRANGE
 
 
 def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
-    """Return what all parts cost, made one after the other as the given one.
+    """Return the cost of all serial parts, given that of one.
 
-    Those of the outputs are copied to their place on the tiles that have them; the whole result is
-    there from the first one on, beside what a part takes. Those of the inputs are added to the sums
-    of the first one, which are there beside what a part takes and gives, and cast at the end.
+    Parts of the outputs are copied to their place on the tile that computes them; the whole result
+    is live from the first part on. Parts of the inputs are added to the sums of the first part,
+    which stay live, and cast at the end.
     """
     shape, serial = splits.shape, splits.serial
     shares = result_shares(splits, machine)
@@ -230,7 +229,7 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
     n_bytes = shares.rows * shares.columns * shape.result_bytes
 
     def in_all(law: Callable[..., NDArray[np.int64]], types: Any) -> NDArray[np.int64]:
-        """Cycles of all vertices of a tile."""
+        """Return the cycles of all vertices of a tile."""
         torn = law(np.ones_like(shares.rows), np.zeros_like(shares.rows), types, machine)
         return np.asarray(law(shares.rows, shares.columns, types, machine) + shares.torn * torn)
 
@@ -247,17 +246,17 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
 
 
 def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
-    """Return what of each vertex's fields must lie in interleaved memory: ndarray of int64."""
+    """Return the bytes of fields that must be interleaved, by vertex: ndarray of int64."""
     wide = [field.name for field in codelet.fields if field.interleaved]
     n_bytes = [batch.n_elements(name) * batch.item_bytes[name] for name in wide]
     return np.asarray(sum(n_bytes, np.zeros(batch.n_vertices, np.int64)))
 
 
 def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how much of its arranged inputs a tile has itself.
+    """Return the bytes of its arranged inputs that a tile holds itself: ndarray of int64.
 
-    They lie in the order of groups, rows and columns over the tiles, as the parts do: with the
-    columns split a tile has its own of the rows it holds.
+    Inputs and parts are both in the order of groups, rows and columns over the tiles; with the
+    columns split, a tile holds its own columns of its rows.
     """
     counts = splits.counts
     is_in_order = (counts.outputs == 1) & (splits.n_partials == 1)
@@ -267,11 +266,11 @@ def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64
 def _paired_bytes(
     splits: Splits, input_bytes: NDArray[np.int64], weight_bytes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return what a tile reads of the same as the other of its pair: ndarray of int64, bytes.
+    """Return the bytes that both tiles of a pair read: ndarray of int64.
 
-    Parts of the outputs lie on tiles next to each other and read the same inputs. Where outputs
-    are not split, parts of the kernel lie there, or neighbours in the field where nothing is summed
-    over tiles: these read the same weights, and both some of the same inputs.
+    Neighbouring tiles have parts of the outputs and read the same inputs (`TILE_ORDER`). Where the
+    outputs are not split, they have parts of the kernel, or of the field if nothing is summed over
+    tiles: parts of the field read the same weights, and both kinds some of the same inputs.
     """
     counts, most, shape = splits.counts, splits.most, splits.shape
     is_summed = splits.n_partials > 1
@@ -296,17 +295,16 @@ def _paired_bytes(
     return np.where(counts.outputs % 2 == 0, input_bytes, beside)
 
 
-def _pieces(
+def _fragments(
     splits: Splits,
     input_bytes: NDArray[np.int64],
     tiles_used: NDArray[np.int64],
     machine: Machine,
 ) -> NDArray[np.int64]:
-    """Return in how many pieces inputs and weights come.
+    """Return the fragments in which inputs and weights arrive: ndarray of int64.
 
-    Inputs that lie evenly spread come in as many as tiles hold some; a block of weights in one from
-    every tile that shares it: of whole rows where a group of inputs has enough for all of them,
-    else of a vector or more.
+    Inputs are spread evenly: one fragment per tile that holds some. A block of weights comes in one
+    fragment from every tile that shares it.
     """
     shape = splits.shape
     total = shape.images * shape.in_height * shape.in_width * shape.groups * shape.in_channels
@@ -325,12 +323,12 @@ def _pieces(
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """Return the vertices of several batches of one kind as one batch."""
+    """Return several batches of one codelet as one batch."""
     first = batches[0]
-    size = {name: np.concatenate([each.size[name] for each in batches]) for name in first.size}
+    size = {name: np.concatenate([batch.size[name] for batch in batches]) for name in first.size}
     scalars = {
-        name: np.concatenate([each.scalars[name] for each in batches]) for name in first.scalars
+        name: np.concatenate([batch.scalars[name] for batch in batches]) for name in first.scalars
     }
-    counts = np.concatenate([each.counts for each in batches])
-    n_vertices = sum(each.n_vertices for each in batches)
+    counts = np.concatenate([batch.counts for batch in batches])
+    n_vertices = sum(batch.n_vertices for batch in batches)
     return replace(first, n_vertices=n_vertices, size=size, scalars=scalars, counts=counts)

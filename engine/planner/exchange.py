@@ -1,4 +1,4 @@
-"""What the planner expects an exchange to take."""
+"""Predicted cycles of an exchange."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ def exchange_cycles(
     paired_bytes: NDArray[np.int64],
     tiles_used: NDArray[np.int64],
     machine: Machine,
-    pieces: NDArray[np.int64] | int = 0,
+    fragments: NDArray[np.int64] | int = 0,
 ) -> NDArray[np.int64]:
     """Return the cycles of an exchange, its sync included: ndarray of int64.
 
     Parameters
     ----------
     own_bytes : ndarray of int64
-        What the busiest tile receives by itself, bytes.
+        Bytes that the busiest tile receives on its own bus.
     paired_bytes : ndarray of int64
-        What it receives together with the other tile of its pair, bytes.
+        Bytes that it receives together with the other tile of its pair.
     tiles_used : ndarray of int64
-        Tiles that receive as much; more than an IPU has lie on several.
+        Tiles that receive as much; they span several IPUs if one has fewer.
     machine
         Gives the rates and the fixed costs.
-    pieces : ndarray of int64, or int
-        Pieces that it comes in: each takes a few instructions.
+    fragments : ndarray of int64, or int
+        Fragments that arrive; one takes a few instructions.
 
     Notes
     -----
-    Assumption: what is exchanged lies evenly over the IPUs used, so that all but one part in their
-    number crosses links.
+    Assumption: the data is spread evenly over the n IPUs used, so that (n - 1) / n of it crosses
+    links.
     """
     n_bytes = own_bytes + paired_bytes
     words = own_bytes / machine.exchange_bytes_per_cycle
     words = np.ceil(words + paired_bytes / machine.paired_exchange_bytes_per_cycle).astype(np.int64)
-    words = np.maximum(words, pieces * machine.exchange_fragment_cycles)
+    words = np.maximum(words, fragments * machine.exchange_fragment_cycles)
     cycles = machine.sync_cycles + machine.latest_start_cycles + words
     n_ipus = -(-tiles_used // machine.tiles_per_ipu)
     if (n_ipus > 1).any():

@@ -1,4 +1,4 @@
-"""Plans that are remembered: equal operations are planned once in a process."""
+"""A memo of plans: equal operations are planned once in a process."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ P = ParamSpec("P")
 
 @dataclass
 class PlanMemo:
-    """The plans made so far, by all that matters to them, and how often each answer was used.
+    """The plans made so far by request, and how often they were reused.
 
     Parameters
     ----------
     most
-        Plans that are kept; the one not asked for longest goes first.
+        Most plans kept; the least recently used is dropped first.
     n_made, n_reused
-        How many calls planned, and how many were answered from memory.
+        Calls that planned, and calls answered from the memo.
     """
 
     most: int = 4096
@@ -40,7 +40,7 @@ class PlanMemo:
     _lock: Lock = field(default_factory=Lock)
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
-        """Return the plan of an equal question, if there was one."""
+        """Return the plan of an equal request, or None."""
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
@@ -49,48 +49,48 @@ class PlanMemo:
             return found
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
-        """Remember a plan that was made."""
+        """Store a plan made in this process."""
         with self._lock:
             self.n_made += 1
         self.take(key, plan)
 
     def take(self, key: tuple[Any, ...], plan: Plan) -> None:
-        """Remember a plan that was made elsewhere."""
+        """Store a plan made elsewhere."""
         with self._lock:
             self._plans[key] = plan
             while len(self._plans) > self.most:
                 self._plans.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything, counts included."""
+        """Drop all plans and reset the counts."""
         with self._lock:
             self._plans.clear()
             self.n_made = self.n_reused = 0
 
 
-#: The one memory of this process.
+#: The memo of this process.
 MEMO = PlanMemo()
 
 
 class PlanStore(Protocol):
-    """Where plans outlive the process."""
+    """A store of plans that outlives the process."""
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
-        """Return the plan of an equal question, if one is kept."""
+        """Return the plan of an equal request, or None."""
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
-        """Keep a plan that was made."""
+        """Store a plan."""
 
     def add(self, key: tuple[Any, ...], plan: Plan) -> None:
-        """Keep a plan that was made before, where nothing is kept for the question."""
+        """Store a plan made earlier, unless the request has one."""
 
 
-#: That of the compilation that runs now.
+#: The store of the current compilation.
 STORE: ContextVar[PlanStore | None] = ContextVar("plan store", default=None)
 
 
 def _kept_or_made(key: tuple[Any, ...], make: Callable[[], Plan]) -> Plan:
-    """Return the plan that outlived another process, or a new one."""
+    """Return the stored plan, or a new one."""
     store = STORE.get()
     kept = None if store is None else store.find(key)
     if kept is not None:
@@ -106,10 +106,10 @@ def _kept_or_made(key: tuple[Any, ...], make: Callable[[], Plan]) -> Plan:
 def planned_once(
     planner: Callable[Concatenate[str, P], Plan],
 ) -> Callable[Concatenate[str, P], Plan]:
-    """Let a planner answer equal questions from memory.
+    """Return a planner that answers equal requests from the memo.
 
-    All its arguments count but the first, the operation's debug name: a plan depends on the
-    shape, the machine and the options, and is given out under the name that asked for it.
+    The first argument, the operation's debug name, is not part of the request; a plan is returned
+    under the name of its caller.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ def planned_once(
 
     @wraps(planner)
     def plan(name: str, /, *args: P.args, **kwargs: P.kwargs) -> Plan:
-        asked = signature.bind(name, *args, **kwargs)
-        asked.apply_defaults()
-        key = (planner.__qualname__, *list(asked.arguments.values())[1:])
+        bound = signature.bind(name, *args, **kwargs)
+        bound.apply_defaults()
+        key = (planner.__qualname__, *list(bound.arguments.values())[1:])
         found = MEMO.find(key)
         if found is None:
             return replace(_kept_or_made(key, lambda: planner(name, *args, **kwargs)), name=name)

@@ -1,4 +1,4 @@
-"""What a planner decided, what it expected, and what it turned down."""
+"""Plans: the split of an operation, its predicted cost, and the runner-up."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class Plan:
     family
         The vertices that compute: a name of `tilescope.engine.planner.families`.
     grouping
-        Convolution groups, inputs and outputs that are worked on as one; ``combined`` are the
-        convolution groups of the operation that were made one of these, if several were.
+        Convolution groups, inputs and outputs that are processed as one; ``combined`` counts the
+        groups of the operation that form one of these, if several do.
     split
         Number of parts by dimension: see `tilescope.engine.tiling.DIMENSIONS`. Parts of the
-        dimensions that are summed, inputs and kernel, are added up; ``serial outputs`` or
-        ``serial inputs`` are parts that run one after the other, if there are several, all of them
-        split over tiles as the rest says.
+        dimensions that are summed, inputs and kernel, give partial sums; ``serial outputs`` or
+        ``serial inputs`` count the serial parts, if there are several, each of them split over
+        tiles by the other counts.
     swaps_operands
-        Whether a product is made as that of its transposed operands, the other way round.
+        Whether a product is computed as the product of its transposed operands in reverse order.
     stages
         The stages in the order in which they run, with predicted cycles.
     temporary_bytes
@@ -79,7 +79,7 @@ class Plan:
     tile_balance
         Mean over maximum of the compute cycles of all tiles, 0 to 1.
     available_memory_proportion
-        Largest share of a tile that temporary memory was to take, 0 to 1.
+        Largest share of a tile that temporary memory may take, 0 to 1.
     bound
         Why no faster split was taken: a code of `tilescope.reports.schema.vocabulary.BOUNDS`.
     runner_up
@@ -109,17 +109,17 @@ class Plan:
 
     @property
     def n_partials(self) -> int:
-        """Partial sums of every output, each on a tile of its own."""
+        """Partial sums of every output, on different tiles."""
         return prod(self.split[d.label] for d in SUMMED)
 
     @property
     def n_serial(self) -> int:
-        """Parts that are made one after the other; 1 where all are at once."""
+        """Number of serial parts; 1 if the operation is made at once."""
         return self.serial.n_parts
 
     @property
     def serial(self) -> Serial:
-        """What is made in parts, one after the other."""
+        """The serial parts."""
         return Serial(*(self.split.get(name, 1) for name in SERIAL))
 
     @property

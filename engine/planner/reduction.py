@@ -1,4 +1,4 @@
-"""How partial sums are added up: at once, or in two or three stages where that is quicker."""
+"""How partial sums are added: at once, or in two or three stages where that is faster."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Counts = NDArray[np.int64]
 #: Most stages before the last.
 _MOST_EARLIER = 2
 _LAST, _LAST_EXCHANGE = Phase(Stage.REDUCE), Phase(Stage.REDUCE, is_exchange=True)
-#: Partial sums from which on the published library has so many stages.
+#: Fewest partial sums for which Poplar's library uses two and three stages.
 _TWO_STAGES, _THREE_STAGES = 16, 125  # Source: lib/poplin/ConvReducePlan.cpp, getNumReduceStages
 
 
 @cache
 def library_stages(n_partials: int) -> tuple[int, ...]:
-    """Return how many partial sums the published library has left after each stage but the last.
+    """Return how many partial sums Poplar's library has left after every stage but the last.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def library_stages(n_partials: int) -> tuple[int, ...]:
 
     Notes
     -----
-    Each stage leaves the whole number next to the root's power that asks a tile for fewer messages
-    over all stages; the larger one where both ask for as many.
+    Every stage leaves one of the two integers around the root's power: the one with fewer messages
+    to a tile over all stages, the larger one in a tie.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReducePlan.cpp.
     """
     n_stages = 1 + (n_partials >= _TWO_STAGES) + (n_partials >= _THREE_STAGES)
@@ -50,7 +50,7 @@ def library_stages(n_partials: int) -> tuple[int, ...]:
 
 
 def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, ...]]:
-    """Return the messages to a tile over so many stages, and what the earlier ones leave."""
+    """Return the messages to a tile over the stages, and the partial sums left by the earlier."""
     if n_stages == 1:
         return n_partials, ()
     below = int(n_partials ** ((n_stages - 1) / n_stages))
@@ -62,29 +62,29 @@ def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, 
 
 
 def left_after_stages(plan: Plan) -> tuple[int, ...]:
-    """Return how many partial sums of a result are left after each stage of a plan's reduction.
+    """Return how many partial sums of a result are left after every stage of a reduction.
 
     Parameters
     ----------
     plan
-        Says whether there are stages before the last.
+        The plan; its stages say whether the reduction has several.
     """
     return (*(library_stages(plan.n_partials) if plan.n_reduce_stages else ()), 1)
 
 
 def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> dict[Phase, Counts]:
-    """Return the cycles to bring partial sums together and to add them up, by phase.
+    """Return the cycles to exchange and to add partial sums, by phase.
 
-    Stages before the last are in it where any of the splits has them.
+    Stages before the last are included if any of the splits has them.
 
     Parameters
     ----------
     splits
-        Whose partial sums.
+        The splits.
     tiles_used : ndarray of int64, shape (n,)
         Tiles of each split.
     machine
-        The target.
+        The machine.
     """
     shape, sums = splits.shape, _Sums.of(splits, tiles_used)
     n_partials = sums.n_partials
@@ -97,7 +97,7 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
         _LAST: np.where(is_reduced, reduce, 0),
     }
     at_once = by_phase[_LAST_EXCHANGE] + by_phase[_LAST]
-    # Every stage takes a sync and the start of its vertices: most splits need no further look.
+    # A stage costs at least a sync and the start of its vertices: that rules out most splits.
     none, types = np.zeros(1, np.int64), (shape.partial_bytes, shape.result_bytes)
     start_cycles = int(reduce_partials_cycles(none + 1, none, *types, machine)[0])
     least = machine.sync_cycles + machine.latest_start_cycles + start_cycles
@@ -119,15 +119,14 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
 
 @dataclass(frozen=True)
 class _Sums:
-    """The partial sums of every split: how many, and the groups of channels of a part's outputs.
+    """The partial sums of every split, and the channel groups of a part's outputs.
 
     Parameters
     ----------
     shape, grain
-        Whose they are, and the outputs of a group of channels.
+        The operation, and the outputs of a channel group.
     n_partials, tiles_used, n_grains, run : ndarray of int64, shape (n,)
-        Partial sums of an output; tiles; groups of channels of a part, and of those one after the
-        other.
+        Partial sums of an output; tiles; channel groups of a part; contiguous channel groups.
     """
 
     shape: ConvolutionShape
@@ -139,7 +138,7 @@ class _Sums:
 
     @classmethod
     def of(cls, splits: Splits, tiles_used: Counts) -> _Sums:
-        """Return those of splits over so many tiles."""
+        """Return the partial sums of splits."""
         grain = splits.grouping.groups * splits.grouping.outputs
         n_grains = splits.batch().n_elements("out") // grain
         n_partials = splits.n_partials
@@ -147,13 +146,13 @@ class _Sums:
         return cls(splits.shape, grain, n_partials, tiles_used, n_grains, run)
 
     def keep(self, chosen: Counts) -> _Sums:
-        """Return those of the chosen splits only, by their places."""
+        """Return those of the chosen splits, by indices."""
         arrays = (self.n_partials, self.tiles_used, self.n_grains, self.run)
-        return _Sums(self.shape, self.grain, *(each[chosen] for each in arrays))
+        return _Sums(self.shape, self.grain, *(array[chosen] for array in arrays))
 
 
 def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[Phase, Counts]:
-    """Return the cycles of the stages that leave so many partial sums, 0 for no such stage."""
+    """Return the cycles of stages by the partial sums they leave; 0 left means no such stage."""
     shape, n_partials = sums.shape, sums.n_partials
     by_phase: dict[Phase, Counts] = {}
     before = n_partials
@@ -186,28 +185,28 @@ def _stage(
 ) -> tuple[Counts, Counts]:
     """Return the cycles of the exchange and of the vertices of a stage.
 
-    Tiles share the results out in whole groups of channels; before the first stage each has one
-    partial sum of its own share already.
+    Tiles share the results in whole channel groups; before the first stage a tile already holds one
+    partial sum of its own share.
     """
     partial_bytes = sums.shape.partial_bytes
     shares, cycles = _shares(sums, depth, sharers, out_bytes, machine)
     outputs = shares.rows * shares.columns
-    pieces = depth - holds_own
-    moved = np.where(depth > 1, outputs * pieces * partial_bytes, 0)
-    exchanged = exchange_cycles(moved, np.zeros_like(moved), sums.tiles_used, machine, pieces)
+    fragments = depth - holds_own
+    moved = np.where(depth > 1, outputs * fragments * partial_bytes, 0)
+    exchanged = exchange_cycles(moved, np.zeros_like(moved), sums.tiles_used, machine, fragments)
     return exchanged, cycles
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How outputs lie on the tile that has most of them.
+    """Layout of the outputs on the tile that has most of them.
 
     Parameters
     ----------
     rows, columns : ndarray of int64, shape (n,)
-        Rows at one distance, and outputs of each, which lie together.
+        Evenly spaced rows, and contiguous outputs of a row.
     torn : ndarray of int64, shape (n,)
-        In how many further pieces they are, each a vertex of its own.
+        Further chunks beyond the first, one vertex per chunk.
     """
 
     rows: Counts
@@ -218,7 +217,7 @@ class Shares:
 def _shares(
     sums: _Sums, depth: Counts, sharers: Counts, out_bytes: int, machine: Machine
 ) -> tuple[Shares, Counts]:
-    """Return how so many tiles share the sums out, and the cycles to add them up."""
+    """Return how tiles share the sums, and the cycles to add them."""
     grain = sums.grain
     largest = largest_shares(sums.n_grains, sums.run, sharers)
 
@@ -227,26 +226,26 @@ def _shares(
             depth, grains * grain, sums.shape.partial_bytes, out_bytes, machine
         )
 
-    in_pieces = law(largest.even) + largest.torn * law(np.zeros_like(largest.even))
+    in_chunks = law(largest.even) + largest.torn * law(np.zeros_like(largest.even))
     in_runs = law(largest.rows * largest.columns)
-    is_whole = in_runs <= in_pieces
+    is_whole = in_runs <= in_chunks
     shares = Shares(
         np.where(is_whole, largest.rows, 1),
         np.where(is_whole, largest.columns, largest.even) * grain,
         np.where(is_whole, 0, largest.torn),
     )
-    return shares, np.minimum(in_pieces, in_runs)
+    return shares, np.minimum(in_chunks, in_runs)
 
 
 def result_shares(splits: Splits, machine: Machine) -> Shares:
-    """Return how the results lie on the tile that has most of them, added up.
+    """Return the layout of the results on the tile that has most of them.
 
     Parameters
     ----------
     splits
-        Whose results.
+        The splits.
     machine
-        The target.
+        The machine.
     """
     sums = _Sums.of(splits, splits.tiles_used)
     n_partials = sums.n_partials

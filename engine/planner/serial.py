@@ -1,4 +1,4 @@
-"""Operations in several equal parts, one after the other, where memory binds."""
+"""Serial parts: an operation as several equal parts in sequence, where memory is short."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tilescope.engine.tiling.channel_layout import output_layout
 
 __all__ = ["AT_ONCE", "SERIAL", "Serial"]
 
-#: The part counts of splits in time, as they stand in plans.
+#: Names of serial part counts in plans.
 SERIAL = ("serial outputs", "serial inputs")
 
 
 @dataclass(frozen=True)
 class Serial:
-    """In how many parts an operation is made, one after the other: of its outputs or its inputs.
+    """Serial parts of an operation, either of its outputs or of its inputs.
 
-    Parts of the outputs are each copied to their place, parts of the inputs each added to the sums
-    of those before them. There are several of one kind only.
+    A part of the outputs is copied to its place in the result; a part of the inputs is added to the
+    sums of the parts before it.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial and
     inChanSplit.serial, of which one is 1.
 
@@ -33,18 +33,18 @@ class Serial:
 
     @property
     def n_parts(self) -> int:
-        """How many convolutions there are, one after the other."""
+        """Number of serial parts; 1 if the operation is made at once."""
         return self.outputs * self.inputs
 
     def counts(self) -> dict[str, int]:
-        """Return what a plan's split says of it: nothing where all is made at once."""
+        """Return the entries of a plan's split; none if the operation is made at once."""
         counts = dict(zip(SERIAL, (self.outputs, self.inputs), strict=True))
         return {name: count for name, count in counts.items() if count > 1}
 
     def part_of(self, shape: ConvolutionShape) -> ConvolutionShape | None:
-        """Return one of the equal parts of an operation; None where there are no such parts.
+        """Return one of the equal parts of an operation; None if it has no such parts.
 
-        Operations of several groups have no parts of their outputs: these would not lie together.
+        Operations of several groups are not split by outputs: a part would not be contiguous.
         """
         if self.n_parts == 1:
             return shape
@@ -63,12 +63,12 @@ class Serial:
         )
 
     def suits(self, part: ConvolutionShape, grouping: Grouping) -> bool:
-        """Whether parts can be made in groups of channels.
+        """Whether parts work with a grouping.
 
-        Those of the outputs have whole groups, as the result is put together in place.
+        Parts of the outputs need whole channel groups, as they are copied in place.
         """
         return self.outputs == 1 or not output_layout(part, grouping).is_by_pixel
 
 
-#: All in one.
+#: No serial parts.
 AT_ONCE = Serial()

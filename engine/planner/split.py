@@ -1,4 +1,4 @@
-"""Splits of a convolution over tiles: all useful part counts, and what they leave to a tile."""
+"""Splits of a convolution over tiles: all useful part counts, and the part of one tile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tilescope.engine.tiling.weight_block import block_units, shares_whole_rows
 
 __all__ = ["Splits"]
 
-#: No part count that is asked for.
+#: No part count is given.
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 Counts = NDArray[np.int64]
@@ -70,7 +70,7 @@ def _useful_parts(size: int, limit: int) -> list[int]:
 def _options(
     sizes: PerDimension[int], n_tiles: int, wanted: Mapping[str, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the part counts to try along each dimension; the kernel is whole if not wanted."""
+    """Return the part counts to try by dimension; the kernel is whole unless one is given."""
     found = []
     for d, size in zip(Dimension, sizes, strict=True):
         own = wanted.get(d.label)
@@ -83,11 +83,11 @@ def _options(
 
 @lru_cache(maxsize=8)  # the families and groupings of a shape have few sizes between them
 def _all_parts(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[np.int64]:
-    """Return all splits by the given part counts over at most so many tiles, columns contiguous."""
+    """Return all splits with the given part counts over at most `n_tiles` tiles."""
     columns: list[NDArray[np.int64]] = []
     used = np.ones(1, np.int64)
-    for each in options:
-        counts = np.array(each, np.int64)
+    for option in options:
+        counts = np.array(option, np.int64)
         n_fitting = np.searchsorted(counts, n_tiles // used, side="right")
         row = np.repeat(np.arange(used.size), n_fitting)
         place = np.arange(row.size) - np.repeat(np.cumsum(n_fitting) - n_fitting, n_fitting)
@@ -105,13 +105,13 @@ class Splits:
     Parameters
     ----------
     shape, grouping
-        What is split, and into which groups of channels.
+        The operation, and its groups of channels.
     sizes
-        Units along each dimension.
+        Units by dimension.
     parts : ndarray of int64, shape (n, 8)
-        Part counts of every split, a column for each `Dimension`.
+        Part counts of every split, one column per `Dimension`.
     serial
-        In how many parts, one after the other, the operation is made; the shape is that of one.
+        The serial parts; the shape is that of one part.
     """
 
     shape: ConvolutionShape
@@ -129,9 +129,9 @@ class Splits:
         serial: Serial = AT_ONCE,
         wanted: Mapping[str, int] = _NOTHING,
     ) -> Splits:
-        """Return all useful splits over at most `n_tiles` tiles, or those with the wanted parts.
+        """Return the useful splits over at most `n_tiles` tiles, with the given part counts.
 
-        The kernel is whole, where no parts of it are wanted.
+        The kernel is whole unless part counts of it are given.
         """
         sizes = unit_counts(shape, grouping)
         parts = _all_parts(_options(sizes, n_tiles, wanted), n_tiles)
@@ -140,24 +140,23 @@ class Splits:
     def over_kernel(
         self, cycles: NDArray[np.float64], n_tiles: int, most_cycles: float
     ) -> tuple[Splits, NDArray[np.float64]]:
-        """Return these splits with the kernel split as well, where that may be quick enough.
+        """Return these splits with the kernel split too, where that may be fast enough.
 
         Parameters
         ----------
         cycles : ndarray of float64, shape (n,)
-            What a tile is busy with at least, of what is shared out by splits of the kernel.
+            Lower bound of the cycles that splitting the kernel divides.
         n_tiles
-            Tiles there are.
+            Tiles available.
         most_cycles
-            Where a tile would be busy for longer, even if its part of the kernel took no more than
-            its share, a split is left out.
+            Splits with a greater lower bound are left out.
 
         Returns
         -------
         splits : Splits
-            Those that may be quickest first.
+            In ascending order of the lower bound.
         least_cycles : ndarray of float64, shape (n,)
-            What a tile is busy with at least, ascending.
+            Lower bound of the cycles.
         """
         rows, columns = self.shape.kernel
         parts_of = [_useful_parts(size, n_tiles) for size in self.shape.kernel]
@@ -185,7 +184,7 @@ class Splits:
 
     @cached_property
     def _n_cut(self) -> int:
-        """How many dimensions are looked at: the kernel, last of them, is mostly whole."""
+        """How many dimensions are split at all: the kernel, which comes last, is mostly whole."""
         n = len(Dimension)
         return n if (self.parts[:, _KERNEL] > 1).any() else n - len(KERNEL)
 
@@ -217,7 +216,7 @@ class Splits:
         Parameters
         ----------
         smaller
-            Dimensions to take smaller by 1, where parts of both sizes are.
+            Dimensions in which the smaller of two part sizes is taken.
         """
         if not smaller:
             return self._largest
@@ -282,14 +281,14 @@ class Splits:
         return Batch(n, size, {}, item_bytes, dtype, scalars, np.zeros(n, np.int64))
 
     def weight_blocks(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return in how many blocks a part's weights lie, and whether they are cut in whole rows.
+        """Return the blocks of a part's weights, and whether they are shared in whole rows.
 
-        The rules stand in `tilescope.engine.tiling.weight_block`.
+        The rules are in `tilescope.engine.tiling.weight_block`.
 
         Returns
         -------
         n_blocks : ndarray of int64, shape (n,)
-            Blocks of the largest part.
+            Blocks of weights of the largest part.
         is_whole : ndarray of bool, shape (n,)
             Whether rows are whole.
         """
@@ -300,7 +299,7 @@ class Splits:
         return n_blocks, shares_whole_rows(counts, most, self.grouping)
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
-        """Return only the chosen splits, by a mask or their places."""
+        """Return the chosen splits, by a mask or by indices."""
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
         return replace(self, parts=np.take(self.parts.T, chosen, axis=1).T)

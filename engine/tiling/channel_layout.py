@@ -19,18 +19,17 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ChannelLayout:
-    """Images whose channels are grouped: a pixel's channels of one group lie together.
+    """Images whose channels are grouped: the channels of one group are contiguous in a pixel.
 
-    Where channels are padded, all channels of a pixel lie together, so that those that are there
-    are a view.
+    If channels are padded, all channels of a pixel are contiguous: the real ones are a view.
 
     Parameters
     ----------
     n_groups, n_channels
-        Convolution groups, and channels of each.
+        Convolution groups, and channels per group.
     inside, size
-        Convolution groups worked on as one, and channels of each of them. Several groups inside
-        have one group of channels only.
+        Convolution groups processed as one, and channels per group. Several such groups have only
+        one channel group.
     """
 
     n_groups: int
@@ -45,12 +44,12 @@ class ChannelLayout:
 
     @property
     def pads_groups(self) -> bool:
-        """Whether there are more convolution groups in memory than there are."""
+        """Whether memory holds more convolution groups than the operation has."""
         return self.n_groups % self.inside > 0
 
     @property
     def pads_channels(self) -> bool:
-        """Whether a convolution group has more channels in memory than it has."""
+        """Whether memory holds more channels per group than the operation has."""
         return self.n_channels % self.size > 0
 
     @property

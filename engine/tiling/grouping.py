@@ -11,17 +11,17 @@ __all__ = ["Grouping"]
 
 @dataclass(frozen=True)
 class Grouping:
-    """What lies together and is worked on as one; channels are padded to whole groups.
+    """Channels that are contiguous and processed as one; padded to whole groups.
 
     Parameters
     ----------
     groups
         Convolution groups side by side.
     inputs, outputs
-        Channels of each of them.
+        Channels of one such group.
     combined
-        Convolution groups of the operation that each of `groups` is made of: their channels are
-        one after the other, and the weights from one's inputs to another's outputs are zeros.
+        Convolution groups of the operation that form one of `groups`: their channels follow each
+        other, and weights between inputs and outputs of different groups are zeros.
 
     Notes
     -----
@@ -36,17 +36,17 @@ class Grouping:
 
     @property
     def inside(self) -> int:
-        """Convolution groups of the operation that lie together."""
+        """Convolution groups of the operation in one block."""
         return self.groups * self.combined
 
     @property
     def own_inputs(self) -> int:
-        """Inputs of one convolution group of the operation that lie together."""
+        """Contiguous inputs of one convolution group of the operation."""
         return self.inputs // self.combined
 
     @property
     def own_outputs(self) -> int:
-        """Outputs of one convolution group of the operation that lie together."""
+        """Contiguous outputs of one convolution group of the operation."""
         return self.outputs // self.combined
 
     def count(self, shape: ConvolutionShape) -> tuple[int, int, int]:
@@ -58,7 +58,7 @@ class Grouping:
         )
 
     def counts(self) -> dict[str, int]:
-        """Return what a plan says of it: groups combined only where there are several."""
+        """Return it as a plan lists it; `combined` only if it is more than 1."""
         counts = asdict(self)
         if self.combined == 1:
             del counts["combined"]

@@ -1,4 +1,4 @@
-"""A convolution or product as the planner sees it."""
+"""The shape of a convolution or product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConvolutionShape"]
 
 @dataclass(frozen=True)
 class ConvolutionShape:
-    """What is to be planned; a product has a kernel of 1 and its rows as columns of the field.
+    """The shape of an operation; a product has a kernel of 1 and its rows as columns of the field.
 
     Parameters
     ----------
@@ -32,19 +32,19 @@ class ConvolutionShape:
     dtype, partial_dtype
         Type of the inputs and weights, and of the partial sums.
     is_matmul
-        Whether it is a product.
+        Whether it is a product of matrices.
     runs
-        Sizes of groups of channels in which the input can be read as it lies, ascending.
+        Sizes of channel groups in which the input can be read in place, ascending.
     is_input_constant
         Whether the input is laid out before the program runs.
     weights
-        ``constant``, or where they are computed how they lie: ``rows``, the outputs of an input
-        one after the other, or ``strided``.
+        ``constant``; or for computed weights ``rows``, the outputs of an input are contiguous, or
+        ``strided``.
     swapped
-        For a product, that of the transposed operands the other way round: the transposed product.
+        For a product, the product of the transposed operands in reverse order.
     input_parts
-        Of how many equal parts of an operation's inputs this is one; the outputs of one of several
-        stay in the type of the partial sums, to be added to the others'.
+        Number of serial parts of the inputs of which this is one. If there are several, the outputs
+        have the type of the partial sums.
     """
 
     groups: int
@@ -101,7 +101,7 @@ class ConvolutionShape:
         return (
             self.is_pointwise
             and self.stride == (1, 1)
-            and self.padding_before == (0, 0)  # what is cut off may be padded at the other end
+            and self.padding_before == (0, 0)  # cropping at one end may be padding at the other
             and (self.height, self.width) == (self.in_height, self.in_width)
         )
 
@@ -117,5 +117,5 @@ class ConvolutionShape:
 
     @property
     def operation(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return "matmul" if self.is_matmul else "convolution"

@@ -20,14 +20,14 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Who has what: as a tile mapping, and as blocks for vertices.
+    """The shares of tiles, as a tile mapping and as blocks for vertices.
 
     Parameters
     ----------
     map_start, map_tile : ndarray of int64
         Intervals of the variable, ascending.
     tile, start : ndarray of int64, shape (n,)
-        Per block: its tile and first element.
+        Tile and first element of every block.
     size, stride : ndarray of int64, shape (n, 3)
         Its extents and strides; its last dimension is contiguous.
     """
@@ -81,17 +81,17 @@ def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestSha
 
 
 def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) -> Pieces:
-    """Share out each block in whole innermost rows.
+    """Divide blocks among their tiles in whole innermost rows.
 
     Parameters
     ----------
     regions
         Blocks that do not overlap.
     sharers : ndarray of int64, shape (n_blocks, n_sharers)
-        The tiles of each block.
+        The tiles of every block.
     whole_runs
-        Whether to give every tile the same place of each contiguous run, or whole runs where they
-        are short, so that it has one block; else shares are as even as can be.
+        Whether a tile takes the same range of every contiguous run, or whole runs if they are
+        short, so that its share is one block; else shares are as even as possible.
     """
     n_sharers = sharers.shape[1]
     block, start, length = union_runs(
@@ -111,7 +111,7 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     owner_block = block[run]
 
     def shares(place: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the share of each place of so many, in nearly equal parts."""
+        """Return the share that indices belong to, in nearly equal parts."""
         return np.asarray(((place + 1) * n_sharers - 1) // of)
 
     if whole_runs:
@@ -132,7 +132,7 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     lengths = np.diff(np.append(np.flatnonzero(begins), begins.size)) * grain
     by_tile = np.argsort(map_tile, kind="stable")
     tile, begin, lengths = map_tile[by_tile], map_start[by_tile], lengths[by_tile]
-    # Pieces of one length at one distance are a rectangle, and such rectangles again a block.
+    # Evenly spaced chunks of one length form a rectangle, and such rectangles form a block.
     first, rows, row_stride = group_pieces(tile.astype(np.int32), lengths, begin[None])
     tile, begin, lengths = tile[first], begin[first], lengths[first]
     alike = np.unique(np.stack([rows, lengths, row_stride[:, 0]]), axis=1, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""The families of vertices that can convolve, one value for each."""
+"""The families of vertices that convolve, one value per family."""
 
 from tilescope.engine.planner.families.amp import AMP
 from tilescope.engine.planner.families.family import Family
@@ -9,5 +9,5 @@ from tilescope.engine.planner.families.vertical_mac import VERTICAL_MAC
 
 __all__ = ["FAMILIES", "Family"]
 
-#: All families, in the order in which equal costs are decided.
+#: All families; the first wins among equal costs.
 FAMILIES = (AMP, SLIC, HORIZONTAL_MAC, VERTICAL_MAC, OUTER_PRODUCT)

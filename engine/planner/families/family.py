@@ -1,4 +1,4 @@
-"""What a family of vertices is to the planner: what it can do, and what it costs."""
+"""A family of vertices: which convolutions it supports, and what they cost."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Family:
     Parameters
     ----------
     name
-        As it stands in plans.
+        Its name in plans.
     groupings
-        The groupings to try for a shape on a machine; none where it cannot do the shape.
+        The groupings to try for a shape on a machine; none if the shape is not supported.
     codelet
         The vertex of a shape and grouping; splits are costed by its law.
     can_do
-        Which of a number of splits it can do, by what they leave to a tile.
+        Which splits are supported, by the work of a tile.
     workspace_bytes
-        Memory that a vertex of each split needs beyond its fields, bytes.
+        Memory that a vertex needs beyond its fields, bytes.
     most_products
-        Multiplications of a cycle that a tile makes at most in a grouping, as far as is known.
+        Upper bound of the multiplications per cycle of a tile in a grouping.
     """
 
     name: str

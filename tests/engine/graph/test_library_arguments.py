@@ -170,7 +170,7 @@ def test_a_window_of_lists_is_one_of_tuples() -> None:
         ),
         ("reduction 'mean'; use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
         (
-            "'x', which is float32, cannot be copied to 'flags', which is bool: cast it",
+            r"cannot copy 'x' \(float32\) to 'flags' \(bool\): cast it",
             lambda w: copy_to(w.builder, w.x, w.flags),
         ),
         ("to broadcast to is -1: it must be", lambda w: w.x.broadcast_to((-1, 4, 6))),
