@@ -13,7 +13,7 @@ from tilescope.engine.log_output import follow_environment
 
 if TYPE_CHECKING:
     from tilescope.engine.codelets.define import codelet
-    from tilescope.engine.compiler import Executable, compile_programs
+    from tilescope.engine.compiler import Executable
     from tilescope.engine.frontend.onnx import load_onnx
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.codelet import Field, Scalar
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
     from tilescope.engine.options import resolve as resolve_options
+    from tilescope.engine.session.compile import compile_programs
     from tilescope.engine.session.compiled_model import CompiledModel, compile_model
     from tilescope.engine.session.engine import Engine
 
@@ -57,7 +58,7 @@ _PLACES = {
     "Tensor": ("tilescope.engine.graph", "Tensor"),
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
     "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),
-    "compile_programs": ("tilescope.engine.compiler", "compile_programs"),
+    "compile_programs": ("tilescope.engine.session.compile", "compile_programs"),
     "concat": ("tilescope.engine.graph", "concat"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),
     "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),

@@ -12,7 +12,6 @@ from tilescope.engine.codelets.elementwise import TO_BOOL
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY_RATES
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
-from tilescope.engine.compiler import compile_programs
 from tilescope.engine.graph import Graph, Tensor, TileMapping, blocks, concat, dtype_of, float8
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
@@ -31,6 +30,7 @@ from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
 from tilescope.engine.program import __all__ as program_names
 from tilescope.engine.program import program
+from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 
 __all__ = ["render"]

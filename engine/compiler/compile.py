@@ -1,80 +1,72 @@
-"""The compiler: program trees in, an executable out."""
+"""The compiler: the image of a graph and its programs in, an executable out."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from tilescope.engine.arguments import a_kind, a_list, a_switch
 from tilescope.engine.compiler.cache import CachedCompilation
 from tilescope.engine.compiler.cycles import take_slow_paths
 from tilescope.engine.compiler.executable import CompileRecord, Executable, Step
+from tilescope.engine.compiler.layout import lay_out
 from tilescope.engine.compiler.liveness import live_ranges
 from tilescope.engine.compiler.lowering import Lowering
-from tilescope.engine.compiler.memory import lay_out
-from tilescope.engine.graph import Graph
+from tilescope.engine.compiler.options import CompileOptions
+from tilescope.engine.graph import GraphImage
 from tilescope.engine.graph.check import check_compute_sets
 from tilescope.engine.log_output import TRACE
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
-from tilescope.engine.program.check import check_programs
 
-__all__ = ["compile_programs"]
+__all__ = ["Stopwatch", "compile_image"]
 
 _log = logging.getLogger(__name__)
 
 
-def compile_programs(
-    graph: Graph,
+@dataclass(frozen=True)
+class Stopwatch:
+    """When a compilation began: microseconds since the Unix epoch, and the running counter."""
+
+    began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+    counter_ns: int = field(default_factory=time.perf_counter_ns)
+
+    def record(self, cache: str) -> CompileRecord:
+        """Return the record of a compilation that ends now."""
+        elapsed_us = (time.perf_counter_ns() - self.counter_ns) // 1000
+        return CompileRecord(cache, self.began_us, elapsed_us)
+
+
+def compile_image(
+    graph: GraphImage,
     programs: Sequence[Program],
-    *,
-    plans: Sequence[Plan] = (),
-    is_instrumented: bool = True,
-    is_checked: bool = False,
-    cache_directory: Path | str | None = None,
+    plans: Sequence[Plan],
+    options: CompileOptions,
+    stopwatch: Stopwatch,
 ) -> Executable:
-    """Compile control programs for the graph's machine.
+    """Compile control programs of a frozen graph.
 
     Parameters
     ----------
     graph
         Variables and compute sets; every variable that is used must be mapped.
     programs
-        Control programs, run by their index.
+        Control programs, checked, on variables and compute sets of the image, without copies.
     plans
         Plans to keep for the report.
-    is_instrumented
-        Whether cycle counters take memory on the tiles.
-    is_checked
-        Whether to check that no vertex reads or writes what another one of its compute set
-        writes.
-    cache_directory
-        Where to look for what was compiled before, and to keep it; that of the environment's
-        options when None.
-
-    Returns
-    -------
-    Executable
-        Also when it does not fit: see `Executable.overfull_tiles`.
+    options
+        What to check and count, and where the cache is.
+    stopwatch
+        Started when the compilation began.
 
     Raises
     ------
     BadGraph
-        When a rule of the machine is broken, or an argument is of the wrong kind.
+        When a rule of the machine is broken.
     """
-    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
-    check_programs(graph, programs)
-    for plan in a_list("The plans of a program", plans, "those of a Builder"):
-        a_kind("A plan of a program", plan, Plan, "one of those of a Builder")
-    a_switch("is_instrumented", is_instrumented)
-    a_switch("is_checked", is_checked)
-    if cache_directory is not None:
-        a_kind("The cache's directory", cache_directory, Path | str, "a path")
     lowering = Lowering(graph)
-    options = {"is_instrumented": is_instrumented, "is_checked": is_checked}
-    cached = CachedCompilation(graph, programs, lowering.compute_cost, options, cache_directory)
+    cached = CachedCompilation(graph, programs, lowering.compute_cost, options)
     if cached.found is not None:
         lowering.around.update(cached.found.around)
     roots = lowering.lower(programs)
@@ -90,17 +82,16 @@ def compile_programs(
         _log_steps(lowering.steps)
     memory = cached.memory(len(lowering.steps))
     if memory is None:
-        if is_checked:
+        if options.is_checked:
             check_compute_sets(graph.compute_sets)
             _log.info("checked %d compute sets against the rule", len(graph.compute_sets))
-        ranges = live_ranges(graph, lowering.steps, roots)
-        memory = lay_out(
-            graph, lowering.steps, ranges, graph.machine, is_instrumented=is_instrumented
-        )
+        liveness = live_ranges(graph, lowering.steps, roots)
+        memory = lay_out(graph, lowering.steps, liveness, is_instrumented=options.is_instrumented)
         cached.keep(lowering.around, memory)
     take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, graph.machine)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
-    elapsed_us = (time.perf_counter_ns() - timer) // 1000
+    for node in lowering.nodes:
+        node.freeze()
     executable = Executable(
         graph=graph,
         machine=graph.machine,
@@ -111,7 +102,7 @@ def compile_programs(
         memory=memory,
         vertex_uses=tuple(uses),
         plans=tuple(plans),
-        record=CompileRecord(cached.state, began_us, elapsed_us),
+        record=stopwatch.record(cached.state),
     )
     _log_memory(executable)
     return executable

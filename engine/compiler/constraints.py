@@ -85,8 +85,8 @@ class Constraints:
 
     def unmet(
         self, tile: Ids, offset: Ids, n_bytes: Ids, machine: Machine
-    ) -> dict[tuple[int, int], NDArray[np.bool_]]:
-        """Return, by step and batch with a slow path, the tiles on which it has to be taken.
+    ) -> dict[tuple[int, int], Ids]:
+        """Return, by step and batch with a slow path, the tiles that have to take it, ascending.
 
         Parameters
         ----------
@@ -104,13 +104,11 @@ class Constraints:
         fails_pair = (low[a] <= high[b]) & (low[b] <= high[a])
         number = np.concatenate([self.wide_batch[fails_wide], self.pair_batch[fails_pair]])
         where = np.concatenate([tile[self.wide[fails_wide]], tile[a[fails_pair]]])
-        found: dict[tuple[int, int], NDArray[np.bool_]] = {}
+        found: dict[tuple[int, int], Ids] = {}
         for i in np.unique(number).tolist():
             step_id, place, is_soft = self.batch[i]
             if is_soft:
-                slow = np.zeros(machine.n_tiles, np.bool_)
-                slow[where[number == i]] = True
-                found[step_id, place] = slow
+                found[step_id, place] = np.unique(where[number == i])
         return found
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Step, StepCost, VertexUse
+from tilescope.engine.compiler.executable import Step, VertexUse
 from tilescope.engine.compiler.kernels.schedule import list_schedule
+from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.codelet import Codelet
@@ -28,8 +29,9 @@ class _BatchCost(NamedTuple):
 
 
 def _shapes(
-    batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.bool_] | None
+    batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.int64] | None
 ) -> Batch:
+    """Return what a cycle law sees of a batch, whose slow tiles are given where it has any."""
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
@@ -38,7 +40,7 @@ def _shapes(
         dtype={name: regions.variable.dtype.kind for name, regions in batch.fields.items()},
         scalars=batch.scalars,
         counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
-        is_slow=None if slow is None else slow[batch.tile],
+        is_slow=None if slow is None else np.isin(batch.tile, slow),
     )
 
 
@@ -113,7 +115,7 @@ def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
 def compute_cost(
     compute_set: ComputeSet,
     machine: Machine,
-    slow_tiles: Sequence[NDArray[np.bool_]] = (),
+    slow_tiles: Sequence[NDArray[np.int64]] = (),
 ) -> tuple[StepCost, list[VertexUse]]:
     """Return what a compute set costs before it runs, and how it uses its codelets.
 
@@ -124,8 +126,8 @@ def compute_cost(
     machine
         Where.
     slow_tiles
-        Per batch, the tiles on which vertices take their slow path: ndarray of bool, shape
-        (n_tiles,); empty where none does.
+        Per batch, the tiles on which vertices take their slow path: ndarray of int64; empty where
+        no batch has any.
 
     Notes
     -----
@@ -137,7 +139,7 @@ def compute_cost(
         When a cycle law gives something that is no count of cycles.
     """
     n_tiles = machine.n_tiles
-    cost = StepCost.nothing(machine)
+    tile_cycles = np.zeros(n_tiles, np.int64)
     worker_tiles: list[NDArray[np.int32]] = []
     worker_cycles: list[NDArray[np.int64]] = []
     by_codelet: dict[str, list[_BatchCost]] = {}
@@ -146,7 +148,7 @@ def compute_cost(
         shapes = _shapes(batch, None, slow_tiles[i] if slow_tiles else None)
         cycles = _vertex_cycles(batch, shapes, machine)
         if batch.codelet.is_supervisor:
-            cost.tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
+            tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
         else:
             worker_tiles.append(batch.tile)
             worker_cycles.append(cycles)
@@ -155,14 +157,18 @@ def compute_cost(
         part = _BatchCost(batch, cycles, np.asarray(flops))
         by_codelet.setdefault(batch.codelet.name, []).append(part)
     if worker_tiles:
-        cost.tile_cycles += list_schedule(
+        tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
             np.concatenate(worker_cycles),
             n_tiles,
             machine.n_worker_contexts,
         )
-    cost.cycles = cost.tile_cycles.reshape(machine.n_ipus, -1).max(axis=1)
-    cost.flops = flops_by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
+    cost = StepCost.of(
+        machine,
+        cycles=tile_cycles.reshape(machine.n_ipus, -1).max(axis=1),
+        tile_cycles=tile_cycles,
+        flops=flops_by_tile.reshape(machine.n_ipus, -1).sum(axis=1),
+    )
     return cost, [_use(compute_set, parts) for parts in by_codelet.values()]
 
 
@@ -181,8 +187,8 @@ class CountedCycles:
         Per batch the array its kernels count into, empty for codelets that do not count. It is
         looked at whenever cycles are asked for.
     slow_tiles
-        Per batch, the tiles on which vertices take their slow path: ndarray of bool, shape
-        (n_tiles,); empty where none does.
+        Per batch, the tiles on which vertices take their slow path: ndarray of int64; empty where
+        no batch has any.
     """
 
     def __init__(
@@ -190,7 +196,7 @@ class CountedCycles:
         compute_set: ComputeSet,
         machine: Machine,
         counts: Sequence[NDArray[np.int64]],
-        slow_tiles: Sequence[NDArray[np.bool_]] = (),
+        slow_tiles: Sequence[NDArray[np.int64]] = (),
     ) -> None:
         self._machine = machine
         batches = compute_set.batches
@@ -235,7 +241,7 @@ class CountedCycles:
 
 def take_slow_paths(
     steps: Sequence[Step],
-    slow_tiles: Mapping[tuple[int, int], NDArray[np.bool_]],
+    slow_tiles: Mapping[tuple[int, int], NDArray[np.int64]],
     uses: dict[int, list[VertexUse]],
     machine: Machine,
 ) -> None:
@@ -246,7 +252,7 @@ def take_slow_paths(
     steps
         All steps; those concerned get new costs.
     slow_tiles
-        By step and batch, where the slow path is taken: ndarray of bool, shape (n_tiles,).
+        By step and batch, the tiles on which the slow path is taken: ndarray of int64.
     uses
         By compute set; what a compute set uses is taken from the last step that runs it.
     machine
@@ -255,7 +261,7 @@ def take_slow_paths(
     for step_id in sorted({step_id for step_id, _ in slow_tiles}):
         step = steps[step_id]
         assert step.compute_set is not None
-        none = np.zeros(machine.n_tiles, np.bool_)
+        none = np.zeros(0, np.int64)
         step.slow_tiles = tuple(
             slow_tiles.get((step_id, place), none) for place in range(len(step.compute_set.batches))
         )

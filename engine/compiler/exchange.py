@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -10,9 +10,9 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import StepCost
 from tilescope.engine.compiler.kernels.pairs import split_by_pair
-from tilescope.engine.graph import ComputeSet, Graph
+from tilescope.engine.compiler.step_cost import StepCost
+from tilescope.engine.graph import ComputeSet, Variable
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine, link_loads, partners, tile_rows
 
@@ -33,16 +33,16 @@ class Addresses:
         Mapped intervals in that numbering.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        sizes = np.array([v.n_elements for v in graph.variables], dtype=np.int64)
+    def __init__(self, variables: Sequence[Variable]) -> None:
+        sizes = np.array([v.n_elements for v in variables], dtype=np.int64)
         self.base = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        self.item_bytes = np.array([v.dtype.n_bytes for v in graph.variables], dtype=np.int64)
+        self.item_bytes = np.array([v.dtype.n_bytes for v in variables], dtype=np.int64)
         self.map_start = np.concatenate(
-            [v.map_start + b for v, b in zip(graph.variables, self.base, strict=False)]
+            [v.map_start + b for v, b in zip(variables, self.base, strict=False)]
             or [np.zeros(0, np.int64)]
         )
         self.map_tile = np.concatenate(
-            [v.map_tile for v in graph.variables] or [np.zeros(0, np.int32)]
+            [v.map_tile for v in variables] or [np.zeros(0, np.int32)]
         ).astype(np.int64)
 
         self._first_byte = np.concatenate(
@@ -121,35 +121,41 @@ class Exchange:
         osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE (64-bit items, the partner's lane).
         """
         n_tiles, n_ipus = machine.n_tiles, machine.n_ipus
-        cost = StepCost.nothing(machine)
-        cost.sent_bytes = self.sent(n_tiles)
-        cost.received_bytes = self.received(n_tiles)
-        cost.fragments = self.fragments(n_tiles)
+        sent, received = self.sent(n_tiles), self.received(n_tiles)
+        fragments = self.fragments(n_tiles)
+        paired_bytes = np.zeros(n_tiles, np.int64)
         receiving, sending = (
             np.ceil(n_bytes / machine.exchange_bytes_per_cycle).astype(np.int64)
-            for n_bytes in (cost.received_bytes, cost.sent_bytes)
+            for n_bytes in (received, sent)
         )
-        cycles = self._endpoint_cycles(receiving, sending, cost, machine)
+        cycles = _endpoint_cycles(receiving, sending, fragments, machine)
         if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
             in_pairs = self._in_pairs(machine)
             if in_pairs is not None:
                 paired_bytes, receiving, sending = in_pairs
-                paired = self._endpoint_cycles(receiving, sending, cost, machine)
+                paired = _endpoint_cycles(receiving, sending, fragments, machine)
                 # Every IPU chooses for itself: its phases last as long as its busiest tile.
                 alone_by_ipu, paired_by_ipu = (
-                    each[1].reshape(n_ipus, -1).max(axis=1) for each in (cycles, paired)
+                    done.reshape(n_ipus, -1).max(axis=1) for _, done in (cycles, paired)
                 )
                 takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
-                cost.paired_bytes = np.where(takes_pairs, paired_bytes, 0)
+                paired_bytes = np.where(takes_pairs, paired_bytes, 0)
                 cycles = (
                     np.where(takes_pairs, paired[0], cycles[0]),
                     np.where(takes_pairs, paired[1], cycles[1]),
                 )
-        cost.tile_cycles = cycles[0]
-        cost.cycles = cycles[1].reshape(n_ipus, -1).max(axis=1)
-        cost.sync_zone = "internal"
-        self._charge_links(cost, machine)
-        return cost
+        phase = {
+            "cycles": cycles[1].reshape(n_ipus, -1).max(axis=1),
+            "tile_cycles": cycles[0],
+            "sent_bytes": sent,
+            "received_bytes": received,
+            "paired_bytes": paired_bytes,
+            "fragments": fragments,
+        }
+        links = self._link_columns(int(phase["cycles"].max()), machine)
+        if links is None:
+            return StepCost.of(machine, "internal", **phase)
+        return StepCost.of(machine, "external", **{**phase, **links})
 
     def code_bytes(self, machine: Machine) -> NDArray[np.int64]:
         """Return the exchange code of each tile: ndarray of int64, shape (n_tiles,), bytes.
@@ -180,25 +186,6 @@ class Exchange:
             + sends * machine.exchange_code_bytes_per_send,
             0,
         )
-
-    def _endpoint_cycles(
-        self,
-        receiving: NDArray[np.int64],
-        sending: NDArray[np.int64],
-        cost: StepCost,
-        machine: Machine,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return every tile's busy cycles, and when it is done, counted from the sync."""
-        control = cost.fragments * machine.exchange_fragment_cycles
-        receiving = np.maximum(receiving, control)
-        rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
-        done_receiving = receiving + machine.exchange_start_cycles
-        done_receiving += machine.exchange_row_cycles * rows
-        done = np.maximum(
-            np.where(receiving > 0, done_receiving, 0),
-            np.where(sending > 0, sending + machine.exchange_start_cycles, 0),
-        )
-        return np.maximum(receiving, sending), done
 
     def _in_pairs(
         self, machine: Machine
@@ -252,22 +239,25 @@ class Exchange:
         n_bytes = self.addresses.bytes_of(start, length)
         return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
 
-    def _charge_links(self, cost: StepCost, machine: Machine) -> None:
-        """Charge what crosses IPUs to every link on its route; the phase waits for the slowest."""
+    def _link_columns(
+        self, tile_phase_cycles: int, machine: Machine
+    ) -> dict[str, NDArray[np.int64]] | None:
+        """Return cycles and link bytes by IPU, every link on a route charged; None for one IPU.
+
+        The phase waits for the slowest link as for the busiest tile of any IPU.
+        """
         if machine.n_ipus == 1:
-            return
+            return None
         source = self.sender // machine.tiles_per_ipu
         target = self.receiver // machine.tiles_per_ipu
         crosses = source != target
         if not crosses.any():
-            return
+            return None
         # To one IPU an element goes once, however many of its tiles receive it.
         pair = source * machine.n_ipus + target
         pair, start, length = join_runs(pair[crosses], self.start[crosses], self.length[crosses])
         n_bytes = self.addresses.bytes_of(start, length)
         n_ipus = machine.n_ipus
-        cost.link_out_bytes = np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64)
-        cost.link_in_bytes = np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64)
         traffic = np.bincount(pair, n_bytes, n_ipus * n_ipus).astype(np.int64)
         loads = link_loads(traffic.reshape(n_ipus, n_ipus), machine.link_topology)
         slowest = max(
@@ -275,8 +265,29 @@ class Exchange:
             for link, carried in loads.items()
         )
         slowest += machine.link_start_cycles
-        cost.cycles = np.full(n_ipus, max(int(cost.cycles.max()), slowest))
-        cost.sync_zone = "external"
+        return {
+            "cycles": np.full(n_ipus, max(tile_phase_cycles, slowest)),
+            "link_out_bytes": np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64),
+            "link_in_bytes": np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64),
+        }
+
+
+def _endpoint_cycles(
+    receiving: NDArray[np.int64],
+    sending: NDArray[np.int64],
+    fragments: NDArray[np.int64],
+    machine: Machine,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every tile's busy cycles, and when it is done, counted from the sync."""
+    receiving = np.maximum(receiving, fragments * machine.exchange_fragment_cycles)
+    rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
+    done_receiving = receiving + machine.exchange_start_cycles
+    done_receiving += machine.exchange_row_cycles * rows
+    done = np.maximum(
+        np.where(receiving > 0, done_receiving, 0),
+        np.where(sending > 0, sending + machine.exchange_start_cycles, 0),
+    )
+    return np.maximum(receiving, sending), done
 
 
 def exchange_of(

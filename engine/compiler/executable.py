@@ -1,22 +1,27 @@
-"""What the compiler makes: steps, the lowered program tree, costs, memory. Never changed after."""
+"""What the compiler makes: steps and the lowered program tree. Never changed afterwards."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.messages import Messages
+from tilescope.engine.compiler.step_cost import StepCost
+from tilescope.engine.compiler.tile_memory import Memory
 from tilescope.engine.graph import (
     ComputeSet,
     DebugContext,
-    Graph,
+    GraphImage,
     PlanStage,
     RemoteBuffer,
     View,
 )
+from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.plan import Plan
 from tilescope.reports.figures import fits
@@ -24,81 +29,12 @@ from tilescope.reports.figures import fits
 __all__ = [
     "CompileRecord",
     "Executable",
-    "LiveParts",
-    "Memory",
     "Node",
     "RemoteAccess",
     "Step",
-    "StepCost",
     "StreamAccess",
     "VertexUse",
 ]
-
-
-@dataclass
-class StepCost:
-    """What one execution of a step costs.
-
-    Parameters
-    ----------
-    cycles : ndarray of int64, shape (n_ipus,)
-        Time on each IPU.
-    tile_cycles : ndarray of int64, shape (n_tiles,)
-        Busy cycles of every tile.
-    sent_bytes, received_bytes : ndarray of int64, shape (n_tiles,)
-        Exchanged by every tile; a multicast counts once for its sender.
-    paired_bytes : ndarray of int64, shape (n_tiles,)
-        Of the received, those that come at double rate because the tile's partner takes them too.
-    fragments : ndarray of int64, shape (n_tiles,)
-        Separate pieces each tile receives.
-    host_in_bytes, host_out_bytes : ndarray of int64, shape (n_ipus,)
-        From and to the host.
-    remote_in_bytes, remote_out_bytes : ndarray of int64, shape (n_ipus,)
-        From and to remote buffers in streaming memory.
-    link_in_bytes, link_out_bytes : ndarray of int64, shape (n_ipus,)
-        From and to other IPUs.
-    flops : ndarray of int64, shape (n_ipus,)
-        Useful floating-point operations.
-    """
-
-    cycles: NDArray[np.int64]
-    tile_cycles: NDArray[np.int64]
-    sent_bytes: NDArray[np.int64]
-    received_bytes: NDArray[np.int64]
-    paired_bytes: NDArray[np.int64]
-    fragments: NDArray[np.int64]
-    host_in_bytes: NDArray[np.int64]
-    host_out_bytes: NDArray[np.int64]
-    remote_in_bytes: NDArray[np.int64]
-    remote_out_bytes: NDArray[np.int64]
-    link_in_bytes: NDArray[np.int64]
-    link_out_bytes: NDArray[np.int64]
-    flops: NDArray[np.int64]
-    sync_zone: str = "none"
-
-    @classmethod
-    def nothing(cls, machine: Machine) -> StepCost:
-        """Return the cost of a step that costs nothing."""
-        tiles, ipus = machine.n_tiles, machine.n_ipus
-
-        def zeros(n: int) -> NDArray[np.int64]:
-            return np.zeros(n, np.int64)
-
-        return cls(
-            cycles=zeros(ipus),
-            tile_cycles=zeros(tiles),
-            sent_bytes=zeros(tiles),
-            received_bytes=zeros(tiles),
-            paired_bytes=zeros(tiles),
-            fragments=zeros(tiles),
-            host_in_bytes=zeros(ipus),
-            host_out_bytes=zeros(ipus),
-            remote_in_bytes=zeros(ipus),
-            remote_out_bytes=zeros(ipus),
-            link_in_bytes=zeros(ipus),
-            link_out_bytes=zeros(ipus),
-            flops=zeros(ipus),
-        )
 
 
 @dataclass(frozen=True)
@@ -121,7 +57,7 @@ class RemoteAccess:
 
 
 @dataclass
-class Step:
+class Step(Freezable):
     """A leaf of the program: something every tile does once each time it is reached."""
 
     step_id: int
@@ -140,13 +76,13 @@ class Step:
     messages: Messages | None = None
     #: For a compute phase, the step that brings what it reads from other tiles.
     arrival: int | None = None
-    code_bytes: NDArray[np.int64] | None = None
+    code_bytes: Column | None = None
     program_id: int = -1
     #: Variables that the step writes in full, so that what they held before is not needed.
     overwrites: tuple[int, ...] = ()
-    #: By batch, the tiles on which its vertices take their slow path: ndarray of bool, shape
-    #: (n_tiles,); empty where none does.
-    slow_tiles: tuple[NDArray[np.bool_], ...] = ()
+    #: By batch, the tiles on which its vertices take their slow path, ascending: ndarray of int64;
+    #: empty where no batch has any.
+    slow_tiles: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def plan_stage(self) -> PlanStage | None:
@@ -163,7 +99,7 @@ class Step:
 
 
 @dataclass
-class Node:
+class Node(Freezable):
     """A node of the lowered program tree; children point to their parent."""
 
     program_id: int
@@ -175,7 +111,7 @@ class Node:
     debug: DebugContext
     repeat_count: int = 1
     step: Step | None = None
-    children: list[Node] = field(default_factory=list)
+    children: Sequence[Node] = field(default_factory=list)
     root_kind: str = "control"
     #: What decides for If, Switch and RepeatWhile.
     control: View | None = None
@@ -188,6 +124,13 @@ class Node:
     #: For PrintTensor and ErrorProgram.
     message: str = ""
 
+    def freeze(self) -> None:
+        """Reject changes of the node, its list of children and its step from now on."""
+        self.children = tuple(self.children)
+        if self.step is not None:
+            self.step.freeze()
+        super().freeze()
+
     @functools.cached_property
     def is_static(self) -> bool:
         """Whether it takes the same cycles whatever the data: no decision, no counted codelet."""
@@ -198,66 +141,6 @@ class Node:
         if self.function is not None and not self.function.is_static:
             return False
         return all(child.is_static for child in self.children)
-
-
-@dataclass(frozen=True)
-class LiveParts:
-    """Parts of variables on tiles, sorted by tile and first step.
-
-    Parameters
-    ----------
-    tile_start : ndarray of int64, shape (n_tiles + 1,)
-        First part of each tile.
-    variable_id : ndarray of int64
-        Variable; message buffers are numbered after the graph's variables.
-    n_bytes, offset : ndarray of int64
-        Size and address.
-    start_step, end_step : ndarray of int64
-        Half-open range of steps; always-live parts span all.
-    """
-
-    tile_start: NDArray[np.int64]
-    variable_id: NDArray[np.int64]
-    n_bytes: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    start_step: NDArray[np.int64]
-    end_step: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Memory of every tile.
-
-    Parameters
-    ----------
-    categories
-        By name: ndarray of int64, shape (3, n_tiles), bytes in the non-interleaved and the
-        interleaved region and past the end.
-    including_gaps, excluding_gaps, always_live, not_always_live_peak : ndarray of int64, (n_tiles,)
-        Totals of every tile, bytes.
-    live : ndarray of int64, shape (n_steps, n_tiles)
-        Not-always-live bytes at every step.
-    code_end : ndarray of int64, shape (n_tiles,)
-        One past the last address of code, which must lie in the non-interleaved region.
-    unconstrained : ndarray of int64, shape (n_tiles,)
-        What `including_gaps` would be if nothing had to be interleaved or kept apart; computed
-        when a tile overflows, else the same.
-    slow_tiles : dict of (step, batch) to ndarray of bool, shape (n_tiles,)
-        Where what a batch with a slow path asks of memory is not met.
-    """
-
-    categories: dict[str, NDArray[np.int64]]
-    including_gaps: NDArray[np.int64]
-    excluding_gaps: NDArray[np.int64]
-    always_live: NDArray[np.int64]
-    not_always_live_peak: NDArray[np.int64]
-    live: NDArray[np.int64]
-    parts: LiveParts
-    lifetimes: dict[int, tuple[int, int]]
-    message_names: dict[int, str]
-    code_end: NDArray[np.int64]
-    unconstrained: NDArray[np.int64]
-    slow_tiles: dict[tuple[int, int], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -296,7 +179,7 @@ class CompileRecord:
 class Executable:
     """A compiled program with everything a report says about it."""
 
-    graph: Graph
+    graph: GraphImage
     machine: Machine
     steps: tuple[Step, ...]
     nodes: tuple[Node, ...]

@@ -7,15 +7,16 @@ walked backwards; loops and functions are walked until nothing changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.compiler.overlap import steps_of
-from tilescope.engine.graph import Graph
+from tilescope.engine.graph import GraphImage
 
-__all__ = ["live_ranges"]
+__all__ = ["LiveRanges", "live_ranges"]
 
 Set = NDArray[np.bool_]
 
@@ -104,10 +105,25 @@ def _only(overwrites: Sequence[int], size: int, reads: Sequence[int]) -> Set:
     return found
 
 
-def live_ranges(
-    graph: Graph, steps: Sequence[Step], roots: Sequence[Node]
-) -> dict[int, tuple[int, int]]:
-    """Return the half-open range of steps at which each not-always-live variable lives.
+@dataclass(frozen=True)
+class LiveRanges:
+    """When variables live.
+
+    Parameters
+    ----------
+    is_always_live : ndarray of bool, shape (n_variables,)
+        Constants, and state that the host or an earlier run left.
+    ranges
+        By id of the variables that are not: from the first to one past the last step at which it
+        lives or is touched. Variables that no step uses are left out.
+    """
+
+    is_always_live: Set
+    ranges: dict[int, tuple[int, int]]
+
+
+def live_ranges(graph: GraphImage, steps: Sequence[Step], roots: Sequence[Node]) -> LiveRanges:
+    """Return which variables live always, and the steps at which the others do.
 
     Parameters
     ----------
@@ -118,26 +134,14 @@ def live_ranges(
     roots
         Control programs, which run any number of times in any order. What one of them reads
         before it writes it is state that the host or an earlier run left: it lives at every step.
-        Such variables are marked as always live, as constants are.
-
-    Returns
-    -------
-    dict
-        By variable id: from the first to one past the last step at which it lives or is touched;
-        variables that no step uses, and always-live ones, are left out.
     """
     walk = _Walk(len(graph.variables), steps)
-    state = np.zeros(len(graph.variables), dtype=np.bool_)
+    always = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
     for root in roots:
-        state |= walk.before(root, np.zeros(len(graph.variables), dtype=np.bool_))
-    for variable in graph.variables:
-        is_state = bool(state[variable.variable_id])
-        variable.is_always_live = is_state or variable.category == "constant"
-    result: dict[int, tuple[int, int]] = {}
-    for variable in graph.variables:
-        if variable.is_always_live:
-            continue
-        where = np.flatnonzero(walk.at[:, variable.variable_id])
+        always |= walk.before(root, np.zeros(always.size, dtype=np.bool_))
+    ranges: dict[int, tuple[int, int]] = {}
+    for variable_id in np.flatnonzero(~always).tolist():
+        where = np.flatnonzero(walk.at[:, variable_id])
         if where.size:
-            result[variable.variable_id] = (int(where[0]), int(where[-1]) + 1)
-    return result
+            ranges[variable_id] = (int(where[0]), int(where[-1]) + 1)
+    return LiveRanges(always, ranges)

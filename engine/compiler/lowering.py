@@ -5,29 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilescope.engine.compiler.accesses import accesses, overwritten, written
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchange import Addresses, Exchange
-from tilescope.engine.compiler.executable import (
-    Node,
-    RemoteAccess,
-    Step,
-    StepCost,
-    StreamAccess,
-    VertexUse,
-)
+from tilescope.engine.compiler.executable import Node, RemoteAccess, Step, StreamAccess, VertexUse
 from tilescope.engine.compiler.host_copy import host_copy_cost
 from tilescope.engine.compiler.overlap import check_overlap
+from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.compiler.transfer import Around, Transfer, around
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import ComputeSet, DebugContext, Graph, Tensor
+from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, Tensor
 from tilescope.engine.machine import Machine
 from tilescope.engine.program import (
     Block,
     Call,
-    Copy,
     ErrorProgram,
     Execute,
     Function,
@@ -59,10 +52,10 @@ class Lowering:
         Every variable that programs use must be mapped.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphImage) -> None:
         self.graph = graph
         self.machine: Machine = graph.machine
-        self.addresses = Addresses(graph)
+        self.addresses = Addresses(graph.variables)
         self.nodes: list[Node] = []
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
@@ -74,6 +67,7 @@ class Lowering:
         #: Exchanges around compute sets, by id; what stands here is not computed again.
         self.around: dict[int, Around] = {}
         self._compute: dict[int, StepCost] = {}
+        self._sync_costs: dict[tuple[str, int, tuple[int, ...] | None], StepCost] = {}
 
     def lower(self, programs: Sequence[Program]) -> list[Node]:
         """Lower each program as a control program; return the roots."""
@@ -109,6 +103,7 @@ class Lowering:
         )
         self.nodes.append(node)
         if parent is not None:
+            assert isinstance(parent.children, list)
             parent.children.append(node)
         return node
 
@@ -128,8 +123,6 @@ class Lowering:
                 self._lower(program.body, node)
             case Execute():
                 self._execute(program.compute_set, parent)
-            case Copy():
-                self._copy(program, parent)
             case StreamCopyIn():
                 self._stream(StreamAccess(program.stream, program.target, True), program, parent)
             case StreamCopyOut():
@@ -231,8 +224,8 @@ class Lowering:
             # Both sides meet in the sync of the exchange that follows; here one only waits. Source:
             # graphcore/tutorials, lightweight profiling, example 3: 151 cycles from the end of a
             # copy to the begin of the next, in which both sides meet and a word goes over.
-            join = self._step(branch, "Sync", f"{program.name or 'overlap'}/join", program.debug)
-            join.cost.sync_zone = "internal"
+            join = f"{program.name or 'overlap'}/join"
+            self._step(branch, "Sync", join, program.debug, self._sync_cost("internal", 0))
             self._side = ""
         check_overlap(node, self.graph)
 
@@ -259,7 +252,7 @@ class Lowering:
         step = self._step(parent, kind, f"{name}/decision", debug, cost)
         step.reads = (variable.variable_id,)
         if not exchange.is_empty:
-            step.code_bytes = exchange.code_bytes(machine)
+            step.code_bytes = Column.of(exchange.code_bytes(machine))
 
     def _step(
         self,
@@ -321,10 +314,10 @@ class Lowering:
 
     def _exchange(self, transfer: Transfer, compute_set: ComputeSet, parent: Node) -> Step:
         """Add a sync and the exchange it opens."""
-        machine, cost = self.machine, transfer.cost
+        cost = transfer.cost
         is_external = cost.sync_zone == "external"
         # Within an IPU only the tiles of those IPUs that exchange something have to meet.
-        taking_part = np.ones(machine.n_ipus, dtype=np.bool_) if is_external else cost.cycles > 0
+        taking_part = None if is_external else tuple(cost.cycles.ids.tolist())
         sync = self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
         step = self._step(parent, kind, compute_set.name, compute_set.debug, cost)
@@ -338,28 +331,25 @@ class Lowering:
         name: str,
         debug: DebugContext,
         is_external: bool,
-        taking_part: NDArray[np.bool_] | None = None,
+        taking_part: tuple[int, ...] | None = None,
     ) -> Step:
         """Add a sync of all IPUs, or of those that take part."""
         machine = self.machine
-        cost = StepCost.nothing(machine)
         cycles = machine.external_sync_cycles if is_external else machine.sync_cycles
-        cost.cycles[:] = cycles if taking_part is None else np.where(taking_part, cycles, 0)
-        cost.sync_zone = "external" if is_external else "internal"
-        return self._step(parent, "Sync", name, debug, cost)
+        zone = "external" if is_external else "internal"
+        sync_cost = self._sync_cost(zone, cycles, taking_part)
+        return self._step(parent, "Sync", name, debug, sync_cost)
 
-    def _copy(self, program: Copy, parent: Node) -> None:
-        """Lower a copy to vertices on the target's tiles, with the exchange they need."""
-        # The library knows how to cut a copy; it is imported here because it builds on programs.
-        from tilescope.engine.library.copy_program import copy_compute_sets
-
-        node = self._node(parent, "Sequence", program.name, program.debug)
-        n_before = len(self.graph.variables)
-        for compute_set in copy_compute_sets(self.graph, program):
-            if len(self.graph.variables) != n_before:
-                self.addresses = Addresses(self.graph)
-                n_before = len(self.graph.variables)
-            self._execute(compute_set, node)
+    def _sync_cost(
+        self, zone: str, cycles: int, taking_part: tuple[int, ...] | None = None
+    ) -> StepCost:
+        """Return the cost of waiting so long on all IPUs, or on some; equal ones are made once."""
+        key = zone, cycles, taking_part
+        if key not in self._sync_costs:
+            by_ipu = np.zeros(self.machine.n_ipus, np.int64)
+            by_ipu[slice(None) if taking_part is None else list(taking_part)] = cycles
+            self._sync_costs[key] = StepCost.of(self.machine, zone, cycles=by_ipu)
+        return self._sync_costs[key]
 
     def _stream(self, access: StreamAccess | RemoteAccess, program: Program, parent: Node) -> None:
         """Lower a copy from or to the host, or streaming memory, to begin, data and end."""
@@ -377,10 +367,8 @@ class Lowering:
                 self._check_mapped(rows)
         # Streaming memory answers by itself; the host may let its copies wait.
         wait_cycles = machine.host_wait_cycles if isinstance(access, StreamAccess) else 0
-        begin = StepCost.nothing(machine)
-        begin.cycles[:] = machine.external_sync_cycles + wait_cycles
-        begin.sync_zone = "external"
-        self._step(parent, "StreamCopyBegin", name, program.debug, begin)
+        meeting = self._sync_cost("external", machine.external_sync_cycles + wait_cycles)
+        self._step(parent, "StreamCopyBegin", name, program.debug, meeting)
         step = self._step(
             parent, "StreamCopyMid", name, program.debug, host_copy_cost(access, machine)
         )
@@ -390,10 +378,7 @@ class Lowering:
             step.writes, step.overwrites = touched, covered
         else:
             step.reads = tuple(sorted({*touched, *rows}))
-        end = StepCost.nothing(machine)
-        end.cycles[:] = machine.external_sync_cycles + wait_cycles
-        end.sync_zone = "external"
-        self._step(parent, "StreamCopyEnd", name, program.debug, end)
+        self._step(parent, "StreamCopyEnd", name, program.debug, meeting)
 
     def _check_remote(self, access: RemoteAccess) -> None:
         buffers, i = self.graph.remote_buffers, access.buffer.buffer_id

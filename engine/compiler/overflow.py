@@ -76,7 +76,7 @@ def describe_overflow(executable: Executable) -> str:
     lines = [f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. The fullest:"]
     parts = memory.parts
     for tile in order:
-        peak = int(memory.live[:, tile].argmax())
+        peak = int(memory.live.peak_step[tile])
         lines.append(
             f"  tile {tile}: {memory.including_gaps[tile]:,} bytes{_step_at(executable, peak)}"
         )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Graph
+from tilescope.engine.graph import GraphImage
 
 __all__ = ["check_overlap", "steps_of"]
 
@@ -21,7 +21,7 @@ def steps_of(node: Node) -> Iterator[Step]:
             yield each.step
 
 
-def check_overlap(node: Node, graph: Graph) -> None:
+def check_overlap(node: Node, graph: GraphImage) -> None:
     """Check the lowered sides of an Overlap, I/O first.
 
     Raises
@@ -61,7 +61,7 @@ def _nodes_of(node: Node) -> Iterator[Node]:
 
 
 def _check_tiles(
-    where: str, side: str, node: Node, allowed: NDArray[np.int32], graph: Graph
+    where: str, side: str, node: Node, allowed: NDArray[np.int32], graph: GraphImage
 ) -> None:
     """Raise BadGraph where a step of a side uses a tile that is not its own."""
     is_allowed = np.zeros(graph.machine.n_tiles, dtype=np.bool_)
@@ -80,7 +80,9 @@ def _check_tiles(
 def _uses_tile(step: Step) -> NDArray[np.bool_]:
     """Return whether each tile computes, sends or receives in a step."""
     cost = step.cost
-    uses: NDArray[np.bool_] = cost.tile_cycles + cost.sent_bytes + cost.received_bytes > 0
+    uses = np.zeros(cost.tile_cycles.size, np.bool_)
+    for column in (cost.tile_cycles, cost.sent_bytes, cost.received_bytes):
+        uses[column.ids] = True
     if step.compute_set is not None:
         for batch in step.compute_set.batches:
             uses[batch.tile] = True

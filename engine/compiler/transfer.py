@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.exchange import Addresses, Exchange, exchange_of
-from tilescope.engine.compiler.executable import StepCost
 from tilescope.engine.compiler.messages import Messages
+from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.graph import ComputeSet
 from tilescope.engine.machine import Machine
 
@@ -31,14 +32,14 @@ class Transfer:
         Whose elements move, ascending.
     messages
         Buffers: of what is received where it comes in, of what is sent where it goes out.
-    code_bytes : ndarray of int64, shape (n_tiles,)
-        Exchange code.
+    code_bytes
+        Exchange code by tile.
     """
 
     cost: StepCost
     variables: tuple[int, ...]
     messages: Messages
-    code_bytes: NDArray[np.int64]
+    code_bytes: Column
 
     @classmethod
     def of(cls, exchange: Exchange, machine: Machine, *, is_input: bool) -> Transfer | None:
@@ -50,7 +51,7 @@ class Transfer:
             exchange.cost(machine),
             tuple(variables.tolist()),
             _messages(exchange, exchange.receiver if is_input else exchange.sender),
-            exchange.code_bytes(machine),
+            Column.of(exchange.code_bytes(machine)),
         )
 
 

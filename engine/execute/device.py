@@ -18,8 +18,8 @@ from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess, Step
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
+from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import Launch, bind_all, thread_pool
-from tilescope.engine.execute.memory import HostMemory
 from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
@@ -207,8 +207,6 @@ class Device:
 
     def _check_own(self, tensor: View) -> None:
         self.executable.graph.check_own(tensor)
-        if self._memory is not None and not self._memory.holds(tensor):
-            raise BadGraph(f"{tensor.name!r} was added after this engine was loaded: compile again")
 
     def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
         """Return a row of a remote buffer, or all of them.

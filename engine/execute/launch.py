@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.launcher import launch_arguments, launcher_of
 from tilescope.engine.compiler.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
-from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.graph import ComputeSet, VertexBatch
 
 __all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]

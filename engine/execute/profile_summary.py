@@ -176,7 +176,13 @@ def _var_storage(executable: Executable) -> list[str]:
     memory = executable.memory
     parts = memory.parts
     n_variables = len(executable.graph.variables)
-    always = sum(v.n_bytes for v in executable.graph.variables if v.is_always_live)
+    always = sum(
+        variable.n_bytes
+        for variable, is_always_live in zip(
+            executable.graph.variables, memory.is_always_live.tolist(), strict=True
+        )
+        if is_always_live
+    )
     lines = [
         "Live Variables:",
         f"  Always-live: {int(memory.always_live.sum()):,} B, {always:,} B of it in variables",
@@ -188,7 +194,7 @@ def _var_storage(executable: Executable) -> list[str]:
             for variable, (start, end) in memory.lifetimes.items()
             if start <= step.step_id < end
         ]
-        total = int(memory.live[step.step_id].sum())
+        total = int(memory.live.totals[step.step_id])
         lines.append(f"  Step {step.step_id} {step.kind} {step.name}: {total:,} B")
         for n_bytes, variable in sorted(alive, key=lambda item: (-item[0], item[1]))[:_N_VARIABLES]:
             lines.append(f"    {n_bytes:>15,} B  {_variable_name(executable, variable)}")
@@ -227,8 +233,10 @@ def _phase(step: Step) -> str:
 def _busy(executable: Executable, timeline: Timeline, ipu: int, entry: int) -> NDArray[np.int64]:
     """Return the busy cycles of the IPU's tiles in one round of an entry."""
     step = executable.steps[int(timeline.step_id[entry])]
-    own = step.cost.tile_cycles.reshape(executable.machine.n_ipus, -1)[ipu]
-    return timeline.patterns.get(entry, own)
+    measured = timeline.patterns.get(entry)
+    if measured is not None:
+        return measured
+    return step.cost.tile_cycles.group(ipu, executable.machine.n_ipus)
 
 
 def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> list[str]:
@@ -320,7 +328,8 @@ def _traffic(executable: Executable, timelines: Sequence[Timeline]) -> list[tupl
 
 def _first_ipu(step: Step) -> int:
     """Return the first IPU on which a step takes time."""
-    return int(np.argmax(step.cost.cycles > 0))
+    busy = step.cost.cycles.ids
+    return int(busy[0]) if busy.size else 0
 
 
 def _steps(executable: Executable, timelines: Sequence[Timeline]) -> list[str]:

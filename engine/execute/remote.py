@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from tilescope.engine.arguments import a_count, a_kind, numbers
 from tilescope.engine.compiler.executable import RemoteAccess
 from tilescope.engine.errors import BadGraph, BadInput, RunFailed
-from tilescope.engine.execute.memory import HostMemory
-from tilescope.engine.graph import Graph, RemoteBuffer, View
+from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.graph import GraphImage, RemoteBuffer, View
 from tilescope.engine.graph.variable import to_host
 
 __all__ = ["RemoteMemory"]
@@ -31,7 +31,7 @@ class RemoteMemory:
         When this computer has no room for them.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphImage) -> None:
         self._buffers = graph.remote_buffers
         self._rows = [_rows_for(buffer) for buffer in graph.remote_buffers]
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilescope.engine.arguments import a_text, numbers
 from tilescope.engine.compiler.executable import StreamAccess
 from tilescope.engine.errors import BadInput, CallbackFailed, said
-from tilescope.engine.execute.memory import HostMemory
+from tilescope.engine.execute.host_arenas import HostMemory
 
 __all__ = ["HostStreams", "call_back"]
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.entries import Entries
@@ -167,7 +168,8 @@ class Clock:
             if join is None:
                 raise AssertionError(side.name)
             self._track = track
-            ends = [now + int(c) for now, c in zip(self._now, join.cost.cycles, strict=True)]
+            waits = join.cost.cycles.tolist()
+            ends = [now + cycles for now, cycles in zip(self._now, waits, strict=True)]
             for entries, start, end in zip(self._tracks[track], early, ends, strict=True):
                 if end > start:
                     entries.add(join.step_id, start, end)
@@ -192,10 +194,8 @@ class Clock:
         taken, by_ipu = cost.cycles, None
         if tile_cycles is not None:
             by_ipu = tile_cycles.reshape(self.machine.n_ipus, -1)
-            taken = by_ipu.max(axis=1)
-        for ipu, cycles in enumerate(taken.tolist()):
-            if cycles == 0:
-                continue
+            taken = Column.of(by_ipu.max(axis=1))
+        for ipu, cycles in zip(taken.ids.tolist(), taken.narrow_values.tolist(), strict=True):
             entries = self._tracks[self._track][ipu]
             if by_ipu is not None:
                 entries.patterns[len(entries)] = by_ipu[ipu]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import ProgramError
+from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.execute.memory import HostMemory
 from tilescope.engine.execute.timeline import Clock
 from tilescope.engine.graph import View
 

@@ -3,6 +3,7 @@
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.graph import Graph
+from tilescope.engine.graph.image import GraphCopy, GraphImage
 from tilescope.engine.graph.joined import Joined, View, aligned, concat
 from tilescope.engine.graph.mapping import TileMapping
 from tilescope.engine.graph.plan_stage import PlanStage, Stage
@@ -33,6 +34,8 @@ __all__ = [
     "DType",
     "DebugContext",
     "Graph",
+    "GraphCopy",
+    "GraphImage",
     "Joined",
     "PlanStage",
     "Regions",

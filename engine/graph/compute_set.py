@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.graph.plan_stage import PlanStage
 from tilescope.engine.graph.regions import Regions
 
 __all__ = ["ComputeSet", "VertexBatch"]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class VertexBatch:
     """Vertices of one codelet: the tile of each and, per field, its regions.
 
@@ -32,8 +34,8 @@ class VertexBatch:
 
     codelet: Codelet
     tile: NDArray[np.int32]
-    fields: dict[str, Regions]
-    scalars: dict[str, NDArray[Any]]
+    fields: Mapping[str, Regions]
+    scalars: Mapping[str, NDArray[Any]]
 
     @property
     def n_vertices(self) -> int:
@@ -42,7 +44,7 @@ class VertexBatch:
 
 
 @dataclass(eq=False)
-class ComputeSet:
+class ComputeSet(Freezable):
     """Vertices that run in one compute phase; none may read or write what another writes.
 
     `plan_stage` says which stage of which plan it carries out; None where nothing was planned.
@@ -52,7 +54,13 @@ class ComputeSet:
     name: str
     debug: DebugContext
     plan_stage: PlanStage | None = None
-    batches: list[VertexBatch] = field(default_factory=list)
+    batches: Sequence[VertexBatch] = field(default_factory=list)
+
+    def add(self, batch: VertexBatch) -> None:
+        """Add a batch of vertices."""
+        if not isinstance(self.batches, list):
+            raise FrozenInstanceError(f"cannot add vertices to {self.name!r}: it was compiled")
+        self.batches.append(batch)
 
     @property
     def n_vertices(self) -> int:

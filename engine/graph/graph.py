@@ -116,7 +116,6 @@ class Graph:
         tensor = self._add(kind, array.shape, name, debug)
         variable = tensor.variable
         variable.category = "constant"
-        variable.is_always_live = True
         variable.values = to_host(array, kind, name).reshape(-1)
         return tensor
 
@@ -405,8 +404,9 @@ class Graph:
             )
         where = f"{codelet.name} in {compute_set.name!r}"
         codelet.check_same_type(self.codelets.get(codelet.name, codelet))
-        tiles = np.ascontiguousarray(
-            np.atleast_1d(whole_numbers(f"{where}: the tiles", tile, np.int32))
+        # A copy: the caller may go on using his array.
+        tiles = np.array(
+            np.atleast_1d(whole_numbers(f"{where}: the tiles", tile, np.int32)), order="C"
         )
         if tiles.ndim != 1:
             raise BadGraph(f"{where}: tiles have shape {tiles.shape}: give one for each vertex")
@@ -423,7 +423,7 @@ class Graph:
             regions.check(f"{where}, field {name!r}")
         columns = codelet.scalar_columns(where, {} if scalars is None else scalars, tiles.size)
         batch = VertexBatch(codelet, tiles, dict(fields), columns)
-        compute_set.batches.append(batch)
+        compute_set.add(batch)
         self.codelets.setdefault(codelet.name, codelet)
         return batch
 

@@ -124,7 +124,7 @@ def blocks(
 
     return Regions(
         variable,
-        np.ascontiguousarray(column(start)),
+        np.array(column(start), order="C"),  # a copy: the caller may go on using his array
         np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
         np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
     )

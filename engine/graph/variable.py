@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.debug import DebugContext
+from tilescope.engine.graph.freeze import Freezable, read_only
 from tilescope.engine.number.dtype import DType
 
 __all__ = ["Variable", "to_host"]
 
 
 @dataclass(eq=False)
-class Variable:
+class Variable(Freezable):
     """Elements of one type, spread over tiles.
 
     Parameters
@@ -35,7 +36,6 @@ class Variable:
     shape: tuple[int, ...]
     debug: DebugContext
     category: str = "variable"
-    is_always_live: bool = False
     values: NDArray[Any] | None = None
     map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
@@ -59,6 +59,13 @@ class Variable:
     def map_end(self) -> NDArray[np.int64]:
         """One past the last element of each interval: ndarray of int64."""
         return np.append(self.map_start[1:], self.n_elements)
+
+    def freeze(self) -> None:
+        """Reject changes of the variable, its mapping and its values from now on."""
+        self.map_start, self.map_tile = read_only(self.map_start), read_only(self.map_tile)
+        if self.values is not None:
+            self.values = read_only(self.values)
+        super().freeze()
 
     def check_mapped(self) -> None:
         """Raise BadGraph unless every element has a tile.

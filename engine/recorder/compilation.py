@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
 from tilescope.engine.compiler.overflow import describe_overflow
+from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.plans import StageTable, write_plans
@@ -36,6 +37,9 @@ from tilescope.reports.schema.vocabulary import (
 )
 
 __all__ = ["write_compilation"]
+
+#: Costs of so many steps are written at once: on 64 IPUs a few megabytes.
+_STEPS_AT_A_TIME = 256
 
 
 def write_compilation(
@@ -109,7 +113,7 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
                 "n_elements": item.n_elements,
                 "bytes": item.n_bytes,
                 "category": item.category,
-                "is_always_live": item.is_always_live,
+                "is_always_live": bool(executable.memory.is_always_live[i]),
                 "n_tiles": int(n_tiles[i]),
                 "max_tile_bytes": int(largest[i]),
                 "debug_context_id": contexts.id_of(item.debug),
@@ -195,7 +199,7 @@ def _write_compute_sets(
 
 
 def _active_tiles(found: Step) -> int:
-    return int((found.cost.tile_cycles > 0).sum())
+    return int(found.cost.tile_cycles.ids.size)
 
 
 def _write_programs(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
@@ -205,7 +209,7 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
             raise ValueError(f"a program of kind {node.kind} and its step do not agree")
         code = 0
         if leaf is not None and leaf.code_bytes is not None:
-            code = int(leaf.code_bytes.sum())
+            code = leaf.code_bytes.sum()
         computes = None if leaf is None else leaf.compute_set
         return {
             "program_id": node.program_id,
@@ -230,13 +234,10 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
 def _write_steps(
     writer: ReportWriter, executable: Executable, stages: StageTable
 ) -> NDArray[np.int32]:
-    machine = executable.machine
-    shape = (machine.n_ipus, machine.tiles_per_ipu)
-    writer.pattern("cycles.pattern", np.zeros(machine.tiles_per_ipu, np.int64))
-    patterns = np.zeros(len(executable.steps) * machine.n_ipus, np.int32)
-    rows, costs = [], []
-    for item in executable.steps:
-        rows.append(
+    n_ipus = executable.machine.n_ipus
+    writer.add(
+        step,
+        (
             {
                 "step_id": item.step_id,
                 "program_id": item.program_id,
@@ -249,43 +250,58 @@ def _write_steps(
                 "plan_stage_id": stages.stage_of_step.get(item.step_id),
                 "plan_part": stages.part_of_step.get(item.step_id),
             }
-        )
-        cost = item.cost
-        tile_cycles = cost.tile_cycles.reshape(shape)
-        sent, received = cost.sent_bytes.reshape(shape), cost.received_bytes.reshape(shape)
-        paired = cost.paired_bytes.reshape(shape)
-        fragments = cost.fragments.reshape(shape)
-        for ipu_id in range(machine.n_ipus):
-            pattern = writer.pattern("cycles.pattern", tile_cycles[ipu_id])
-            patterns[item.step_id * machine.n_ipus + ipu_id] = pattern
-            costs.append(
-                {
-                    "step_id": item.step_id,
-                    "ipu_id": ipu_id,
-                    "cycles": int(cost.cycles[ipu_id]),
-                    "n_active_tiles": int((tile_cycles[ipu_id] > 0).sum()),
-                    "max_tile_cycles": int(tile_cycles[ipu_id].max()),
-                    "total_tile_cycles": int(tile_cycles[ipu_id].sum()),
-                    "max_sent_bytes": int(sent[ipu_id].max()),
-                    "max_received_bytes": int(received[ipu_id].max()),
-                    "total_sent_bytes": int(sent[ipu_id].sum()),
-                    "total_received_bytes": int(received[ipu_id].sum()),
-                    "total_paired_bytes": int(paired[ipu_id].sum()),
-                    "n_fragments": int(fragments[ipu_id].max()),
-                    "host_in_bytes": int(cost.host_in_bytes[ipu_id]),
-                    "host_out_bytes": int(cost.host_out_bytes[ipu_id]),
-                    "remote_in_bytes": int(cost.remote_in_bytes[ipu_id]),
-                    "remote_out_bytes": int(cost.remote_out_bytes[ipu_id]),
-                    "link_in_bytes": int(cost.link_in_bytes[ipu_id]),
-                    "link_out_bytes": int(cost.link_out_bytes[ipu_id]),
-                    "sync_zone": cost.sync_zone,
-                    "flops": int(cost.flops[ipu_id]),
-                    "pattern_id": pattern,
-                }
-            )
-    writer.add(step, rows)
-    writer.add(step_cost, costs)
+            for item in executable.steps
+        ),
+    )
+    patterns = np.zeros(len(executable.steps) * n_ipus, np.int32)
+    nothing = np.zeros(executable.machine.tiles_per_ipu, np.int64)
+    patterns[:] = writer.pattern("cycles.pattern", nothing)
+    for item in executable.steps:
+        tile_cycles = item.cost.tile_cycles
+        for ipu_id in np.flatnonzero(tile_cycles.group_counts(n_ipus)).tolist():
+            pattern = writer.pattern("cycles.pattern", tile_cycles.group(ipu_id, n_ipus))
+            patterns[item.step_id * n_ipus + ipu_id] = pattern
+    _write_costs(writer, executable, patterns)
     return patterns
+
+
+def _write_costs(writer: ReportWriter, executable: Executable, patterns: NDArray[np.int32]) -> None:
+    """Write what every step costs on every IPU, some steps at a time."""
+    n_ipus, n_steps = executable.machine.n_ipus, len(executable.steps)
+    known: dict[StepCost, dict[str, NDArray[np.int64]]] = {}
+    for first in range(0, n_steps, _STEPS_AT_A_TIME):
+        costs = [item.cost for item in executable.steps[first : first + _STEPS_AT_A_TIME]]
+        known = {cost: known.get(cost) or _by_ipu(cost, n_ipus) for cost in dict.fromkeys(costs)}
+        columns = {
+            name: np.concatenate([known[cost][name] for cost in costs]) for name in known[costs[0]]
+        }
+        ids = np.arange(first, first + len(costs))
+        writer.add_columns(
+            step_cost,
+            {
+                "step_id": np.repeat(ids, n_ipus),
+                "ipu_id": np.tile(np.arange(n_ipus), len(costs)),
+                "sync_zone": [cost.sync_zone for cost in costs for _ in range(n_ipus)],
+                "pattern_id": patterns[first * n_ipus : (first + len(costs)) * n_ipus],
+                **columns,
+            },
+        )
+
+
+def _by_ipu(cost: StepCost, n_ipus: int) -> dict[str, NDArray[np.int64]]:
+    """Return what a step costs on each IPU, by column: ndarrays of int64, shape (n_ipus,)."""
+    return {
+        "n_active_tiles": cost.tile_cycles.group_counts(n_ipus),
+        "max_tile_cycles": cost.tile_cycles.group_maxima(n_ipus),
+        "total_tile_cycles": cost.tile_cycles.group_sums(n_ipus),
+        "max_sent_bytes": cost.sent_bytes.group_maxima(n_ipus),
+        "max_received_bytes": cost.received_bytes.group_maxima(n_ipus),
+        "total_sent_bytes": cost.sent_bytes.group_sums(n_ipus),
+        "total_received_bytes": cost.received_bytes.group_sums(n_ipus),
+        "total_paired_bytes": cost.paired_bytes.group_sums(n_ipus),
+        "n_fragments": cost.fragments.group_maxima(n_ipus),
+        **{name: getattr(cost, name).dense() for name in IPU_COLUMNS},
+    }
 
 
 def _write_memory(writer: ReportWriter, executable: Executable) -> None:
@@ -320,22 +336,25 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
         "code_end": memory.code_end,
     }
     writer.append("memory.tile", np.stack([totals[name] for name in MEMORY_ROWS]))
-    live_rows = []
-    for item in executable.steps:
-        live = memory.live[item.step_id]
-        fullest = int(live.argmax())
-        live_rows.append(
-            {
+    writer.add(liveness_step, _live_rows(writer, executable))
+
+
+def _live_rows(writer: ReportWriter, executable: Executable) -> Iterator[dict[str, int]]:
+    """Yield what comes and goes at each step; neighbours at which the same lives share a row."""
+    live = executable.memory.live
+    for first, stop, by_tile in live.spans():
+        fullest = int(by_tile.argmax())
+        pattern = writer.pattern("liveness.pattern", by_tile)
+        for item in executable.steps[first:stop]:
+            yield {
                 "liveness_step_id": item.step_id,
                 "step_id": item.step_id,
                 "program_id": item.program_id,
-                "not_always_live_bytes": int(live.sum()),
+                "not_always_live_bytes": int(live.totals[item.step_id]),
                 "max_tile_id": fullest,
-                "max_tile_bytes": int(live[fullest]),
-                "pattern_id": writer.pattern("liveness.pattern", live),
+                "max_tile_bytes": int(by_tile[fullest]),
+                "pattern_id": pattern,
             }
-        )
-    writer.add(liveness_step, live_rows)
 
 
 def _write_parts(writer: ReportWriter, executable: Executable) -> None:

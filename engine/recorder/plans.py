@@ -124,7 +124,7 @@ def _tile_balance(executable: Executable, item: Plan, stages: dict[Phase, _Stage
     compute = Phase(Stage.COMPUTE)
     steps: Sequence[Step] = stages[compute].steps if compute in stages else ()
     machine = executable.machine
-    phases = [step.cost.tile_cycles.reshape(machine.n_ipus, -1) for step in steps]
+    phases = [step.cost.tile_cycles.dense().reshape(machine.n_ipus, -1) for step in steps]
     busiest = sum(int(phase.max()) for phase in phases)
     if not busiest:
         return item.tile_balance

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import plans_kept_in
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
@@ -21,6 +21,7 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.transform import transform
 
@@ -137,7 +138,8 @@ def compile_model(
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = transform(model)
-    with plans_kept_in(cache_directory or resolve().cache_directory):
+    cache_directory = cache_directory or resolve().cache_directory
+    with plans_kept_in(cache_directory):
         graph, program, builder = lower(model, machine, available_memory, partials)
     executable = compile_programs(
         graph,

@@ -133,7 +133,7 @@ def test_exchange_inference(n: int) -> None:
     }
     compute_set = graph.add_compute_set("copy", ROOT)
     graph.add_vertices(compute_set, COPY, out.variable.tile_of(np.arange(n) * 8), fields)
-    addresses = Addresses(graph)
+    addresses = Addresses(graph.variables)
     taken = seconds(lambda: exchange_of([compute_set], addresses, is_input=True))
     moved = exchange_of([compute_set], addresses, is_input=True)
     sys.stdout.write(

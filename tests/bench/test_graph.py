@@ -136,20 +136,22 @@ _INFERENCE = (
 from tilescope.engine.compiler.exchange import Addresses, exchange_of
 from tilescope.engine.compiler.liveness import live_ranges
 from tilescope.engine.compiler.lowering import Lowering
-from tilescope.engine.compiler.memory import lay_out
+from tilescope.engine.compiler.layout import lay_out
+from tilescope.engine.session.expand import expand_programs
 
 
 def once(n, n_ipus):
     graph, program, _, _ = build(n, n_ipus)
-    lowering = Lowering(graph)
-    roots = lowering.lower([program])
-    addresses = Addresses(graph)
+    image, expanded = expand_programs(graph, [program])
+    lowering = Lowering(image)
+    roots = lowering.lower(expanded)
+    addresses = Addresses(image.variables)
     began = perf_counter()
-    moved = exchange_of(graph.compute_sets, addresses, is_input=True)
+    moved = exchange_of(image.compute_sets, addresses, is_input=True)
     cost = moved.cost(graph.machine)
     inferred = perf_counter()
-    ranges = live_ranges(graph, lowering.steps, roots)
-    lay_out(graph, lowering.steps, ranges, graph.machine, is_instrumented=True)
+    liveness = live_ranges(image, lowering.steps, roots)
+    lay_out(image, lowering.steps, liveness, is_instrumented=True)
     done = perf_counter()
     assert cost.received_bytes.sum() == cost.sent_bytes.sum() > 0
     return {"exchange_s": inferred - began, "allocation_s": done - inferred}

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 from tests.fidelity.stencils import Blocks, blur_step
 
-from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Copy, Sequence
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = [
     "author_tiles",

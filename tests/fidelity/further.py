@@ -11,7 +11,6 @@ from tests.fidelity.read_off import compute_cycles
 
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.reduce import REDUCE
-from tilescope.engine.compiler import compile_programs
 from tilescope.engine.graph import Graph, Stage, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
@@ -22,6 +21,7 @@ from tilescope.engine.library.scaled_add import scaled_add
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = [
     "first_layer_plan",

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, steps_of, total_cycles
 
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.compiler import compile_programs
 from tilescope.engine.graph import Graph, Regions, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
@@ -17,6 +16,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.fill import fill
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = ["implicit_halos", "zeroed_block"]
 

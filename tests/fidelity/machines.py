@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from tests.fidelity.read_off import kind_cycles
 
-from tilescope.engine.compiler import compile_programs
 from tilescope.engine.graph import Graph
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary
 from tilescope.engine.machine import load_machine, tile_rows
 from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = ["host_link", "one_addition", "one_word"]
 

@@ -18,7 +18,7 @@ from tests.fidelity.read_off import (
 
 from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch
@@ -26,6 +26,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = [
     "attention_scores",
@@ -308,6 +309,6 @@ def chained_memory() -> Mapping[str, float]:
         "excluding gaps": int(memory.excluding_gaps.sum()) / 1e6,
         "including gaps": int(memory.including_gaps.sum()) / 1e6,
         "always live, without code and stack": (int(memory.always_live.sum()) - code) / 1e6,
-        "peak of what comes and goes": int(memory.live.sum(axis=1).max()) / 1e6,
+        "peak of what comes and goes": int(memory.live.totals.max()) / 1e6,
         "a tile without work": float(idle.mean()) / 1e3,
     }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.executable import Step
 from tilescope.engine.errors import BadGraph
@@ -67,5 +65,5 @@ def tile_balance(executable: Executable) -> float:
     """Return mean over maximum of tiles' cycles in compute steps, weighted by the maximum, %."""
     steps = steps_of(executable, "OnTileExecute")
     busy = sum(int(s.cost.tile_cycles.sum()) for s in steps)
-    busiest = sum(int(np.max(s.cost.tile_cycles)) for s in steps)
+    busiest = sum(s.cost.tile_cycles.max() for s in steps)
     return 100 * (figures.tile_balance(busy, busiest, executable.machine.n_tiles) or 0.0)

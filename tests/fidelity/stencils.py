@@ -20,12 +20,13 @@ from tests.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 
 from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = [
     "ROW_TURN",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, kind_cycles
 
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.compiler import Executable, compile_programs
+from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, blocks, float8
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch
@@ -19,6 +19,7 @@ from tilescope.engine.library.reduce import reduce
 from tilescope.engine.library.scaled_add import scaled_add
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Copy, Execute, Sequence
+from tilescope.engine.session.compile import compile_programs
 
 __all__ = ["addition", "float8_cast", "scores_copy", "scores_exchange", "softmax", "triad"]
 

@@ -67,7 +67,7 @@ def check(
         naive.write(tensor, values)
     naive.run(builder.sequence)
     check_traffic(naive, executable)
-    assert executable.memory.live.tolist() == naive_live_bytes(executable).tolist()
+    assert executable.memory.live.dense().tolist() == naive_live_bytes(executable).tolist()
     return results
 
 

@@ -20,8 +20,11 @@ Span = tuple[int, int]
 def check_memory(executable: Executable) -> None:
     """Check totals, gaps, regions, and that no two live parts overlap."""
     memory, machine = executable.memory, executable.machine
-    assert (memory.live >= 0).all()
-    assert memory.not_always_live_peak.tolist() == memory.live.max(axis=0).tolist()
+    live = memory.live.dense()
+    assert (live >= 0).all()
+    assert memory.not_always_live_peak.tolist() == live.max(axis=0).tolist()
+    assert memory.live.peak_step.tolist() == live.argmax(axis=0).tolist()
+    assert memory.live.totals.tolist() == live.sum(axis=1).tolist()
     total = memory.always_live + memory.not_always_live_peak
     assert memory.excluding_gaps.tolist() == total.tolist()
     assert (memory.excluding_gaps <= memory.including_gaps).all()
@@ -70,7 +73,7 @@ def check_places(executable: Executable) -> None:
                 slow = executable.memory.slow_tiles.get((step.step_id, place))
                 if batch.codelet.has_slow_path:
                     # Vertices of a tile are judged together: one that is met may be slow.
-                    assert is_met or (slow is not None and slow[tile])
+                    assert is_met or (slow is not None and tile in slow)
                 else:
                     assert slow is None
                     assert is_met

@@ -359,7 +359,7 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
     steps, graph = executable.steps, executable.graph
     live = np.zeros((max(len(steps), 1), executable.machine.n_tiles), np.int64)
     for variable in graph.variables:
-        if variable.is_always_live:
+        if executable.memory.is_always_live[variable.variable_id]:
             continue
         is_live = _live_positions(
             [

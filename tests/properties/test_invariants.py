@@ -75,7 +75,7 @@ def test_what_is_sent_is_received(model: Model, machine: Machine) -> None:
         sent, received = step.cost.sent_bytes.sum(), step.cost.received_bytes.sum()
         assert 0 < sent <= received
         assert step.cost.link_in_bytes.sum() == step.cost.link_out_bytes.sum() <= received
-        assert (step.cost.fragments[step.cost.received_bytes > 0] > 0).all()
+        assert step.cost.fragments[step.cost.received_bytes.ids].all()
         if machine.n_tiles == 2:  # nobody to multicast to
             assert sent == received
 
@@ -92,8 +92,9 @@ def renumber(graph: Graph, order: np.ndarray) -> None:
         if variable.is_mapped:
             variable.map_tile = order[variable.map_tile]
     for compute_set in graph.compute_sets:
-        for batch in compute_set.batches:
-            batch.tile = order[batch.tile]
+        compute_set.batches = [
+            replace(batch, tile=order[batch.tile]) for batch in compute_set.batches
+        ]
 
 
 def check_same_totals(before: Executable, after: Executable, order: np.ndarray) -> None:
@@ -167,7 +168,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
             with_gaps = tile_memory(report, include_gaps=True).series["Total"]
             live = curve(report).not_always_live_bytes
             lowered = [tile_variables(report, tile) for tile in range(machine.n_tiles)]
-    cycles = np.sum([step.cost.cycles for step in executable.steps], axis=0)
+    cycles = np.sum([step.cost.cycles.dense() for step in executable.steps], axis=0)
     with Engine(executable, resolve_options()) as engine:
         ends = [timeline.n_cycles for timeline in engine.timelines(0)]
     assert metrics["cycles.total"] == max(ends)
@@ -178,7 +179,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
     assert metrics["memory.max_tile"] == laid_out.including_gaps.max()
     assert total.tolist() == laid_out.excluding_gaps.tolist()
     assert with_gaps.tolist() == laid_out.including_gaps.tolist()
-    assert live.tolist() == laid_out.live.sum(axis=1).tolist()
+    assert live.tolist() == laid_out.live.totals.tolist()
     for each in lowered:
         for offset, size, region in zip(each.offset_bytes, each.bytes, each.region, strict=True):
             reaches = {

@@ -114,8 +114,8 @@ def test_fields_lie_where_their_codelets_ask(drawn: tuple[Graph, Sequence]) -> N
         if step.compute_set is None:
             continue
         (batch,) = step.compute_set.batches
-        slow = executable.memory.slow_tiles.get((step.step_id, 0), np.zeros(graph.machine.n_tiles))
-        cycles = np.where(slow, 20, 10)
+        cycles = np.full(graph.machine.n_tiles, 10)
+        cycles[executable.memory.slow_tiles.get((step.step_id, 0), [])] = 20
         per_tile = np.bincount(batch.tile, minlength=graph.machine.n_tiles)
         # A worker vertex takes a turn of six contexts for each of its instructions.
         assert step.cost.tile_cycles.tolist() == (6 * cycles * (per_tile > 0)).tolist()

@@ -15,7 +15,7 @@ from tests.properties.drawn_programs import Drawn, programs
 from tilescope.engine import Engine, Executable, compile_programs, resolve_options
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import Timeline
-from tilescope.engine.graph import VertexBatch
+from tilescope.engine.graph import ComputeSet, VertexBatch
 
 
 def compiled(drawn: Drawn) -> Executable:
@@ -83,8 +83,9 @@ def test_numbers_of_tiles_mean_nothing_to_totals(
     for variable in graph.variables:
         variable.map_tile = order[variable.map_tile]
     for compute_set in graph.compute_sets:
-        for batch in compute_set.batches:
-            batch.tile = order[batch.tile]
+        compute_set.batches = [
+            replace(batch, tile=order[batch.tile]) for batch in compute_set.batches
+        ]
     after = compiled(drawn)
     for a, b in zip(before.steps, after.steps, strict=True):
         assert a.cost.sent_bytes.tolist() == b.cost.sent_bytes[order].tolist()
@@ -107,21 +108,23 @@ def test_twice_the_clock_changes_no_cycle(drawn: Drawn) -> None:
 def test_a_planted_violation_is_found(drawn: Drawn, data: st.DataObject) -> None:
     """One vertex made to write where another one of its compute set writes."""
     compiled(drawn)
-    candidates: list[tuple[VertexBatch, str]] = [
-        (batch, field.name)
+    candidates: list[tuple[ComputeSet, VertexBatch, str]] = [
+        (compute_set, batch, field.name)
         for compute_set in drawn.graph.compute_sets
         for batch in compute_set.batches
         for field in batch.codelet.fields
         if field.is_written and batch.n_vertices > 1
     ]
     assume(candidates)
-    batch, name = data.draw(st.sampled_from(candidates))
+    compute_set, batch, name = data.draw(st.sampled_from(candidates))
     regions = batch.fields[name]
     one, other = data.draw(
         st.lists(st.integers(0, batch.n_vertices - 1), min_size=2, max_size=2, unique=True)
     )
     start, size, stride = (getattr(regions, part).copy() for part in ("start", "size", "stride"))
     start[one], size[one], stride[one] = start[other], size[other], stride[other]
-    batch.fields[name] = replace(regions, start=start, size=size, stride=stride)
+    moved = replace(regions, start=start, size=size, stride=stride)
+    broken = replace(batch, fields={**batch.fields, name: moved})
+    compute_set.batches = [broken if each is batch else each for each in compute_set.batches]
     with pytest.raises(BadGraph, match=r"both write elements|which .* writes"):
         compiled(drawn)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-
-import numpy as np
 
 from tilescope.engine.compiler.cache.description import describe_compilation
 from tilescope.engine.compiler.cache.entry import Compiled
 from tilescope.engine.compiler.cache.store import CacheFolder
-from tilescope.engine.compiler.executable import Memory, StepCost
+from tilescope.engine.compiler.options import CompileOptions
+from tilescope.engine.compiler.step_cost import StepCost
+from tilescope.engine.compiler.tile_memory import Memory
 from tilescope.engine.compiler.transfer import Around
-from tilescope.engine.graph import ComputeSet, Graph
-from tilescope.engine.options import resolve
+from tilescope.engine.graph import ComputeSet, GraphImage
 from tilescope.engine.program import Program
 
 __all__ = ["CachedCompilation"]
@@ -29,13 +27,11 @@ class CachedCompilation:
     Parameters
     ----------
     graph, programs
-        As they are before they are lowered.
+        The frozen image, and its programs before they are lowered.
     compute_cost
         Gives what a compute set costs by the laws of its codelets.
     options
-        Of the compiler.
-    directory
-        Of the cache; that of the environment's options when None, and no cache without one.
+        Of the compiler; no cache without a directory.
 
     Attributes
     ----------
@@ -45,25 +41,24 @@ class CachedCompilation:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: GraphImage,
         programs: Sequence[Program],
         compute_cost: Callable[[ComputeSet], StepCost],
-        options: Mapping[str, bool],
-        directory: Path | str | None,
+        options: CompileOptions,
     ) -> None:
         self._graph = graph
         self._cache: CacheFolder | None = None
         self._description = b""
         self.found: Compiled | None = None
-        directory = directory or resolve().cache_directory
-        if directory is None:
+        if options.cache_directory is None:
             return
+        facts = {"is_instrumented": options.is_instrumented, "is_checked": options.is_checked}
         try:
-            self._description = describe_compilation(graph, programs, compute_cost, options)
+            self._description = describe_compilation(graph, programs, compute_cost, facts)
         except TypeError as error:
             _log.warning("warning: executable not cached: %s", error)
             return
-        self._cache = CacheFolder(directory, "executable")
+        self._cache = CacheFolder(options.cache_directory, "executable")
         build = partial(Compiled.from_arrays, machine=graph.machine)
         self.found = self._cache.load(self._description, build)
 
@@ -75,17 +70,15 @@ class CachedCompilation:
         return "miss" if self.found is None else "hit"
 
     def memory(self, n_steps: int) -> Memory | None:
-        """Return the memory that was found, and mark the graph's variables; None without."""
+        """Return the memory that was found; None without."""
         if self.found is None or not self.found.fits(self._graph, n_steps):
             self.found = None
             return None
-        self.found.mark(self._graph)
         return self.found.memory
 
     def keep(self, around: Mapping[int, Around], memory: Memory) -> None:
         """Keep what was compiled, where there is a cache."""
         if self._cache is None:
             return
-        always = np.array([v.is_always_live for v in self._graph.variables], dtype=np.bool_)
-        facts, arrays = Compiled(around, memory, always).to_arrays()
+        facts, arrays = Compiled(around, memory).to_arrays()
         self._cache.store(self._description, facts, arrays)

@@ -47,7 +47,9 @@ def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byte
     for name, array in arrays.items():
         narrow = _narrowed(np.ascontiguousarray(array))
         chunk = pack(narrow.reshape(1, -1))
-        chunks.append(chunk.data)
+        # An empty array has no bytes, so that none can be damaged unseen.
+        data = chunk.data if array.size else b""
+        chunks.append(data)
         described.append(
             {
                 "name": name,
@@ -56,7 +58,7 @@ def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byte
                 "shape": list(array.shape),
                 "codec": chunk.codec,
                 "raw_bytes": chunk.raw_bytes,
-                "bytes": len(chunk.data),
+                "bytes": len(data),
                 "digest": chunk.digest.hex(),
             }
         )
@@ -101,6 +103,8 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
 
 def _array(described: Mapping[str, Any], data: bytes) -> NDArray[Any]:
     shape = tuple(described["shape"])
+    if not prod(shape):
+        return np.zeros(shape, described["dtype"])
     digest = bytes.fromhex(described["digest"])
     chunk = PackedChunk(digest, described["codec"], described["raw_bytes"], data)
     try:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import StepCost
-from tilescope.engine.graph import ComputeSet, DebugContext, Graph, RemoteBuffer, Variable
+from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
+from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, RemoteBuffer, Variable
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Function, Program
 
@@ -30,14 +30,18 @@ __all__ = ["describe", "describe_compilation"]
 
 _DIGEST_BYTES = 32
 _ENGINE = Path(__file__).parents[2]
-#: What compiling sets, and what the outcome does not depend on.
-_LEFT_OUT = {"Variable": {"values", "is_always_live"}, "Codelet": {"kernel", "law", "flops"}}
+#: What the outcome does not depend on.
+_LEFT_OUT = {
+    "GraphImage": {"sources"},
+    "Variable": {"values"},
+    "Codelet": {"kernel", "law", "flops"},
+}
 #: What the graph keeps in lists; elsewhere it stands as its number.
 _NUMBERED = (Variable, ComputeSet, RemoteBuffer)
 
 
 def describe_compilation(
-    graph: Graph,
+    graph: GraphImage,
     programs: Sequence[Program],
     compute_cost: Callable[[ComputeSet], StepCost],
     options: Mapping[str, bool],
@@ -47,7 +51,7 @@ def describe_compilation(
     Parameters
     ----------
     graph
-        As it is before its programs are lowered.
+        The frozen image.
     programs
         Control programs.
     compute_cost
@@ -65,7 +69,7 @@ def describe_compilation(
     content = {
         "versions": _versions(),
         "options": dict(options),
-        "graph": {name: walk.define(value) for name, value in sorted(vars(graph).items())},
+        "graph": walk.define_graph(graph),
         "programs": described_programs,
         "costs": {
             compute_set_id: [walk.describe(array) for array in _arrays(compute_cost(compute_set))]
@@ -94,9 +98,14 @@ class _Walk:
         self.compute_sets: dict[int, ComputeSet] = {}
         self._functions: dict[Function, int] = {}
 
-    def define(self, value: Any) -> Any:
-        """Describe a part of the graph; its variables, compute sets and buffers in full."""
-        if isinstance(value, list):
+    def define_graph(self, graph: GraphImage) -> dict[str, Any]:
+        """Describe the graph; its variables, compute sets and buffers in full."""
+        names = [each.name for each in dataclasses.fields(graph)]
+        left_out = _LEFT_OUT["GraphImage"]
+        return {name: self._define(getattr(graph, name)) for name in names if name not in left_out}
+
+    def _define(self, value: Any) -> Any:
+        if isinstance(value, tuple):
             return [
                 self._fields(each) if isinstance(each, _NUMBERED) else self.describe(each)
                 for each in value
@@ -150,8 +159,8 @@ class _Walk:
 
 
 def _arrays(cost: StepCost) -> list[NDArray[Any]]:
-    values = (getattr(cost, each.name) for each in dataclasses.fields(cost))
-    return [value for value in values if isinstance(value, np.ndarray)]
+    columns = (getattr(cost, name) for name in (*TILE_COLUMNS, *IPU_COLUMNS))
+    return [array for column in columns for array in (column.ids, column.narrow_values)]
 
 
 def _described_array(array: NDArray[Any]) -> list[Any]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.cache.container import NotAnEntry
-from tilescope.engine.compiler.executable import LiveParts, Memory, StepCost
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.messages import Messages
+from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
+from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
 from tilescope.engine.compiler.transfer import Around, Transfer
-from tilescope.engine.graph import Graph
+from tilescope.engine.graph import GraphImage
 from tilescope.engine.machine import Machine
 
 __all__ = ["Compiled"]
@@ -30,11 +33,9 @@ _TOTALS = (
     "including_gaps",
     "excluding_gaps",
     "always_live",
-    "not_always_live_peak",
     "code_end",
     "unconstrained",
 )
-_COST = tuple(each.name for each in dataclasses.fields(StepCost) if each.name != "sync_zone")
 _PARTS = tuple(each.name for each in dataclasses.fields(LiveParts))
 
 
@@ -48,41 +49,35 @@ class Compiled:
         Exchanges around compute sets, by id.
     memory
         Of every tile.
-    is_always_live : ndarray of bool, shape (n_variables,)
-        Of the graph's variables, those that copies add included.
     """
 
     around: Mapping[int, Around]
     memory: Memory
-    is_always_live: NDArray[np.bool_]
 
-    def mark(self, graph: Graph) -> None:
-        """Set which variables live always, as the pass over the program would."""
-        for variable, always in zip(graph.variables, self.is_always_live.tolist(), strict=True):
-            variable.is_always_live = always
-
-    def fits(self, graph: Graph, n_steps: int) -> bool:
+    def fits(self, graph: GraphImage, n_steps: int) -> bool:
         """Return whether it is of a program of so many variables and steps."""
-        return self.is_always_live.size == len(graph.variables) and self.memory.live.shape[
-            0
-        ] == max(n_steps, 1)
+        memory = self.memory
+        n_variables, n_rows = memory.is_always_live.size, memory.live.totals.size
+        return n_variables == len(graph.variables) and n_rows == max(n_steps, 1)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return facts of JSON types, and arrays by name."""
         facts, arrays = _from_around(self.around)
         memory = self.memory
         lifetimes = [(key, *span) for key, span in sorted(memory.lifetimes.items())]
+        facts["n_steps"] = memory.live.totals.size
         facts["categories"] = list(memory.categories)
         facts["message_names"] = list(memory.message_names.items())
         arrays["categories"] = np.stack(list(memory.categories.values()))
         arrays["totals"] = np.stack([getattr(memory, name) for name in _TOTALS])
-        arrays["live"] = memory.live
         arrays["lifetimes"] = np.array(lifetimes, np.int64).reshape(-1, 3)
-        arrays["is_always_live"] = self.is_always_live
+        arrays["is_always_live"] = memory.is_always_live
         for name in _PARTS:
             arrays[f"parts.{name}"] = getattr(memory.parts, name)
         arrays["slow_batches"] = np.array(list(memory.slow_tiles), np.int64).reshape(-1, 2)
-        arrays["slow_tiles"] = _stacked(list(memory.slow_tiles.values())).astype(np.bool_)
+        slow = list(memory.slow_tiles.values())
+        arrays["n_slow_tiles"] = np.array([tiles.size for tiles in slow], np.int64)
+        arrays["slow_tiles"] = np.concatenate([np.zeros(0, np.int64), *slow])
         return facts, arrays
 
     @classmethod
@@ -97,9 +92,7 @@ class Compiled:
         try:
             if arrays["totals"].shape[1] != machine.n_tiles:
                 raise NotAnEntry("it is of another number of tiles")
-            return cls(
-                _to_around(facts, arrays), _to_memory(facts, arrays), arrays["is_always_live"]
-            )
+            return cls(_to_around(facts, arrays, machine), _to_memory(facts, arrays))
         except (KeyError, ValueError, TypeError, IndexError) as error:
             raise NotAnEntry(f"a part is missing or of another form: {error}") from None
 
@@ -119,9 +112,11 @@ def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str
         "variables": np.array([v for t in transfers for v in t.variables], np.int64),
         "n_variables": np.array([len(t.variables) for t in transfers], np.int64),
     }
-    for name in _COST:
-        arrays[f"cost.{name}"] = _stacked([getattr(t.cost, name) for t in transfers])
-    arrays["code_bytes"] = _stacked([t.code_bytes for t in transfers])
+    by_tile = [[getattr(t.cost, name) for name in TILE_COLUMNS] for t in transfers]
+    by_ipu = [[getattr(t.cost, name) for name in IPU_COLUMNS] for t in transfers]
+    arrays |= _from_columns("tile_costs", list(chain.from_iterable(by_tile)))
+    arrays |= _from_columns("ipu_costs", list(chain.from_iterable(by_ipu)))
+    arrays |= _from_columns("code_bytes", [t.code_bytes for t in transfers])
     arrays["n_messages"] = np.array([t.messages.tile.size for t in transfers], np.int64)
     for name in _MESSAGES:
         columns = [getattr(t.messages, name) for t in transfers]
@@ -129,25 +124,52 @@ def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str
     return {"sync_zones": [t.cost.sync_zone for t in transfers]}, arrays
 
 
-def _stacked(rows: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.stack(rows) if rows else np.zeros((0, 0), np.int64)
+def _from_columns(name: str, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
+    """Take columns apart: ids and values one after the other, and how many each has."""
+    return {
+        f"{name}.n": np.array([column.ids.size for column in columns], np.int64),
+        f"{name}.ids": np.concatenate([np.zeros(0, np.int64), *(c.ids for c in columns)]),
+        f"{name}.values": np.concatenate([np.zeros(0, np.int64), *(c.values for c in columns)]),
+    }
 
 
-def _to_around(facts: Mapping[str, Any], arrays: Arrays) -> dict[int, Around]:
+def _to_columns(name: str, size: int, arrays: Arrays) -> list[Column]:
+    """Return what `_from_columns` took apart.
+
+    Raises
+    ------
+    NotAnEntry
+        When an id is not one of the machine.
+    """
+    counts = arrays[f"{name}.n"]
+    ids, values = arrays[f"{name}.ids"], arrays[f"{name}.values"]
+    if ids.size and not 0 <= ids.min() <= ids.max() < size:
+        raise NotAnEntry("it is of another number of tiles")
+    pairs = zip(_split(ids, counts), _split(values, counts), strict=True)
+    return [Column.at(size, of, each) if of.size else Column.zeros(size) for of, each in pairs]
+
+
+def _to_around(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> dict[int, Around]:
     sides: dict[int, list[Transfer | None]] = {
         key: [None, None] for key in arrays["compute_sets"].tolist()
     }
     by_transfer = _split(arrays["variables"], arrays["n_variables"])
     messages = [_split(arrays[f"messages.{name}"], arrays["n_messages"]) for name in _MESSAGES]
+    by_tile = _to_columns("tile_costs", machine.n_tiles, arrays)
+    by_ipu = _to_columns("ipu_costs", machine.n_ipus, arrays)
+    n_tile, n_ipu = len(TILE_COLUMNS), len(IPU_COLUMNS)
+    code_bytes = _to_columns("code_bytes", machine.n_tiles, arrays)
     for i, (compute_set_id, side) in enumerate(arrays["transfers"].tolist()):
-        cost = StepCost(
-            **{name: arrays[f"cost.{name}"][i] for name in _COST}, sync_zone=facts["sync_zones"][i]
-        )
+        columns = {
+            **dict(zip(TILE_COLUMNS, by_tile[i * n_tile : (i + 1) * n_tile], strict=True)),
+            **dict(zip(IPU_COLUMNS, by_ipu[i * n_ipu : (i + 1) * n_ipu], strict=True)),
+        }
+        cost = StepCost(**columns, sync_zone=facts["sync_zones"][i])
         sides[compute_set_id][side] = Transfer(
             cost,
             tuple(by_transfer[i].tolist()),
             Messages(*(column[i] for column in messages)),
-            arrays["code_bytes"][i],
+            code_bytes[i],
         )
     return {key: Around(*both) for key, both in sides.items()}
 
@@ -158,17 +180,22 @@ def _split(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]
 
 
 def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
+    parts = LiveParts(**{name: arrays[f"parts.{name}"] for name in _PARTS})
+    is_always_live = arrays["is_always_live"]
     return Memory(
         categories=dict(zip(facts["categories"], arrays["categories"], strict=True)),
         **dict(zip(_TOTALS, arrays["totals"], strict=True)),
-        live=arrays["live"],
-        parts=LiveParts(**{name: arrays[f"parts.{name}"] for name in _PARTS}),
+        live=LiveBytes.of(parts, is_always_live, facts["n_steps"]),
+        parts=parts,
         lifetimes={key: (start, end) for key, start, end in arrays["lifetimes"].tolist()},
         message_names=dict(facts["message_names"]),
+        is_always_live=is_always_live,
         slow_tiles={
-            (step_id, place): slow
-            for (step_id, place), slow in zip(
-                arrays["slow_batches"].tolist(), arrays["slow_tiles"], strict=True
+            (step_id, place): tiles
+            for (step_id, place), tiles in zip(
+                arrays["slow_batches"].tolist(),
+                _split(arrays["slow_tiles"], arrays["n_slow_tiles"]),
+                strict=True,
             )
         },
     )

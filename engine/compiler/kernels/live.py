@@ -1,4 +1,4 @@
-"""How many bytes live on every tile at every step."""
+"""How many bytes live on every tile at its worst step."""
 
 from __future__ import annotations
 
@@ -7,42 +7,55 @@ from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import cached_jit
 
-__all__ = ["live_bytes"]
+__all__ = ["peaks"]
 
 
 @cached_jit
-def _live(tile, n_bytes, start, end, live):  # type: ignore[no-untyped-def]
-    n_steps, n_tiles = live.shape
-    for i in range(tile.size):
-        if start[i] < n_steps:
-            live[start[i], tile[i]] += n_bytes[i]
-        if end[i] < n_steps:
-            live[end[i], tile[i]] -= n_bytes[i]
-    for step in range(1, n_steps):
-        for t in range(n_tiles):
-            live[step, t] += live[step - 1, t]
+def _peaks(tile_start, n_bytes, start, end, change, peak, peak_step):  # type: ignore[no-untyped-def]
+    n_steps = change.size - 1
+    for tile in range(peak.size):
+        is_used = False
+        for i in range(tile_start[tile], tile_start[tile + 1]):
+            if n_bytes[i] > 0:
+                is_used = True
+                change[min(start[i], n_steps)] += n_bytes[i]
+                change[min(end[i], n_steps)] -= n_bytes[i]
+        if not is_used:
+            continue
+        live = 0
+        for step in range(n_steps):
+            live += change[step]
+            change[step] = 0
+            if live > peak[tile]:
+                peak[tile] = live
+                peak_step[tile] = step
+        change[n_steps] = 0
 
 
-def live_bytes(
-    tile: NDArray[np.int64],
+def peaks(
+    tile_start: NDArray[np.int64],
     n_bytes: NDArray[np.int64],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> NDArray[np.int64]:
-    """Return the bytes of parts live at each step on each tile.
+    n_steps: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the most bytes that live at once on each tile, and the first step with so many.
 
     Parameters
     ----------
-    tile, n_bytes, start, end : ndarray of int64, shape (n_parts,)
-        Where each part lies, its size, and its half-open range of steps.
-    shape
-        Numbers of steps and of tiles.
+    tile_start : ndarray of int64, shape (n_tiles + 1,)
+        First part of each tile.
+    n_bytes, start, end : ndarray of int64, shape (n_parts,)
+        Size of each part, and its half-open range of steps.
+    n_steps
+        Number of steps.
 
     Returns
     -------
-    ndarray of int64, shape (n_steps, n_tiles), bytes
+    tuple of ndarray of int64, shape (n_tiles,)
+        Bytes, and steps.
     """
-    live = np.zeros(shape, np.int64)
-    _live(tile, n_bytes, start, end, live)
-    return live
+    peak, peak_step = np.zeros((2, tile_start.size - 1), np.int64)
+    change = np.zeros(n_steps + 1, np.int64)
+    _peaks(tile_start, n_bytes, start, end, change, peak, peak_step)
+    return peak, peak_step

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
-from tilescope.engine.compiler.held import elements_by_tile
+from tilescope.engine.compiler.elements_by_tile import elements_by_tile
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.graph import ROOT
 from tilescope.engine.host_memory import available_bytes, within_available
@@ -55,7 +55,7 @@ def test_a_product_far_beyond_its_tiles_is_compiled() -> None:
     assert executable.overfull_tiles.size == 16
     # Three matrices lie on the tiles at once, at the least.
     assert executable.memory.including_gaps.sum() > 3 * n * n * 4
-    worst = executable.steps[int(executable.memory.live[:, 0].argmax())]
+    worst = executable.steps[int(executable.memory.live.peak_step[0])]
     assert worst.kind == "OnTileExecute"
 
 

@@ -60,7 +60,7 @@ def test_a_variable_lives_from_its_writer_to_its_last_reader() -> None:
     executable = compile_programs(graph, [builder.sequence])
     assert [lifetime(executable, t) for t in (x, a, b, c)] == [(1, 4), (3, 6), (4, 6), (5, 8)]
     # 32 bytes each: x, then x and a, then a and b, then a, b and c, then c.
-    assert executable.memory.live[:, 0].tolist() == [0, 32, 32, 64, 64, 96, 32, 32, 0]
+    assert executable.memory.live.dense()[:, 0].tolist() == [0, 32, 32, 64, 64, 96, 32, 32, 0]
     offsets = executable.memory.parts.offset
     assert len(set(offsets.tolist())) == 3, "c does not fit beside a and b before x's place is free"
 
@@ -105,7 +105,7 @@ def test_state_between_runs_and_between_programs_stays_live() -> None:
     second = StreamCopyOut(state, "out")
     executable = compile_programs(graph, [Sequence("write", first), second])
     assert always_live_bytes(executable) == state.variable.n_bytes
-    assert state.variable.is_always_live
+    assert executable.memory.is_always_live[state.variable.variable_id]
     assert lifetime(executable, other) == (4, 5)
     read_first = compile_programs(graph, [Sequence("read", [second, *first])])
     assert always_live_bytes(read_first) == state.variable.n_bytes
@@ -254,7 +254,7 @@ def test_both_tiles_of_a_pair_take_the_same_at_double_rate(readers: list[int], w
 
 def farthest(exchange: Step) -> int:
     """Return the cycles to the farthest receiver: pairs of small machines stand in one column."""
-    return 2 * int(np.flatnonzero(exchange.cost.received_bytes)[-1] // 2)
+    return 2 * int(exchange.cost.received_bytes.ids[-1] // 2)
 
 
 def test_a_machine_without_shared_buses_takes_one_word_a_cycle() -> None:

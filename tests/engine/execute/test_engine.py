@@ -10,9 +10,9 @@ from sqlalchemy import select
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.errors import OutOfTileMemory
+from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import Threads, bind
-from tilescope.engine.execute.memory import HostMemory
-from tilescope.engine.graph import ROOT
+from tilescope.engine.graph import ROOT, GraphCopy
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.library.elementwise import unary
 from tilescope.engine.program import Copy, Repeat, Sequence
@@ -35,7 +35,7 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     left = random.standard_normal((1, 512, 128)).astype(np.float32)
     right = random.standard_normal((1, 128, 64)).astype(np.float32)
     out = matmul(builder, a, right)
-    memory = HostMemory(graph)
+    memory = HostMemory(GraphCopy(graph).freeze())
     memory.write(a, left, "a")
     threads = Threads(n_threads)
     launches = [

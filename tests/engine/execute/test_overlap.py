@@ -252,7 +252,7 @@ def test_what_either_side_holds_lives_at_the_steps_of_the_other() -> None:
     assert life(small.y)[0] == begin, "compute may be done first"
     assert life(small.y)[1] == names.index("StreamCopyMid y") + 1
     assert life(inner) == (middle, middle + 2), "used up within its side"
-    live = executable.memory.live
+    live = executable.memory.live.dense()
     on_io_tiles = [int(small.graph.io_tiles[0])]
     # Sending what was made before and receiving what comes: both are there beside all of compute.
     assert live[middle : middle + 2, on_io_tiles].tolist() == [[32], [32]]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Machine, load_machine
-from tilescope.engine.compiler.executable import Node, Step, StepCost
+from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import ROOT
@@ -80,8 +81,7 @@ class Drawn:
         )  # fmt: skip
 
     def step(self, kind: str, cycles: list[int], zone: str) -> Node:
-        cost = StepCost.nothing(self.machine)
-        cost.cycles, cost.sync_zone = np.array(cycles), zone
+        cost = StepCost.of(self.machine, zone, cycles=np.array(cycles))
         found = self.node(kind, [])
         found.step = Step(next(self.ids), kind, "", ROOT, cost)
         return found
@@ -102,9 +102,8 @@ class Drawn:
                 join = self.draw(st.integers(0, 5))
                 sides = [self.sequence(depth - 1, may_overlap=False) for _ in range(2)]
                 for side in sides:
-                    side.children.append(
-                        self.step("Sync", [join] * self.machine.n_ipus, "internal")
-                    )
+                    wait = self.step("Sync", [join] * self.machine.n_ipus, "internal")
+                    side.children = [*side.children, wait]
                 children.append(self.node("Overlap", sides))
             elif what >= 3:
                 body = self.sequence(depth - 1, may_overlap=may_overlap)

@@ -56,7 +56,7 @@ def test_a_reader_of_what_another_batch_writes_is_named() -> None:
     check_compute_set(compute_set)
     late = blocks(y.variable, 45, [1, 2, 5], [0, -30, 3], 1)  # 15 and 18 are written
     other = graph.add_compute_set("other")
-    other.batches.append(compute_set.batches[0])
+    other.add(compute_set.batches[0])
     graph.add_vertices(other, COPY_BLOCK, [6], {"x": late, "out": target})
     with pytest.raises(BadGraph) as caught:
         check_compute_set(other)

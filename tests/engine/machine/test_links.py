@@ -72,7 +72,7 @@ def cycles_of(pairs: list[tuple[int, int]], n_ipus: int, topology: str = "ladder
     length = np.full(start.size, n, np.int64)
     ipus = np.repeat(np.array(pairs, np.int64), 64, axis=0)
     sender, receiver = ipus.T * 64 + np.tile(np.arange(64), len(pairs))
-    exchange = Exchange(sender, receiver, start, length, 4 * length, Addresses(graph))
+    exchange = Exchange(sender, receiver, start, length, 4 * length, Addresses(graph.variables))
     return int(exchange.cost(machine).cycles.max()) - machine.link_start_cycles
 
 

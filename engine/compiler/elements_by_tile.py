@@ -26,10 +26,10 @@ def elements_by_tile(view: View, n_tiles: int) -> NDArray[np.int64]:
     RunFailed
         When it has more separate runs than this computer has memory for.
     """
-    held = np.zeros(n_tiles, np.int64)
+    total = np.zeros(n_tiles, np.int64)
     for piece in view.pieces:
-        held += _of_piece(piece, n_tiles)
-    return held
+        total += _of_piece(piece, n_tiles)
+    return total
 
 
 def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
@@ -49,7 +49,7 @@ def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
         where,
     )
     # The host is no tile: nothing is dropped as local.
-    owner, _, _, held = split_by_owner(
+    owner, _, _, n_elements = split_by_owner(
         np.full_like(start, -1),
         start,
         length,
@@ -58,4 +58,4 @@ def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
         where,
     )
     times = tensor.n_elements // prod(size for size, _ in atoms)
-    return np.bincount(owner, held, n_tiles).astype(np.int64) * times
+    return np.bincount(owner, n_elements, n_tiles).astype(np.int64) * times

@@ -1,4 +1,4 @@
-"""Memory of every tile: code, state, variables by liveness, addresses, gaps."""
+"""The layout of every tile's memory: code, state, variables by liveness, addresses, gaps."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.constraints import PartIndex, constraints_of
-from tilescope.engine.compiler.executable import LiveParts, Memory, Step
-from tilescope.engine.compiler.kernels.live import live_bytes
+from tilescope.engine.compiler.executable import Step
 from tilescope.engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
-from tilescope.engine.graph import Graph, Variable
+from tilescope.engine.compiler.liveness import LiveRanges
+from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
+from tilescope.engine.graph import GraphImage, Variable
 from tilescope.engine.machine import Machine
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
@@ -71,24 +72,21 @@ class _Parts:
     message_ids: dict[tuple[int, int], int]
 
 
-def _parts(
-    graph: Graph,
-    steps: Sequence[Step],
-    lifetimes: Mapping[int, tuple[int, int]],
-    n_tiles: int,
-) -> _Parts:
+def _parts(graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, n_tiles: int) -> _Parts:
     """Return the parts of all variables that are in use, and of all message buffers."""
+    lifetimes = liveness.ranges
     made = _Parts([], dict(lifetimes), {}, {})
     n_steps = len(steps)
     owners: list[tuple[int, int, int]] = []  # variable, start and end
     tile: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
     n_bytes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
     for variable in graph.variables:
-        if variable.is_always_live or variable.variable_id in lifetimes:
+        variable_id = variable.variable_id
+        if liveness.is_always_live[variable_id] or variable_id in lifetimes:
             by_tile = _bytes_by_tile(variable, n_tiles)
             tiles = np.flatnonzero(by_tile)
-            lifetime = lifetimes.get(variable.variable_id, (0, n_steps))
-            owners.append((variable.variable_id, *lifetime))
+            lifetime = lifetimes.get(variable_id, (0, n_steps))
+            owners.append((variable_id, *lifetime))
             tile.append(tiles)
             n_bytes.append(by_tile[tiles])
     for step in steps:
@@ -117,7 +115,7 @@ def _parts(
 
 
 def _always_live_code(
-    graph: Graph, steps: Sequence[Step], machine: Machine, is_instrumented: bool
+    graph: GraphImage, steps: Sequence[Step], machine: Machine, is_instrumented: bool
 ) -> dict[str, NDArray[np.int64]]:
     """Return the bytes per tile of everything that is not a variable."""
     n_tiles = machine.n_tiles
@@ -141,16 +139,15 @@ def _always_live_code(
     for step in steps:
         if step.code_bytes is not None:
             name = "globalExchangeCode" if step.kind == "GlobalExchange" else "internalExchangeCode"
-            code[name] += step.code_bytes
+            code[name][step.code_bytes.ids] += step.code_bytes.values
         if step.kind == "StreamCopyMid" and step.access is not None:
-            on_tile = step.cost.sent_bytes + step.cost.received_bytes > 0
-            code["hostExchangeCode"] += np.where(on_tile, machine.host_exchange_code_bytes, 0)
-            code["hostExchangePacketHeader"] += np.where(on_tile, machine.packet_header_bytes, 0)
+            # One of the two is empty: data go one way.
+            tiles = np.concatenate([step.cost.sent_bytes.ids, step.cost.received_bytes.ids])
+            code["hostExchangeCode"][tiles] += machine.host_exchange_code_bytes
+            code["hostExchangePacketHeader"][tiles] += machine.packet_header_bytes
         if is_instrumented and step.kind == "OnTileExecute":
-            active = step.cost.tile_cycles > 0
-            code["instrumentationResults"] += np.where(
-                active, machine.instrumentation_bytes_per_step, 0
-            )
+            active = step.cost.tile_cycles.ids
+            code["instrumentationResults"][active] += machine.instrumentation_bytes_per_step
     return code
 
 
@@ -176,12 +173,7 @@ def _by_region(
 
 
 def lay_out(
-    graph: Graph,
-    steps: Sequence[Step],
-    lifetimes: Mapping[int, tuple[int, int]],
-    machine: Machine,
-    *,
-    is_instrumented: bool,
+    graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, *, is_instrumented: bool
 ) -> Memory:
     """Place everything on the tiles and count it.
 
@@ -191,10 +183,8 @@ def lay_out(
         Variables and compute sets.
     steps
         In program order, with costs and message buffers.
-    lifetimes
-        Of the not-always-live variables.
-    machine
-        Regions and sizes.
+    liveness
+        Which variables live always, and when the others do.
     is_instrumented
         Whether cycle counters take memory.
 
@@ -203,15 +193,15 @@ def lay_out(
     BadGraph
         When two fields that must lie in different memory elements are on one variable.
     """
+    machine = graph.machine
     n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
     code = _always_live_code(graph, steps, machine, is_instrumented)
-    made = _parts(graph, steps, lifetimes, n_tiles)
+    made = _parts(graph, steps, liveness, n_tiles)
     variable, tile, n_bytes, start, end = made.columns
     key = variable * n_tiles + tile
     always = np.zeros(variable.size, dtype=np.bool_)
     in_graph = variable < len(graph.variables)
-    fixed = np.array([v.is_always_live for v in graph.variables], dtype=np.bool_)
-    always[in_graph] = fixed[variable[in_graph]]
+    always[in_graph] = liveness.is_always_live[variable[in_graph]]
     # Always-live parts first, so that they stay together below what comes and goes.
     order = np.lexsort((variable, start, ~always, tile))
     variable, tile, n_bytes, start, end = (column[order] for column in made.columns)
@@ -225,24 +215,20 @@ def lay_out(
     placed = Parts(_align(n_bytes), start, end)
     asked = constraints.asked(variable.size)
     offset, highest = first_fit(tile_start, placed, base, asked, machine)
-    live = live_bytes(tile, np.where(always, 0, n_bytes), start, end, (n_steps, n_tiles))
-    categories = _categories(
-        graph, code, machine, live, always, (variable, tile, n_bytes, start, end, offset)
-    )
+    parts = LiveParts(tile_start, variable, n_bytes, offset, start, end)
+    live = LiveBytes.of(parts, liveness.is_always_live, n_steps)
+    categories = _categories(graph, code, live, always, tile)
     fixed_bytes = np.bincount(tile[always], n_bytes[always], n_tiles).astype(np.int64)
     always_live = code_bytes + fixed_bytes
-    peak = live.max(axis=0)
     unconstrained = highest
     if (highest > machine.allocatable_bytes).any() and constraints.batch:
         free = nothing_asked(variable.size)
         unconstrained = first_fit(tile_start, placed, base, free, machine)[1]
-    parts = LiveParts(tile_start, variable, n_bytes, offset, start, end)
     return Memory(
         categories=categories,
         including_gaps=np.maximum(highest, base),
-        excluding_gaps=always_live + peak,
+        excluding_gaps=always_live + live.peak,
         always_live=always_live,
-        not_always_live_peak=peak,
         live=live,
         parts=parts,
         lifetimes=made.lifetimes,
@@ -250,20 +236,20 @@ def lay_out(
         code_end=_code_end(code),
         unconstrained=np.maximum(unconstrained, base),
         slow_tiles=constraints.unmet(tile, offset, n_bytes, machine),
+        is_always_live=liveness.is_always_live,
     )
 
 
 def _categories(
-    graph: Graph,
+    graph: GraphImage,
     code: Mapping[str, NDArray[np.int64]],
-    machine: Machine,
-    live: NDArray[np.int64],
+    live: LiveBytes,
     always: NDArray[np.bool_],
-    columns: tuple[NDArray[np.int64], ...],
+    tile: NDArray[np.int64],
 ) -> dict[str, NDArray[np.int64]]:
     """Return bytes by category, region and tile; what comes and goes counts at the tile's peak."""
-    n_tiles = machine.n_tiles
-    variable, tile, n_bytes, start, end, offset = columns
+    machine, parts = graph.machine, live.parts
+    n_tiles, variable = machine.n_tiles, parts.variable_id
     result: dict[str, NDArray[np.int64]] = {}
     address = np.zeros(n_tiles, np.int64)
     none = np.zeros((3, n_tiles), np.int64)
@@ -277,15 +263,15 @@ def _categories(
     in_graph = variable < len(graph.variables)
     constant = np.zeros(variable.size, dtype=np.bool_)
     constant[in_graph] = is_constant[variable[in_graph]]
-    worst = live.argmax(axis=0)[tile]
-    at_peak = (start <= worst) & (worst < end) & ~always
+    worst = live.peak_step[tile]
+    at_peak = (parts.start_step <= worst) & (worst < parts.end_step) & ~always
     # Three categories, and fourth the variables not live at the peak.
     category = np.full(variable.size, 3)
     category[at_peak & ~in_graph] = 2
     category[(always & ~constant) | (at_peak & in_graph)] = 1
     category[constant] = 0
     place = category * n_tiles + tile
-    split = _by_region(offset, n_bytes, machine)
+    split = _by_region(parts.offset, parts.n_bytes, machine)
     sums = np.zeros((4, 3, n_tiles), np.int64)
     for region in np.flatnonzero(split.any(axis=1)):
         sums[:, region] = np.bincount(place, split[region], 4 * n_tiles).reshape(4, n_tiles)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadInput
-from tilescope.engine.graph import Graph, Joined, Tensor, Variable, View
+from tilescope.engine.graph import GraphImage, Joined, Tensor, Variable, View
 from tilescope.engine.graph.variable import to_host
 
 __all__ = ["HostMemory"]
@@ -25,7 +25,7 @@ class HostMemory:
         Its variables get their place; constants are copied in.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: GraphImage) -> None:
         self.base: list[int] = []
         used: dict[str, int] = {}
         for variable in graph.variables:
@@ -36,10 +36,6 @@ class HostMemory:
         for variable in graph.variables:
             if variable.values is not None:
                 self.flat(variable)[:] = variable.values
-
-    def holds(self, tensor: View) -> bool:
-        """Whether a tensor's variables have their place here."""
-        return all(variable.variable_id < len(self.base) for variable in tensor.variables)
 
     def flat(self, variable: Variable) -> NDArray[Any]:
         """Return a variable's elements in order: a view."""

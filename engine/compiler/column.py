@@ -1,0 +1,131 @@
+"""Counts by tile or by IPU of which only those that are not 0 take memory."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.graph.freeze import read_only
+
+__all__ = ["Column"]
+
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """A column of integers, one for each tile or IPU, kept sparse; it never changes.
+
+    Parameters
+    ----------
+    size
+        Number of tiles or IPUs.
+    ids : ndarray of int32, shape (n,)
+        Where it is not 0, ascending.
+    narrow_values : ndarray of int32 or int64, shape (n,)
+        The values there, in the shorter type if that holds them.
+    """
+
+    size: int
+    ids: NDArray[np.int32]
+    narrow_values: NDArray[Any]
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> Column:
+        """Return the column of an array of integers, shape (size,)."""
+        places = np.flatnonzero(values)
+        if not places.size:
+            return cls.zeros(values.size)
+        return cls.at(values.size, places, values[places])
+
+    @classmethod
+    def at(cls, size: int, ids: NDArray[Any], values: NDArray[Any]) -> Column:
+        """Return the column that has `values` at `ids`, ascending, and 0 elsewhere."""
+        is_narrow = _INT32.min <= values.min(initial=0) and values.max(initial=0) <= _INT32.max
+        kind = np.int32 if is_narrow else np.int64
+        return cls(size, read_only(ids.astype(np.int32)), read_only(values.astype(kind)))
+
+    @staticmethod
+    @functools.cache
+    def zeros(size: int) -> Column:
+        """Return the column of zeros, the same one each time."""
+        nothing = read_only(np.zeros(0, np.int32))
+        return Column(size, nothing, nothing)
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The values that are not 0: ndarray of int64, shape (n,)."""
+        return self.narrow_values.astype(np.int64)
+
+    @property
+    def n_bytes(self) -> int:
+        """Host memory of its arrays, bytes."""
+        return self.ids.nbytes + self.narrow_values.nbytes
+
+    def dense(self) -> NDArray[np.int64]:
+        """Return all values: a new ndarray of int64, shape (size,)."""
+        values = np.zeros(self.size, np.int64)
+        values[self.ids] = self.narrow_values
+        return values
+
+    def tolist(self) -> list[int]:
+        """Return all values."""
+        found: list[int] = self.dense().tolist()
+        return found
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dense()[index]
+
+    def any(self) -> bool:
+        """Whether any value is not 0."""
+        return self.ids.size > 0
+
+    def sum(self) -> int:
+        """Return the sum of all values."""
+        return int(self.narrow_values.sum(dtype=np.int64))
+
+    def max(self) -> int:
+        """Return the largest value; values are counts, so that it is 0 at least."""
+        return int(self.narrow_values.max(initial=0))
+
+    def group_counts(self, n_groups: int) -> NDArray[np.int64]:
+        """Return how many values are not 0 in each of equal groups: shape (n_groups,)."""
+        return np.diff(self._edges(n_groups))
+
+    def group_sums(self, n_groups: int) -> NDArray[np.int64]:
+        """Return the sum of each of equal groups, the tiles of an IPU: shape (n_groups,)."""
+        total = np.zeros(self.ids.size + 1, np.int64)
+        np.cumsum(self.narrow_values, out=total[1:])
+        return np.diff(total[self._edges(n_groups)])
+
+    def group_maxima(self, n_groups: int) -> NDArray[np.int64]:
+        """Return the largest value of each of equal groups: ndarray of int64, shape (n_groups,)."""
+        largest = np.zeros(n_groups, np.int64)
+        edges = self._edges(n_groups)
+        busy = np.flatnonzero(np.diff(edges))
+        if busy.size:
+            largest[busy] = np.maximum.reduceat(self.narrow_values, edges[busy])
+        return np.maximum(largest, 0)
+
+    def group(self, number: int, n_groups: int) -> NDArray[np.int64]:
+        """Return the values of one of equal groups: ndarray of int64, shape (size // n_groups,)."""
+        if n_groups == 1:
+            return self.dense()
+        width = self.size // n_groups
+        low, high = np.searchsorted(self.ids, [number * width, (number + 1) * width])
+        values = np.zeros(width, np.int64)
+        values[self.ids[low:high] - number * width] = self.narrow_values[low:high]
+        return values
+
+    def _edges(self, n_groups: int) -> NDArray[np.int64]:
+        """Return where each group begins among the ids, and the end of the last."""
+        if n_groups == 1:
+            return np.array([0, self.ids.size])
+        return np.searchsorted(self.ids, np.arange(n_groups + 1) * (self.size // n_groups))

@@ -1,0 +1,172 @@
+"""Memory of every tile as the compiler lays it out: categories, parts, what lives when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.compiler.kernels.live import peaks
+
+__all__ = ["LiveBytes", "LiveParts", "Memory"]
+
+
+@dataclass(frozen=True)
+class LiveParts:
+    """Parts of variables on tiles, sorted by tile and first step.
+
+    Parameters
+    ----------
+    tile_start : ndarray of int64, shape (n_tiles + 1,)
+        First part of each tile.
+    variable_id : ndarray of int64
+        Variable; message buffers are numbered after the graph's variables.
+    n_bytes, offset : ndarray of int64
+        Size and address.
+    start_step, end_step : ndarray of int64
+        Half-open range of steps; always-live parts span all.
+    """
+
+    tile_start: NDArray[np.int64]
+    variable_id: NDArray[np.int64]
+    n_bytes: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    start_step: NDArray[np.int64]
+    end_step: NDArray[np.int64]
+
+    @property
+    def tile(self) -> NDArray[np.int64]:
+        """Tile of each part: ndarray of int64."""
+        return np.repeat(np.arange(self.tile_start.size - 1), np.diff(self.tile_start))
+
+
+@dataclass(frozen=True, eq=False)
+class LiveBytes:
+    """Not-always-live bytes of every tile at every step, without a table of steps by tiles.
+
+    Parameters
+    ----------
+    parts
+        Of all variables and message buffers.
+    n_bytes : ndarray of int64, shape (n_parts,)
+        Sizes of the parts that come and go, 0 for those that live always.
+    totals : ndarray of int64, shape (n_steps,)
+        Of all tiles, at every step.
+    peak, peak_step : ndarray of int64, shape (n_tiles,)
+        Most bytes at any step, and the first step with so many.
+    """
+
+    parts: LiveParts
+    n_bytes: NDArray[np.int64]
+    totals: NDArray[np.int64]
+    peak: NDArray[np.int64]
+    peak_step: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, parts: LiveParts, is_always_live: NDArray[np.bool_], n_steps: int) -> LiveBytes:
+        """Return the live bytes of parts.
+
+        Parameters
+        ----------
+        parts
+            Of all variables and message buffers.
+        is_always_live : ndarray of bool, shape (n_variables,)
+            Of the graph's variables; message buffers come and go.
+        n_steps
+            Number of steps, at least 1.
+        """
+        in_graph = parts.variable_id < is_always_live.size
+        always = np.zeros(in_graph.size, np.bool_)
+        always[in_graph] = is_always_live[parts.variable_id[in_graph]]
+        n_bytes = np.where(always, 0, parts.n_bytes)
+        change = np.zeros(n_steps + 1, np.int64)
+        np.add.at(change, np.minimum(parts.start_step, n_steps), n_bytes)
+        np.subtract.at(change, np.minimum(parts.end_step, n_steps), n_bytes)
+        peak, peak_step = peaks(
+            parts.tile_start, n_bytes, parts.start_step, parts.end_step, n_steps
+        )
+        return cls(parts, n_bytes, np.cumsum(change[:-1]), peak, peak_step)
+
+    def spans(self) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """Yield spans of steps at which the same lives: first, one past the last, bytes by tile.
+
+        The array, of int64 and shape (n_tiles,), is valid until the next span is asked for.
+        """
+        n_steps = self.totals.size
+        here = np.flatnonzero(self.n_bytes)
+        tile, n_bytes = self.parts.tile[here], self.n_bytes[here]
+        start = np.minimum(self.parts.start_step[here], n_steps)
+        end = np.minimum(self.parts.end_step[here], n_steps)
+        step = np.concatenate([start, end])
+        # numpy sorts 16 bits by radix, many times faster than 64.
+        order = np.argsort(step.astype(np.uint16) if n_steps < 1 << 16 else step, kind="stable")
+        step = step[order]
+        tile = np.concatenate([tile, tile])[order]
+        change = np.concatenate([n_bytes, -n_bytes])[order]
+        is_edge = np.bincount(step, minlength=n_steps + 1) > 0
+        is_edge[[0, n_steps]] = True
+        edges = np.flatnonzero(is_edge)
+        place = np.searchsorted(step, edges)
+        live = np.zeros(self.peak.size, np.int64)
+        for i, first in enumerate(edges[:-1].tolist()):
+            now = slice(int(place[i]), int(place[i + 1]))
+            np.add.at(live, tile[now], change[now])
+            yield first, int(edges[i + 1]), live
+
+    def dense(self) -> NDArray[np.int64]:
+        """Return all, for small programs: ndarray of int64, shape (n_steps, n_tiles)."""
+        table = np.zeros((self.totals.size, self.peak.size), np.int64)
+        for first, stop, live in self.spans():
+            table[first:stop] = live
+        return table
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Memory of every tile.
+
+    Parameters
+    ----------
+    categories
+        By name: ndarray of int64, shape (3, n_tiles), bytes in the non-interleaved and the
+        interleaved region and past the end.
+    including_gaps, excluding_gaps, always_live : ndarray of int64, shape (n_tiles,)
+        Totals of every tile, bytes.
+    live
+        Not-always-live bytes at every step.
+    parts
+        Parts of variables and message buffers on tiles.
+    lifetimes
+        By variable or message buffer that is not always live: half-open range of steps.
+    message_names
+        Of message buffers, by number.
+    code_end : ndarray of int64, shape (n_tiles,)
+        One past the last address of code, which must lie in the non-interleaved region.
+    unconstrained : ndarray of int64, shape (n_tiles,)
+        What `including_gaps` would be if nothing had to be interleaved or kept apart; computed
+        when a tile overflows, else the same.
+    slow_tiles : dict of (step, batch) to ndarray of int64
+        Tiles on which what a batch with a slow path asks of memory is not met, ascending.
+    is_always_live : ndarray of bool, shape (n_variables,)
+        Of the graph's variables: whether it occupies memory at every step.
+    """
+
+    categories: dict[str, NDArray[np.int64]]
+    including_gaps: NDArray[np.int64]
+    excluding_gaps: NDArray[np.int64]
+    always_live: NDArray[np.int64]
+    live: LiveBytes
+    parts: LiveParts
+    lifetimes: dict[int, tuple[int, int]]
+    message_names: dict[int, str]
+    code_end: NDArray[np.int64]
+    unconstrained: NDArray[np.int64]
+    slow_tiles: dict[tuple[int, int], NDArray[np.int64]]
+    is_always_live: NDArray[np.bool_]
+
+    @property
+    def not_always_live_peak(self) -> NDArray[np.int64]:
+        """Most bytes that come and go at once: ndarray of int64, shape (n_tiles,)."""
+        return self.live.peak

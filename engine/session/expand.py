@@ -1,0 +1,109 @@
+"""Library calls in programs, expanded into a private image of the graph before compilation."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilescope.engine.graph import ComputeSet, Graph, GraphCopy, GraphImage, Joined, Tensor
+from tilescope.engine.library.copy_program import copy_compute_sets
+from tilescope.engine.program import Copy, Execute, Function, Overlap, Program
+from tilescope.engine.program import Sequence as ProgramSequence
+
+__all__ = ["expand_programs"]
+
+
+def expand_programs(
+    graph: Graph, programs: Sequence[Program]
+) -> tuple[GraphImage, tuple[Program, ...]]:
+    """Return a frozen image of a graph, and its programs as the compiler takes them.
+
+    Neither the graph nor the programs change. In the programs that are returned, every tensor
+    and compute set is one of the image, and every copy is a sequence of compute sets.
+
+    Parameters
+    ----------
+    graph
+        Variables and compute sets of the programs.
+    programs
+        Control programs, checked.
+
+    Raises
+    ------
+    BadGraph
+        When a copy uses a variable that is not mapped.
+    """
+    expansion = _Expansion(GraphCopy(graph))
+    expanded = tuple(expansion.program(program) for program in programs)
+    return expansion.copy.freeze(), expanded
+
+
+class _Expansion:
+    """Rewrites programs onto the copy of their graph, in the order in which they are lowered."""
+
+    def __init__(self, graph_copy: GraphCopy) -> None:
+        self.copy = graph_copy
+        #: By function and side of the Overlap around the call: each side has steps of its own.
+        self._functions: dict[tuple[Function, str], Function] = {}
+        self._side = ""
+
+    def program(self, program: Program) -> Program:
+        """Return a program of the copy."""
+        if isinstance(program, Copy):
+            return self._copy(program)
+        if isinstance(program, Overlap):
+            return self._overlap(program)
+        made = copy.copy(program)
+        for field in dataclasses.fields(program):
+            setattr(made, field.name, self._part(getattr(program, field.name)))
+        return made
+
+    def _part(self, value: Any) -> Any:
+        """Return a field's value in terms of the copy."""
+        match value:
+            case Program():
+                return self.program(value)
+            case Tensor() | Joined():
+                return self.copy.tensor(value)
+            case ComputeSet():
+                return self.copy.compute_set(value)
+            case Function():
+                return self._function(value)
+            case list() | tuple():
+                return [self._part(each) for each in value]
+            case Mapping():
+                return {number: self._part(each) for number, each in value.items()}
+        return value
+
+    def _overlap(self, program: Overlap) -> Overlap:
+        """Rewrite both sides; inside another Overlap, which is an error later, the side stays."""
+        sides = {}
+        around = self._side
+        for side in ("io", "compute"):
+            self._side = around or side
+            sides[side] = self.program(getattr(program, side))
+        self._side = around
+        return Overlap(**sides, name=program.name, debug=program.debug)
+
+    def _function(self, function: Function) -> Function:
+        key = function, self._side
+        if key not in self._functions:
+            # It is known before its body is: one that calls itself is an error later.
+            made = self._functions[key] = Function(function.body, function.name)
+            made.body = self.program(function.body)
+        return self._functions[key]
+
+    def _copy(self, program: Copy) -> ProgramSequence:
+        """Return the compute sets that carry out a copy, as a sequence of its name."""
+        own = Copy(
+            self.copy.tensor(program.source),
+            self.copy.tensor(program.target),
+            program.name,
+            debug=program.debug,
+        )
+        compute_sets = copy_compute_sets(self.copy.graph, own)
+        return ProgramSequence(
+            program.name, [Execute(found) for found in compute_sets], debug=program.debug
+        )
