@@ -24,7 +24,7 @@ FIGURES = Path("reports/figures.py")
 TOOLS = (Path("engine/fidelity"), Path("reports/generate"))
 #: Files that may list codes or compare with a limit, and why.
 ALLOWED = {
-    Path("engine/compiler/memory.py"): "categories by address, and when to lay out once more",
+    Path("engine/compiler/layout.py"): "categories by address, and when to lay out once more",
     Path("webapp/figures/theme.py"): "the colour of each series",
     Path("webapp/pages/trace_panels.py"): "kinds that always have a column",
     Path("engine/codelets/reduce.py"): "what the library takes for small enough to be one region",
