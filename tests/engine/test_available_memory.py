@@ -119,7 +119,7 @@ def test_a_share_in_code_that_cannot_be_is_refused(share: float) -> None:
     graph = Graph(MACHINE)
     a = graph.add_variable("float32", (1, 4, 8), "a")
     graph.map_linearly(a)
-    with pytest.raises(BadOption, match="above 0, up to 1"):
+    with pytest.raises(BadOption, match="above 0 and at most 1"):
         matmul(
             Builder(graph, Sequence()), a, np.ones((1, 8, 4), np.float32),
             available_memory_proportion=share,
