@@ -23,9 +23,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def walk() -> str:
+    return _section("One tensor, from the file to the pixel")
+
+
+def _section(title: str) -> str:
     page = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
-    section = page.partition("## One tensor, from the file to the pixel\n")[2].partition("\n## ")[0]
-    return re.sub(r"\s+", " ", section)
+    return re.sub(r"\s+", " ", page.partition(f"## {title}\n")[2].partition("\n## ")[0])
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +49,29 @@ def _array(report: Report, name: str) -> np.ndarray:
     return array.read(0, len(array))
 
 
-def test_every_file_of_the_walk_is_there(walk: str) -> None:
+@pytest.mark.parametrize(
+    "title",
+    ["One tensor, from the file to the pixel", "One operator, from the file to the vertices"],
+)
+def test_every_file_of_a_walk_is_there(title: str) -> None:
+    walk = _section(title)
     named = re.findall(r"`([\w/]+\.(?:py|js))`", walk)
-    assert len(named) > 15
+    assert len(named) > 9
     folder = ROOT
     for name in named:  # a bare name lies beside the one before it
         path = ROOT / name if "/" in name else folder / name
         assert path.is_file(), name
         folder = path.parent
+
+
+def test_the_primitives_of_softmax(catalogue_model: Callable[[str], Path]) -> None:
+    model = load_onnx(catalogue_model("opennsfw"))
+    (softmax,) = (node for node in model.operations if node.operator.name == "Softmax")
+    taken = [node for node in transform(model).operations if node.name == softmax.name]
+    primitives = ", ".join(node.operator.name for node in taken)
+    assert f"emits: {primitives}, all under" in _section(
+        "One operator, from the file to the vertices"
+    )
 
 
 def test_the_model_s_value(walk: str, catalogue_model: Callable[[str], Path]) -> None:
