@@ -305,13 +305,13 @@ def test_something_else_in_the_place_of_a_file(
     path.unlink()
     os.mkfifo(path)  # would block whoever opened it
     assert Case().compile(tmp_path).record.cache == "miss"
-    assert "it is no file" in warnings_of()[0]
+    assert "it is not a file" in warnings_of()[0]
     path.unlink()
     path.mkdir()
     for _ in range(2):
         assert Case().compile(tmp_path).record.cache == "miss"
     said = warnings_of()
-    assert len([line for line in said if "it is no file" in line]) == 2
+    assert len([line for line in said if "it is not a file" in line]) == 2
     assert len([line for line in said if "nothing can be kept" in line]) == 1
 
 

@@ -300,7 +300,7 @@ def test_what_cannot_be_run_is_one_sentence() -> None:
         engine.connect_stream("in", np.zeros((2, 4)))
         with pytest.raises(BadInput, match=r"shape \(8,\), not \(2, 4\)"):
             engine.run()
-        with pytest.raises(BadGraph, match="no program 1: this engine has 1"):
+        with pytest.raises(BadGraph, match="Unknown program 1; this engine has 1"):
             engine.run(1)
         with pytest.raises(BadInput, match="stream 'out'"):
             engine.output("out")
