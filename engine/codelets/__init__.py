@@ -1,1 +1,1 @@
-"""Vertex types by subject: kernel, cycle law and code bytes side by side."""
+"""Vertex types: kernels, cycle laws and code sizes."""

@@ -1,7 +1,7 @@
 """The innermost loop of products: a block of pixels times a row of outputs, in vector registers.
 
-Written in the compiler's own terms, because a loop over few outputs that accumulates in memory
-is not vectorised well: each block keeps its sums in registers while it goes over the inputs.
+Written as LLVM IR, because a loop over few outputs that accumulates in memory is vectorised poorly.
+A block keeps its sums in registers while it iterates over the inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _I64 = ir.IntType(64)
 
 
 def _plain_block(n_pixels: int, n_lanes: int) -> Callable[..., None]:
-    """Return the same in Python, for runs without compilation."""
+    """Return a pure Python version, for runs without compilation."""
 
     def block(  # type: ignore[no-untyped-def]
         out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
@@ -59,8 +59,8 @@ def _emit(builder: Any, n_pixels: int, n_lanes: int, data: list[Any], numbers: l
     for p in range(n_pixels):
         offset = builder.mul(out_pitch, ir.Constant(_I64, p))
         targets.append(vector_at(out, builder.add(out_at, offset)))
-    # The sums go from round to round as values. On the stack they would need an alignment of their
-    # size, which the compiler takes for granted and a function's frame does not always have.
+    # The sums are carried between iterations as SSA values. On the stack they would have to be
+    # aligned to their size; the compiler assumes this, but stack frames do not guarantee it.
     before = builder.block
     head = builder.append_basic_block("inputs")
     body = builder.append_basic_block("input")
@@ -123,11 +123,11 @@ def _compiled_block(n_pixels: int, n_lanes: int) -> Any:
 
 
 def block_kernels() -> dict[tuple[int, int], Any]:
-    """Return by (pixels, lanes) a function that adds a product of small matrices to `out`.
+    """Return functions that add a product of small matrices to `out`, by (pixels, lanes).
 
-    Each takes ``out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count``:
-    flat float32 arrays, first elements, distances from pixel to pixel (pitch) and from input to
-    input (step), and the number of inputs. Outputs and weights of one input are contiguous.
+    Arguments: ``out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count``. They
+    are flat float32 arrays, first elements, strides between pixels (pitch) and between inputs
+    (step), and the number of inputs. Outputs and weights of one input are contiguous.
     """
     make = _plain_block if _config.DISABLE_JIT else _compiled_block
     return {(p, lanes): make(p, lanes) for p in PIXELS for lanes in LANES}

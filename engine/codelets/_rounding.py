@@ -19,7 +19,7 @@ _config: Any = numba.config
 
 
 def _plain_to_half(value: float) -> np.float32:
-    """Return the same in Python, for runs without compilation."""
+    """Return a pure Python version, for runs without compilation."""
     with np.errstate(over="ignore"):
         return np.float32(np.float16(value))
 
@@ -45,7 +45,7 @@ _to_half = _plain_to_half if _config.DISABLE_JIT else _compiled_to_half()
 
 @jit
 def _to_float8(value, mantissa_bits, lowest_exponent, largest):  # type: ignore[no-untyped-def]
-    """Round to the nearest, ties to even; what is too large becomes the largest."""
+    """Round to nearest, ties to even, and saturate at the largest value."""
     if value != value:
         return np.float32(np.nan)
     size = abs(value)
@@ -54,14 +54,14 @@ def _to_float8(value, mantissa_bits, lowest_exponent, largest):  # type: ignore[
         step = math.ldexp(1.0, exponent - mantissa_bits)
         size = np.rint(size / step) * step
     if size <= 0:
-        return np.float32(0)  # there is one zero
+        return np.float32(0)  # float8 has no negative zero
     near = np.float32(min(size, largest))
     return near if value > 0 else -near
 
 
 @jit
 def _row_start(row, start, size, stride):  # type: ignore[no-untyped-def]
-    """Return where a row of the innermost dimension begins."""
+    """Return the start of a row of the innermost dimension."""
     at = start
     for k in range(size.size - 1):
         d = size.size - 2 - k
@@ -80,7 +80,7 @@ def _n_rows(size):  # type: ignore[no-untyped-def]
 
 @jit
 def round_half_block(memory, start, size, stride):  # type: ignore[no-untyped-def]
-    """Round the elements of a region, of any number of dimensions, in place."""
+    """Round the elements of a region of any rank in place."""
     last = size.size - 1
     for row in range(_n_rows(size)):
         at = _row_start(row, start, size, stride)
@@ -93,7 +93,7 @@ def round_half_block(memory, start, size, stride):  # type: ignore[no-untyped-de
 def round_float8_block(  # type: ignore[no-untyped-def]
     memory, start, size, stride, mantissa_bits, lowest_exponent, largest
 ):
-    """Round the elements of a region, of any number of dimensions, in place."""
+    """Round the elements of a region of any rank in place."""
     last = size.size - 1
     for row in range(_n_rows(size)):
         at = _row_start(row, start, size, stride)

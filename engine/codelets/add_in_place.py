@@ -1,7 +1,7 @@
 """Addition in place, a = a + b, of vectors or of blocks of rows.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp: BinaryOp1DInPlace and
-BinaryOp2DInPlace, whose rows are shared out as those of other elementwise vertices are.
+BinaryOp2DInPlace. Rows are divided among workers as in other elementwise vertices.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["ADD_IN_PLACE", "ADD_IN_PLACE_BLOCK", "add_in_place_cycles"]
 
 Counts = NDArray[np.int64]
 
-#: A loop adds a vector in a cycle and takes two around it.
-_LOOP = 3  # Source: the same, binaryOpInPlacePerfInfo and binaryOpInnerLoopCycles
+#: A loop iteration adds one vector in one cycle and has two cycles of overhead.
+_LOOP = 3  # Source: the same file, binaryOpInPlacePerfInfo and binaryOpInnerLoopCycles
 
 
 @jit
@@ -62,16 +62,16 @@ def _block_law(batch: Batch, machine: Machine) -> Counts:
 def add_in_place_cycles(
     n_rows: Counts, columns: Counts, dtype: tuple[str, int], machine: Machine
 ) -> Counts:
-    """Return the cycles of a tile that adds rows at one distance, or one run: ndarray of int64.
+    """Return a tile's cycles to add rows of constant stride, or one run: ndarray of int64.
 
     Parameters
     ----------
     n_rows, columns : ndarray of int64
-        Rows, and elements of each, which lie together.
+        Rows, and contiguous elements per row.
     dtype
-        Type of the elements and its bytes.
+        Element type and its size in bytes.
     machine
-        Gives the worker contexts and the data path.
+        Source of the worker contexts and the data path.
     """
     blocks, vectors = batch_of_rows({"a": dtype, "b": dtype}, n_rows, columns)
     return np.where(n_rows > 1, _block_law(blocks, machine), _law(vectors, machine))

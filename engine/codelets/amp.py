@@ -1,7 +1,7 @@
 """Cycle laws of convolution vertices on the AMP unit.
 
 Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp. A tile's
-field is shared out to its worker contexts element by element; the supervisor loads weights, starts
+field is divided among its worker contexts element by element. The supervisor loads weights, starts
 the workers and waits for the slowest.
 """
 
@@ -21,9 +21,9 @@ __all__ = ["amp_1x1_cycles", "amp_nx1_cycles", "kernel_rows_a_load"]
 
 
 def _unit(work: Work, machine: Machine) -> tuple[Counts, int, Counts]:
-    """Return conv units, weights of each, and the cycles to load the weights of a pass.
+    """Return conv units, weights per unit, and the cycles to load the weights of a pass.
 
-    A group of outputs narrower than the unit uses half of it where that is wide enough.
+    A group of outputs uses half of the unit if that is wide enough.
     """
     units, weights = machine.conv_unit(work.item_bytes, work.partial_bytes)
     used = np.where(work.outputs == min(8, units), min(8, units), units)
@@ -32,14 +32,14 @@ def _unit(work: Work, machine: Machine) -> tuple[Counts, int, Counts]:
 
 
 def kernel_rows_a_load(inputs: Counts, weights: int) -> Counts:
-    """Return how many kernel rows one load of weights holds: more where inputs are few.
+    """Return the kernel rows that one weight load holds: more than one if inputs are few.
 
     Parameters
     ----------
     inputs : ndarray of int64
-        Input channels of a group.
+        Input channels per group.
     weights
-        Weights of a conv unit.
+        Weights per conv unit.
 
     Notes
     -----
@@ -60,7 +60,7 @@ def _worker_1x1(n: Counts, units: Counts, work: Work, *, zeroes: bool) -> Counts
         return np.where(n == 0, 0, cycles)
     extra = 1 if zeroes else 2
     long = (37 if zeroes else 38) + 4 * (n - 3)
-    # State that stays from call to call saves 7.
+    # State retained between calls saves 7 cycles.
     usual = np.select([n == 1, n == 2], [31 + extra, 40 + extra], long) - 7
     zeroing = (2 + 2 * n) * zeroes
     narrow = np.select([n == 1, n == 2], [39 + zeroing, 40 + zeroing], 41 + zeroing + 4 * (n - 3))
@@ -69,14 +69,14 @@ def _worker_1x1(n: Counts, units: Counts, work: Work, *, zeroes: bool) -> Counts
 
 
 def amp_1x1_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a 1x1 convolution or product on the AMP unit.
+    """Return a tile's cycles for a 1x1 convolution or product on the AMP unit.
 
     Parameters
     ----------
     work
-        Shapes; all images and the whole field are one row to the workers.
+        Shapes; the workers treat all images and the whole field as one row.
     machine
-        Gives the conv units, weights of each and rate of the weight load.
+        Source of the conv units, the weights per unit and the weight load rate.
 
     Notes
     -----
@@ -107,25 +107,25 @@ def amp_1x1_cycles(work: Work, machine: Machine) -> Counts:
 
 
 def _parts_nx1(longest: int, work: Work, *, has_extra: bool) -> Counts:
-    """Return the cycles of a worker for a part of a row by its length."""
+    """Return a worker's cycles for a part of a row, by length."""
     n = np.arange(longest + 1)
     if work.item_bytes == 2:
         cycles = np.select([n == 1, n == 2], [29, 33 + has_extra], 34 + (n - 3) * 4)
     else:
         cycles = np.select([n == 1, n == 2], [33, 44], 45 + (n - 3) * 8)
-    # A second pointer costs 3; state that stays from call to call saves 9.
+    # A second pointer costs 3 cycles; state retained between calls saves 9.
     return np.asarray(3 - 9 + cycles, dtype=np.int64)
 
 
 def amp_nx1_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a convolution with a larger kernel on the AMP unit.
+    """Return a tile's cycles for a convolution with a larger kernel on the AMP unit.
 
     Parameters
     ----------
     work
-        Shapes; all kernel positions are taken to reach the whole field.
+        Shapes; every kernel position is assumed to cover the whole field.
     machine
-        Gives the conv units, weights of each and rate of the weight load.
+        Source of the conv units, the weights per unit and the weight load rate.
 
     Notes
     -----
@@ -157,7 +157,7 @@ def amp_nx1_cycles(work: Work, machine: Machine) -> Counts:
     inner = np.maximum(workers * (start + slowest), workers * (start + quickest) + 9) * passes
 
     height = kernel_rows_a_load(work.inputs, weights)
-    # Rows of weights that are shuffled cannot be loaded at the double rate.
+    # Shuffled rows of weights do not support the double load rate.
     load = np.where((height == 4) & (machine.weight_load_bytes_per_cycle > 8), 2 * load, load)
     fetch = load + np.select([height == 4, height == 2, height == 1], [60, 46, 15], 20 * height)
     kernel_rows = -(-work.kernel_rows // height)

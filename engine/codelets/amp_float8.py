@@ -2,7 +2,7 @@
 
 Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp, the
 estimates for quarter. These vertices are compiled supervisor code that starts compiled workers, so
-that most overheads are a multiple of the worker contexts; no state stays from call to call.
+most overheads are multiples of the worker contexts. No state is retained between calls.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def _weight_load(machine: Machine) -> int:
 
 
 def amp_float8_1x1_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a 1x1 convolution or product of float8.
+    """Return a tile's cycles for a 1x1 convolution or product of float8.
 
     Parameters
     ----------
     work
-        Shapes; all images and the whole field are one row to the workers.
+        Shapes; the workers treat all images and the whole field as one row.
     machine
-        Gives the conv units, weights of each and rate of the weight load.
+        Source of the conv units, the weights per unit and the weight load rate.
 
     Notes
     -----
     Source: getConvPartial1x1SupervisorInnerLoopCycleEstimateQuarter and its outer loop. Groups of
-    outputs are as wide as the unit, for these vertices have no loop over passes.
+    outputs are as wide as the unit, because these vertices have no loop over passes.
     """
     workers = machine.n_worker_contexts
     groups = work.in_groups * -(-work.inputs // machine.float8_conv_inputs)
@@ -51,7 +51,7 @@ def amp_float8_1x1_cycles(work: Work, machine: Machine) -> Counts:
 
     def inner(*, zeroes: bool) -> Counts:
         shares = (-(-work.field // workers), work.field // workers)
-        # To begin a sum is 5 quicker than to go on with one.
+        # Starting a sum takes 5 cycles less than continuing one.
         costs = [workers * (17 + _part(n) - 5 * zeroes * (n > 0)) for n in shares]
         slowest, quickest = np.maximum(*costs), np.minimum(*costs)
         return np.asarray(np.maximum(slowest, quickest + 14))
@@ -63,22 +63,22 @@ def amp_float8_1x1_cycles(work: Work, machine: Machine) -> Counts:
 
 
 def amp_float8_nx1_cycles(work: Work, kernel_rows: Counts, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a convolution of float8 with a larger kernel.
+    """Return a tile's cycles for a convolution of float8 with a larger kernel.
 
     Parameters
     ----------
     work
-        Shapes; all kernel positions are taken to reach the whole field.
+        Shapes; every kernel position is assumed to cover the whole field.
     kernel_rows : ndarray of int64
-        Loads of weights down the kernel: each may hold several of its rows.
+        Weight loads down the kernel; one load may hold several rows.
     machine
-        Gives the conv units, weights of each and rate of the weight load.
+        Source of the conv units, the weights per unit and the weight load rate.
 
     Notes
     -----
     Source: getConvPartialnx1SupervisorInnerLoopCycleEstimateQuarter and its outer loop, and
-    getZeroSupervisorVertexCycleEstimate. The source charges two loads of weights a kernel row,
-    however many columns it has.
+    getZeroSupervisorVertexCycleEstimate. The source charges two weight loads per kernel
+    row, regardless of the number of columns.
     """
     workers = machine.n_worker_contexts
     groups = work.in_groups * -(-work.inputs // machine.float8_conv_inputs)

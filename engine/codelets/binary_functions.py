@@ -1,4 +1,4 @@
-"""Functions of two operands: kernel and rates of each of them.
+"""Functions of two operands: kernels and rates.
 
 A new function needs an entry in `BINARY_FUNCTIONS`, `BINARY_RATES` and `BROADCAST_RATES`.
 Source of the rates: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.hpp:
@@ -54,8 +54,8 @@ def _power(a: float, b: float) -> Any:
 
 @jit
 def _remainder(a: Any, b: Any) -> Any:
-    # Of the sign of the dividend, as in C; fmod is wrong for whole numbers below zero in numba.
-    # Made wide first: the least whole number has no absolute value in 32 bits.
+    # The result has the sign of the dividend, as in C; numba's fmod is wrong for negative
+    # integers. Widened first: the smallest integer has no absolute value in 32 bits.
     rest = abs(a * np.int64(1)) % abs(b * np.int64(1))
     return -rest if a < 0 else rest
 
@@ -82,7 +82,7 @@ def _bitwise_xor(a: Any, b: Any) -> Any:
 
 @jit
 def _shift_left(a: Any, b: Any) -> Any:
-    # Assumption: all bits are gone beyond 31; a processor's own shift takes the count's last bits.
+    # Assumption: a shift by more than 31 clears all bits; a host processor masks the count.
     return a << b if 0 <= b < 32 else 0
 
 
@@ -156,7 +156,7 @@ BINARY_FUNCTIONS = {
     "logical_or": _logical_or,
 }
 
-#: Those whose result is a bool, whatever the operands are.
+#: Functions that return a bool for any operand type.
 BINARY_TO_BOOL = frozenset(
     {
         "equal",
@@ -170,7 +170,7 @@ BINARY_TO_BOOL = frozenset(
     }
 )
 
-# With the 2 cycles around an assembly loop.
+# Includes the 2 cycles around an assembly loop.
 BINARY_RATES: dict[str, Rate] = {
     "add": make_rate((3, 2), (3, 4), (7, 1)),
     "subtract": make_rate((3, 2), (3, 4), (7, 1)),
@@ -178,7 +178,7 @@ BINARY_RATES: dict[str, Rate] = {
     "divide": make_rate((10, 2), (21, 4), (277, 1)),
     "maximum": make_rate((3, 2), (4, 4), (7, 1)),
     "minimum": make_rate((3, 2), (4, 4), (7, 1)),
-    # For whole numbers the source takes an exponent of 9: the loop is as long as it is.
+    # For integers the source assumes an exponent of 9: the loop runs once per unit of exponent.
     "power": make_rate((312, 1), (325, 1), (32, 1)),
     "remainder": make_rate((133, 2), (300, 4), (292, 1)),
     "atan2": make_rate((272, 2), (578, 4)),
@@ -196,7 +196,7 @@ BINARY_RATES: dict[str, Rate] = {
     "logical_and": make_rate(None, None, boolean=(5, 4)),
     "logical_or": make_rate(None, None, boolean=(5, 4)),
 }
-# With the 1 cycle around an assembly loop.
+# Includes the 1 cycle around an assembly loop.
 BROADCAST_RATES: dict[str, Rate] = {
     "add": make_rate((2, 2), (2, 4), (6, 1)),
     "subtract": make_rate((2, 2), (2, 4), (6, 1)),

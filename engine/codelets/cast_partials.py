@@ -1,4 +1,4 @@
-"""Cast of a tile's sums to the type of the result."""
+"""Cast of a tile's partial sums to the result type."""
 
 from __future__ import annotations
 

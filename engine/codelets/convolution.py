@@ -1,11 +1,11 @@
 """Convolution and product: partial sums of a tile's outputs over a tile's inputs.
 
 A product of matrices is a convolution whose field is the rows. The inputs a vertex reads are
-clipped to the tensor, so that padding needs neither memory nor copies: `shift` says where the
-window of the first output begins, counted from the region's first row or column.
+clipped to the tensor, so padding needs neither memory nor copies. `shift` is the start of the first
+output's window, relative to the region's first row or column.
 
-All families have the same fields and compute the same values; they differ in what they cost and in
-which groups of channels they take.
+All families have the same fields and compute the same values; they differ in cost and in the
+channel groupings they support.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _GEOMETRY = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
-#: The products are multiplications that are asked for, channels of padding left out.
+#: Only requested multiplications count; padding channels are excluded.
 _SCALARS = (*(Scalar(name) for name in _GEOMETRY), Scalar("products", on_device=False))
 
 
@@ -83,7 +83,7 @@ _row_16, _row_8, _row_4 = (_row_kernel(lanes) for lanes in LANES)
 def _add_row(  # type: ignore[no-untyped-def]
     n_pixels, n_outputs, out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
 ):
-    """Add a row of pixels times all outputs: in blocks of 16, 8 and 4, the rest one by one."""
+    """Add a row of pixels times all outputs: in blocks of 16, 8 and 4, then the rest singly."""
     o = 0
     while n_outputs - o >= 16:
         _row_16(n_pixels, out, out_at + o, out_pitch, x, x_at, x_pitch, x_step,
@@ -117,7 +117,7 @@ def _valid_range(n, stride, first, size):  # type: ignore[no-untyped-def]
 def _add_grouped(  # type: ignore[no-untyped-def]
     n_pixels, out, out_at, out_pitch, x, x_at, x_pitch, w, w_at, w_pitch, n_groups, n_in, n_out
 ):
-    """Add a row of pixels where several convolution groups lie side by side."""
+    """Add a row of pixels that interleaves several convolution groups."""
     for p in range(n_pixels):
         target = out_at + p * out_pitch
         source = x_at + p * x_pitch
@@ -140,7 +140,7 @@ def _convolve_block(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Convolve an image's part for one group of outputs; `a` and `b` are 0 and 1 or 1 and 0.
 
-    The longer side `b` of the block of outputs is walked in blocks of pixels, the other one by one.
+    The longer side `b` of the output block is processed in blocks of pixels, the other singly.
     """
     n_inputs, n_outputs = w_size[5], out_size[5]
     n_inside = x_size[5] // n_inputs
@@ -182,12 +182,12 @@ def _convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, products,
 ):  # fmt: skip
-    """Convolve what a tile has.
+    """Convolve a tile's data.
 
     x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
-    output] and out [group, image, out group, y, x, output]. A group may hold several convolution
-    groups side by side: its inputs and outputs are theirs one after the other, and the weights of
-    an input are those of all of them for their own.
+    output] and out [group, image, out group, y, x, output]. A group may interleave several
+    convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
+    those of its own convolution group.
     """
     stride = (stride_y, stride_x)
     dilation = (dilation_y, dilation_x)
@@ -207,7 +207,7 @@ def _convolve(  # type: ignore[no-untyped-def]
 
 
 def _flops(batch: Batch) -> Counts:
-    """Two for each multiplication that is asked for; what the unit adds for padding is no use."""
+    """Count two per requested multiplication; work on padding is not useful."""
     return np.asarray(2 * batch.scalars["products"])
 
 
@@ -225,13 +225,13 @@ def partial(
     Parameters
     ----------
     name
-        As it stands in reports.
+        Name in reports.
     law
-        Its cycles by what there is to do.
+        Cycles, as a function of the work.
     code_bytes
-        Size of its code.
+        Code size, bytes.
     source
-        Where the law comes from.
+        Source of the law.
     apart
         Fields that must lie in different memory elements.
     interleaved
@@ -254,8 +254,8 @@ def partial(
     )
 
 
-# Source of the places: the same release, lib/poplin/codelets, files named as the vertices are.
-# Weights of the AMP unit are interleaved under the option for 128-bit loads, which is off.
+# Source of the memory constraints: the same release, lib/poplin/codelets, files named after the
+# vertices. AMP weights are interleaved only with the option for 128-bit loads, which is off.
 CONV_PARTIAL_1X1 = partial(
     "poplin::ConvPartial1x1Out",
     amp_1x1_cycles,
@@ -294,7 +294,7 @@ VERTICAL_MAC = partial(
     "graphcore/poplibs sdk-release-3.4, getConvPartialVerticalMacSupervisorCycleEstimate",
     apart=("x", "w"),
 )
-#: For groups of more than four, which it loads 128 bits at a time.
+#: For groups of more than four; they are loaded 128 bits at a time.
 VERTICAL_MAC_WIDE = partial(
     "poplin::ConvPartialVerticalMac<wide>",
     vertical_mac_cycles,

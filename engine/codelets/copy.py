@@ -1,8 +1,8 @@
 """Copies within a tile: contiguous, in blocks of rows, or element by element.
 
-Law: 8 bytes a cycle where both sides are contiguous (graphcore/poplibs sdk-release-3.4, planner's
-copy rate); 4 worker instructions an element where one side is strided, from 126,283 cycles for
-5,888 halves a tile (osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS, one worker a tile).
+Law: 8 bytes per cycle if both sides are contiguous (graphcore/poplibs sdk-release-3.4, planner's
+copy rate); 4 worker instructions per element if one side is strided, from 126,283 cycles for
+5,888 halves per tile (osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS, one worker per tile).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 def rows_cycles(
     n_rows: NDArray[np.int64], columns: NDArray[np.int64], batch: Batch, machine: Machine
 ) -> NDArray[np.int64]:
-    """Return a worker's cycles to copy rows that are each contiguous: ndarray of int64."""
+    """Return a worker's cycles to copy contiguous rows: ndarray of int64."""
     vectors = -(-columns * batch.item_bytes["out"] // machine.data_path_bytes)
     cycles: NDArray[np.int64] = n_rows * (9 + vectors)
     return cycles
@@ -93,14 +93,14 @@ def _copy_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 def batch_of_rows(
     dtypes: Mapping[str, tuple[str, int]], n_rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> tuple[Batch, Batch]:
-    """Return vertices over rows at one distance, and such over one run each.
+    """Return vertices over rows of constant stride, and vertices over one contiguous run.
 
     Parameters
     ----------
     dtypes
-        By field: the type of its elements and its bytes.
+        Element type and its size in bytes, by field.
     n_rows, columns : ndarray of int64
-        Rows of a vertex, and elements of each, which lie together.
+        Rows per vertex, and contiguous elements per row.
     """
     ones = np.ones_like(n_rows)
     batch = Batch(
@@ -121,30 +121,30 @@ def copy_cycles(
     dtype: tuple[str, int],
     machine: Machine,
 ) -> NDArray[np.int64]:
-    """Return the cycles of a tile that copies rows at one distance, or one run: ndarray of int64.
+    """Return a tile's cycles to copy rows of constant stride, or one run: ndarray of int64.
 
     Parameters
     ----------
     n_rows, columns : ndarray of int64
-        Rows, and elements of each, which lie together.
+        Rows, and contiguous elements per row.
     dtype
-        Type of the elements and its bytes.
+        Element type and its size in bytes.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
     """
     blocks, vectors = batch_of_rows({"x": dtype, "out": dtype}, n_rows, columns)
     return np.where(n_rows > 1, _copy_block_law(blocks, machine), _copy_law(vectors, machine))
 
 
-#: Cycles of a vector and its elements, by the types a cast is from and to.
+#: Cycles per vector and elements per vector, by source and result type of a cast.
 _CAST_VECTORS = {
     ("float32", "float16"): (2, 4),
     ("float16", "float32"): (1, 2),
     ("float16", "float8"): (2, 8),
     ("float8", "float16"): (1, 4),
 }
-#: Casts by a loop written out: before it, elements of a pass, cycles of the first and of each
-#: further pass, and cycles for 0, 1, 2 or 3 elements left over; each of more costs what one does.
+#: Casts with an unrolled loop: cycles before it, elements per pass, cycles of the first pass and of
+#: a further pass, and cycles for 0, 1, 2 or 3 remaining elements. Further ones cost as much as one.
 _CAST_LOOPS = {
     ("uint8", "float16"): (4, 4, 14, 9, (2, 12, 14, 22)),
     ("float16", "uint8"): (8, 4, 19, 16, (2, 14, 21, 29)),
@@ -157,8 +157,8 @@ _CAST_LOOPS = {
 def _cast_worker(count: NDArray[np.int64], types: tuple[str, str]) -> NDArray[np.int64]:
     """Return a worker's cycles for `count` elements.
 
-    Types without an instruction go one by one in compiled code. What is left over of vectors costs
-    a check for each power of two, and 2 where it is there.
+    Types without an instruction are cast singly in compiled code. The remainder after whole vectors
+    costs one check per power of two, and 2 more cycles per bit set.
 
     Source: PerformanceEstimation.cpp, castWorkerCycles.
     """
@@ -179,16 +179,16 @@ def _cast_worker(count: NDArray[np.int64], types: tuple[str, str]) -> NDArray[np
 def cast_cycles(
     count: NDArray[np.int64], types: tuple[str, str], machine: Machine
 ) -> NDArray[np.int64]:
-    """Return the cycles of a tile that casts elements which lie together.
+    """Return a tile's cycles to cast contiguous elements.
 
     Parameters
     ----------
     count : ndarray of int64
         Elements.
     types
-        Kinds of number, from and to.
+        Source and result type.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
     """
     share = worker_share(count, machine)
     work = 18 + _cast_worker(share, types)
@@ -204,7 +204,7 @@ def _cast_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 
 
 def _cast_block_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Each row costs 11 cycles more and begins anew; few rows are shared out by columns."""
+    """Add 11 cycles per row and restart the loop; few rows are divided by columns."""
     planes, rows_of_plane, columns = batch.size["out"].T
     n_rows = planes * rows_of_plane
     is_split_by_row = n_rows >= machine.n_worker_contexts
@@ -220,16 +220,16 @@ def cast_rows_cycles(
     dtypes: Mapping[str, tuple[str, int]],
     machine: Machine,
 ) -> NDArray[np.int64]:
-    """Return the cycles of a tile that casts rows at one distance, or one run: ndarray of int64.
+    """Return a tile's cycles to cast rows of constant stride, or one run: ndarray of int64.
 
     Parameters
     ----------
     n_rows, columns : ndarray of int64
-        Rows, and elements of each, which lie together.
+        Rows, and contiguous elements per row.
     dtypes
-        Type and bytes of what is cast, ``x``, and of what it becomes, ``out``.
+        Types of the operand ``x`` and of the result ``out``, with their sizes in bytes.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
     """
     blocks, vectors = batch_of_rows(dtypes, n_rows, columns)
     return np.where(n_rows > 1, _cast_block_law(blocks, machine), _cast_law(vectors, machine))
@@ -256,8 +256,8 @@ COPY_BLOCK = Codelet(
     source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
 )
 
-# The kernels of a copy serve for a cast: the memories they get differ in type. Source of what is
-# kept apart: the same release, lib/popops/codelets/elemwiseMiscCodelets.cpp, Cast1D and Cast2D.
+# Casts reuse the copy kernels: only the memory types differ. Source of the memory constraints: the
+# same release, lib/popops/codelets/elemwiseMiscCodelets.cpp, Cast1D and Cast2D.
 CAST = Codelet(
     "popops::Cast1D",
     (Field("x", "in", size_of="out"), Field("out", "out")),
@@ -278,6 +278,6 @@ CAST_BLOCK = Codelet(
     apart=(("x", "out"),),
 )
 
-# The host holds a bool as a byte: what is cast to one is compared with zero, as C++ does.
+# The host stores a bool as a byte: a cast to bool compares with zero, as in C++.
 CAST_TO_BOOL = replace(CAST, kernel=_any_vector)
 CAST_TO_BOOL_BLOCK = replace(CAST_BLOCK, kernel=_any_block)

@@ -31,43 +31,43 @@ def codelet(
     apart: Sequence[Sequence[str]] = (),
     has_slow_path: bool = False,
 ) -> Callable[[Callable[..., object]], Codelet]:
-    """Make a codelet of the function below it.
+    """Make a codelet from the decorated function.
 
-    The function is compiled with numba; it gets the fields and then the scalars, in order, and
-    works on one vertex. A worker vertex runs on one of its tile's contexts.
+    The function is compiled with numba. It receives the fields and then the scalars, in order, and
+    processes one vertex. A worker vertex runs on one of its tile's contexts.
 
     Parameters
     ----------
     *fields
-        What a vertex connects to.
+        Fields that a vertex connects to tensors.
     law
-        Cycles of every vertex of a batch: takes a `Batch` of shapes and the machine, gives an
+        Cycles of every vertex of a batch: takes a `Batch` of shapes and the machine, returns an
         ndarray of int64, shape (n_vertices,).
     code_bytes
-        Size of its code on a tile.
+        Code size on a tile, bytes.
     source
-        Where the law comes from.
+        Source of the law.
     scalars
-        Numbers of a vertex's state.
+        Scalars in the vertex state.
     name
-        As it stands in reports; the function's own when empty.
+        Name in reports; the function's name if empty.
     flops
         Useful floating-point operations of every vertex.
     is_supervisor
-        Whether one vertex takes all contexts of its tile.
+        Whether one vertex occupies all contexts of its tile.
     is_data_dependent
         Whether the function returns a count that the law uses as `Batch.counts`.
     apart
         Groups of fields that must lie in different memory elements.
     has_slow_path
-        Whether `apart` and interleaved fields are only for speed: where a tile has no room for
-        that, the law finds False in `Batch.is_fast`.
+        Whether `apart` and interleaved fields only affect speed: if a tile lacks room for them,
+        `Batch.is_fast` is False.
 
     Raises
     ------
     BadGraph
-        When an argument is of the wrong kind, the function's arguments are not the fields and
-        scalars, or `apart` does not name its fields.
+        If an argument has the wrong type, the function's arguments do not match the fields and
+        scalars, or `apart` names unknown fields.
     """
     called = a_text("The name of a codelet", name)
     for field in fields:
@@ -108,7 +108,7 @@ def codelet(
 
 
 def _groups(label: str, apart: Any) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of fields to be kept apart."""
+    """Return the groups of fields that must lie in different memory elements."""
     where = f"Codelet {label!r}: what it keeps apart"
     wanted = "groups of field names, as [('a', 'b')]"
     return tuple(

@@ -1,7 +1,7 @@
 """Elementwise codelets: one operand or two, contiguous or in blocks with any strides.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp. A vertex uses all
-worker contexts of its tile; each gets an equal share of the vectors (1-D) or rows (2-D).
+worker contexts of its tile; vectors (1-D) or rows (2-D) are divided equally among them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
     "worker_rows",
 ]
 
-#: Functions whose result is a bool, whatever their operands are.
+#: Functions that return a bool for any operand type.
 TO_BOOL = UNARY_TO_BOOL | BINARY_TO_BOOL
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
-#: Floating-point operations of an element, where they are not one.
-#: Source: the same, flopsPerBinaryOpElement and flopsPerUnaryOpElement.
+#: Floating-point operations per element, if not one.
+#: Source: the same file, flopsPerBinaryOpElement and flopsPerUnaryOpElement.
 _FLOPS = {
     "remainder": 3,
     "bitwise_and": 0,
@@ -55,7 +55,7 @@ _FLOPS = {
     "shift_right_sign_extend": 0,
 }
 
-#: Operations with an assembly codelet for one number a row, of floats or halves.
+#: Operations with an assembly codelet for one scalar per row, for float or half.
 _VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
 
 
@@ -105,17 +105,17 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
 
 
 def _operand(batch: Batch) -> str:
-    """Return the field whose type decides what a loop takes: the result may be a bool."""
+    """Return the field whose type determines the loop's cycles: the result may be a bool."""
     return "x" if "x" in batch.dtype else "a"
 
 
 def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
-    """Return the cycles of a loop and its elements for the type of the operands.
+    """Return cycles and elements per loop iteration for the operand type.
 
     Raises
     ------
     BadGraph
-        When there is no vertex for the type.
+        If no vertex supports the type.
     """
     dtype = batch.dtype[_operand(batch)]
     found = rate_of(rate, dtype)
@@ -130,7 +130,7 @@ def _loop_cycles(rate: Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[
 
 
 def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
-    """Return the law of a 1-D vertex; `base` is for float and for all other types."""
+    """Return the law of a 1-D vertex; `base` holds cycles for float and for all other types."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         share = worker_share(batch.n_elements("out"), machine)
@@ -142,7 +142,7 @@ def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
 
 
 def worker_rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return rows and columns of the slowest worker; few rows are shared out by columns."""
+    """Return rows and columns of the slowest worker; few rows are divided by columns."""
     planes, rows_of_plane, n_columns = batch.size["out"].T
     n_rows = planes * rows_of_plane
     is_split_by_row = n_rows >= machine.n_worker_contexts
@@ -152,7 +152,7 @@ def worker_rows(batch: Batch, machine: Machine) -> tuple[NDArray[np.int64], NDAr
 
 
 def _row_cycles(rate: Rate, columns: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
-    """Return the cycles of a row; where elements are apart, a loop takes one of them."""
+    """Return the cycles of a row; a loop iteration takes one element if they are strided."""
     is_apart = np.zeros(batch.n_vertices, dtype=bool)
     for name, stride in batch.stride.items():
         is_apart |= (stride[:, 2] > 1) & (batch.size[name][:, 2] > 1)
@@ -172,7 +172,7 @@ def _unary_block_law(rate: Rate) -> Any:
 
 
 def _is_repeated(batch: Batch, dim: int) -> NDArray[np.bool_]:
-    """Return whether an operand has one element for all places along a dimension."""
+    """Return whether an operand is broadcast along a dimension."""
     repeated = np.zeros(batch.n_vertices, dtype=bool)
     for name, stride in batch.stride.items():
         repeated |= (stride[:, dim] == 0) & (batch.size[name][:, dim] > 1)
@@ -180,12 +180,12 @@ def _is_repeated(batch: Batch, dim: int) -> NDArray[np.bool_]:
 
 
 def _binary_block_law(name: str) -> Any:
-    """Return the law of two operands in blocks, by what is repeated.
+    """Return the law of two operands in blocks, by the kind of broadcast.
 
-    Nothing: BinaryOp2D. One number a row: BroadcastVectorOuter where there is assembly, else
-    BroadcastScalar2D. The former gives each worker whole rows where these have fewer vectors than
-    there are workers, else a part of every row. The same row for all, where `vector_inner` has no
-    vertex for it: Assumption: as BroadcastVectorOuter without its saving in the loop.
+    None: BinaryOp2D. One scalar per row: BroadcastVectorOuter if it has assembly, else
+    BroadcastScalar2D. The former divides whole rows among workers if a row has fewer vectors than
+    the tile has workers, else parts of every row. One row for all, if `vector_inner` has no vertex
+    for it: Assumption: as BroadcastVectorOuter without its saving in the loop.
     """
     rate, broadcast = BINARY_RATES[name], BROADCAST_RATES[name]
 
@@ -215,17 +215,17 @@ def _binary_block_law(name: str) -> Any:
 
 
 def _result(name: str, dims: int = 1) -> Field:
-    """Return the field of the result, of the operand's type or of bools."""
+    """Return the result field, of the operand type or bool."""
     kind = "vector" if dims == 1 else "block"
     return Field("out", "out", dims, kind=kind, dtype="bool" if name in TO_BOOL else "")
 
 
 def _flops(name: str) -> Any:
-    """Return what counts a function's operations: one an element by default, of floats only."""
-    each = _FLOPS.get(name, 1)
+    """Return the FLOP count of a function: one per element by default, for floats only."""
+    flops_per_element = _FLOPS.get(name, 1)
 
     def flops(batch: Batch) -> NDArray[np.int64]:
-        counted = each if batch.dtype[_operand(batch)].startswith("float") else 0
+        counted = flops_per_element if batch.dtype[_operand(batch)].startswith("float") else 0
         return np.asarray(counted * batch.n_elements("out"))
 
     return flops

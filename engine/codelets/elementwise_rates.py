@@ -1,6 +1,6 @@
-"""How fast the loop of an elementwise vertex is, by number type.
+"""Loop rates of elementwise vertices, by number type.
 
-Whole numbers have no vector instructions and go one by one; their division is a loop in software.
+Integers have no vector instructions and are processed singly; their division is a software loop.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 __all__ = ["Rate", "make_rate", "rate_of"]
 
-#: By number type: cycles of a loop, and the elements it takes.
+#: Cycles and elements per loop iteration, by number type.
 Rate = Mapping[str, tuple[int, int]]
 
-# A type that the library has no vertex for goes as the one it is held in. Assumption.
+# Assumption: a type without a vertex in the library takes as long as its storage type.
 _GOES_AS = {"uint8": "int32"}
 
 
@@ -22,11 +22,11 @@ def make_rate(
     int32: tuple[int, int] | None = None,
     boolean: tuple[int, int] | None = None,
 ) -> Rate:
-    """Return cycles of a loop and the elements it takes, by number type; None without a vertex."""
+    """Return cycles and elements per loop iteration, by number type; None without a vertex."""
     given = {"float32": float32, "float16": float16, "int32": int32, "bool": boolean}
     return {name: rate for name, rate in given.items() if rate is not None}
 
 
 def rate_of(rate: Rate, dtype: str) -> tuple[int, int] | None:
-    """Return cycles and elements of a loop for a type; None when the operation has none for it."""
+    """Return cycles and elements per loop iteration for a type; None if it is unsupported."""
     return rate.get(dtype, rate.get(_GOES_AS.get(dtype, dtype)))

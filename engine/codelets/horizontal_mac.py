@@ -20,16 +20,16 @@ __all__ = ["horizontal_mac_cycles", "horizontal_mac_products"]
 def horizontal_mac_products(
     inputs: int, item_bytes: int, partial_bytes: int, machine: Machine
 ) -> float:
-    """Return how many multiplications of a cycle the law has at most: those of its dot products.
+    """Return an upper bound of the law's multiplications per cycle: the rate of its dot products.
 
     Parameters
     ----------
     inputs
-        Input channels of a group.
+        Input channels per group.
     item_bytes, partial_bytes
         Size of an input and of a partial sum.
     machine
-        Gives the data path.
+        Source of the data path.
     """
     at_once = 2 if partial_bytes == 2 else 1
     cycles = _dot_product(np.array([inputs]), item_bytes, partial_bytes, machine)
@@ -37,10 +37,10 @@ def horizontal_mac_products(
 
 
 def _dot_product(inputs: Counts, item_bytes: int, partial_bytes: int, machine: Machine) -> Counts:
-    """Return the cycles of a dot product over the inputs of a group: two at once for half sums.
+    """Return the cycles of a dot product over a group's inputs: two at once for half sums.
 
-    Source: getDenseDotProductCycles. Vectors are as wide as divide the inputs; with less than the
-    data path, activations and weights cannot be loaded together.
+    Source: getDenseDotProductCycles. Vectors are as wide as divides the inputs. If they are
+    narrower than the data path, activations and weights are loaded separately.
     """
     is_float = item_bytes == 4
     is_half_out = partial_bytes == 2
@@ -58,14 +58,14 @@ def _dot_product(inputs: Counts, item_bytes: int, partial_bytes: int, machine: M
 
 
 def horizontal_mac_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a convolution by dot products on the vector unit.
+    """Return a tile's cycles for a convolution by dot products on the vector unit.
 
     Parameters
     ----------
     work
-        Shapes; groups of one output, or of two for sums in half.
+        Shapes; groups of one output, or of two for half sums.
     machine
-        Gives the worker contexts and the data path.
+        Source of the worker contexts and the data path.
 
     Notes
     -----
@@ -75,19 +75,19 @@ def horizontal_mac_cycles(work: Work, machine: Machine) -> Counts:
     """
     workers = machine.n_worker_contexts
     is_float, is_float_out = work.item_bytes == 4, work.partial_bytes == 4
-    # Halves summed in float have a shorter way for one row and a kernel of one element.
+    # Halves summed in float have a shorter path for one row and a kernel of one element.
     is_short = (work.kernel == 1) & (work.images * work.rows == 1) & (is_float_out > is_float)
     outputs = work.outputs if is_float_out else -(-work.outputs // 2)
     dot = _dot_product(work.inputs, work.item_bytes, work.partial_bytes, machine)
     whole, parts, cut = row_shares(work.images * work.rows, work.columns, workers)
 
     def row(n: Counts) -> Counts:
-        """Cycles of a row, or a part of it, of n elements."""
+        """Cycles of a row, or part of a row, of n elements."""
         usual = 19 + n * (7 + outputs * dot)
         short = np.where(outputs == 1, 14 + n * (2 + dot), 13 + n * (7 + outputs * dot))
         return np.asarray(np.where(is_short, short, usual))
 
-    # The parts of rows of a worker are one entry.
+    # A worker's parts of rows form one worklist entry.
     rows = whole * row(work.columns) + np.where(parts > 0, row(parts * cut), 0)
     saved = np.where(is_short, 15, 0 if is_float else 6)
     inner = workers * (work.kernel * (16 - saved + rows) + 16)

@@ -1,6 +1,6 @@
 """The launcher of a codelet: a compiled loop over its vertices, on flat memory.
 
-It is written for each codelet, so that a user's codelet runs exactly as a built-in one.
+It is generated per codelet: a user's codelet runs exactly as a built-in one.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ __all__ = ["launch_arguments", "launcher_of"]
 
 @functools.cache
 def launcher_of(codelet: Codelet, rounded: tuple[tuple[str, Grid], ...] = ()) -> Any:
-    """Return the compiled loop over vertices `first` to `last` on flat memory.
+    """Return the compiled loop over vertices `first` to `last` in flat memory.
 
     Parameters
     ----------
     codelet
-        Whose kernel runs for each vertex.
+        Codelet with the kernel to run per vertex.
     rounded
-        Fields that the kernel writes and whose type is narrower than what holds its values: they
-        are rounded to the type's grid after each vertex.
+        Written fields with a type narrower than its storage: they are rounded to the type's grid
+        after every vertex.
     """
     source = _launcher_source(codelet, rounded)
     kernel = kernel_digest(codelet.kernel)
-    # What numba keeps names the kernel's module, which must still exist when it is loaded.
+    # numba's cache names the kernel's module, which must still exist when the cache is loaded.
     module = getattr(codelet.kernel, "__module__", "")
     text = f"{source}{codelet.name}{kernel}{module}"
     key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -70,7 +70,7 @@ def _rounding_source(name: str, grid: Grid) -> str:
 
 
 def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> str:
-    """Return the text of the loop; names come from the codelet's fields and are identifiers."""
+    """Return the source of the loop; its names are the codelet's field names, valid identifiers."""
     parameters: list[str] = []
     arguments: list[str] = []
     for field in codelet.fields:
@@ -101,7 +101,7 @@ def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> s
 
 
 def _write_once(path: Path, text: str) -> bool:
-    """Write a launcher's file, which numba needs for its cache; False when that cannot be."""
+    """Write a launcher's file, which numba's cache needs; return False if the write fails."""
     if path.exists():
         return True
     try:
@@ -122,7 +122,7 @@ def launch_arguments(
     scalars: Mapping[str, NDArray[Any]],
     counts: NDArray[np.int64],
 ) -> tuple[Any, ...]:
-    """Return the launcher's arguments after `first` and `last`, fields in the codelet's order."""
+    """Return the launcher's arguments after `first` and `last`, in the order of the fields."""
     arguments: list[Any] = []
     for memory, start, region in zip(memories, starts, regions, strict=True):
         arguments += [memory, start, region.size, region.stride]

@@ -18,18 +18,18 @@ __all__ = ["outer_product_cycles"]
 
 
 def outer_product_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for products over one input channel.
+    """Return a tile's cycles for products over one input channel.
 
     Parameters
     ----------
     work
         Shapes: one image, one row, one input.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
 
     Notes
     -----
-    Source: getOuterProductCycleEstimate; a worker's share of the columns decides.
+    Source: getOuterProductCycleEstimate; depends on a worker's share of the columns.
     """
     workers = machine.n_worker_contexts
     width = -(-work.columns // workers)

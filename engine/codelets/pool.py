@@ -1,8 +1,8 @@
 """Pooling over windows of rows and columns, channels innermost.
 
-Law: graphcore/poplibs sdk-release-3.4, lib/popnn/PerformanceEstimation.hpp, getPoolingCycles: a
-worker goes, for each of its rows of outputs, over the positions of the window; for each of them and
-each channel vector one loop runs along the row.
+Law: graphcore/poplibs sdk-release-3.4, lib/popnn/PerformanceEstimation.hpp, getPoolingCycles: for
+every output row, a worker iterates over the window's positions and the channel vectors and runs one
+loop along the row.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _pool_kernel(is_max: bool) -> Any:
 
 
 def _pool_law(per_loop: int, begin: int) -> Any:
-    """Return the law; outputs of the mean begin a cycle later, and so do their loops."""
+    """Return the law; the mean takes one cycle more to begin and one more per loop."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         height, width, channels = batch.size["out"].T

@@ -43,22 +43,22 @@ def _sum_partials(  # type: ignore[no-untyped-def]
 def reduce_partials_cycles(
     n_partials: Counts, n_outputs: Counts, partial_bytes: int, out_bytes: int, machine: Machine
 ) -> Counts:
-    """Return the cycles of a tile that sums partial results of a convolution or product.
+    """Return a tile's cycles to sum the partial results of a convolution or product.
 
     Parameters
     ----------
     n_partials, n_outputs : ndarray of int64
-        How many are summed for each output, and the outputs of the tile.
+        Partials per output, and outputs per tile.
     partial_bytes, out_bytes
-        Size of a partial and of an output: 2 for half, 4 for float.
+        Size of a partial and of an output, bytes: 2 for half, 4 for float.
     machine
-        Gives the memory's elements and the width of the data path.
+        Source of the memory elements and the data path width.
 
     Notes
     -----
-    What other tiles send is one region, summed onto the tile's own partial, where the
-    outputs are whole groups of 16 bytes and the region is not too large; else every partial is a
-    region of its own. Partials are not interleaved: a group takes two loads.
+    Received partials form one region, summed onto the tile's own partial, if the outputs are whole
+    groups of 16 bytes and the region is not too large; otherwise every partial is a separate
+    region. Partials are not interleaved: a group takes two loads.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin: ConvReduce.cpp (which of the two, and
     the separate first partial), ConvReducePlan.hpp (size of the region), PerformanceEstimation.hpp
     (getReduceCycleEstimate).
@@ -77,7 +77,7 @@ def reduce_partials_cycles(
         20 + (2 * (n_partials - 1) + around) * share
     )
 
-    # The rest goes in halves of a group, in halves of these, and so on.
+    # The remainder takes half a group, a quarter, and so on.
     odd = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
     loops = groups + odd
     full, short = np.divmod(loops, workers)
@@ -142,7 +142,7 @@ def _reduce_kernel(combine: Any) -> Any:
                     if j + k > 0:
                         total = combine(total, x[row + k * stride[2]])
             if scale == 1:
-                out[i] = total  # whole numbers wrap around, as those of the machine do
+                out[i] = total  # integers wrap around, as on the machine
             else:
                 out[i] = total * scale
 
@@ -150,9 +150,9 @@ def _reduce_kernel(combine: Any) -> Any:
 
 
 def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Return the law of the way the partials lie; outputs are shared out to the workers.
+    """Return the law by the layout of the partials; outputs are divided among the workers.
 
-    Contiguous partials go by data-path vectors, contiguous outputs with partials at a distance by
+    Contiguous partials are summed in data-path vectors, contiguous outputs with strided partials in
     vectors of outputs, everything else element by element.
 
     Source: popops reduction/CycleEstimationFunctions.cpp:

@@ -2,8 +2,8 @@
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp,
 getScaledArithmeticSupervisorCycleEstimate, and lib/popops/popopsCycleEstimators.cpp,
-ScaledArithmetic2DCycleEstimate. A loop takes 3 cycles a vector; where a lies in interleaved memory
-and b in other memory elements it takes 2, and 1 over 16 vectors a worker or more.
+ScaledArithmetic2DCycleEstimate. A loop takes 3 cycles per vector. If a lies in interleaved
+memory and b in other memory elements, it takes 2, or 1 from 16 vectors per worker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SCALED_ADD", "SCALED_ADD_BLOCK", "SCALED_ADD_BLOCK_FAST", "SCALED_AD
 
 Counts = NDArray[np.int64]
 
-#: Vectors a worker from which on the fast loop takes one cycle each.
+#: Vectors per worker from which the fast loop takes one cycle per vector.
 _LONG = 16
 
 
@@ -48,10 +48,10 @@ def _block(  # type: ignore[no-untyped-def]
 
 def _law(*, asks: bool) -> Any:
     def law(batch: Batch, machine: Machine) -> Counts:
-        """Return the tile's cycles; the worker after the last one with a vector more has the rest.
+        """Return the tile's cycles; the worker after the last with an extra vector has the tail.
 
-        The source gives no worker a vector more, as it compares an unsigned number with zero; here
-        the first ones have the vectors that are left over, as in the vertex itself.
+        The source gives no worker an extra vector, as it compares an unsigned number with zero.
+        Here the first workers take the remaining vectors, as in the vertex itself.
         """
         workers = machine.n_worker_contexts
         is_half = batch.item_bytes["a"] == 2
@@ -77,7 +77,7 @@ def _law(*, asks: bool) -> Any:
 
 def _block_law(*, asks: bool) -> Any:
     def law(batch: Batch, machine: Machine) -> Counts:
-        """Return the tile's cycles; elements that lie apart are rows of one."""
+        """Return the tile's cycles; strided elements are rows of one."""
         workers = machine.n_worker_contexts
         is_half = batch.item_bytes["a"] == 2
         per_vector = machine.data_path_bytes // batch.item_bytes["a"]
@@ -104,10 +104,10 @@ def _flops(batch: Batch) -> Counts:
 
 
 def _codelets(name: str, *, asks: bool) -> tuple[Codelet, Codelet]:
-    """Return the vertices of vectors and of blocks; `asks` for places that make them fast."""
+    """Return the vertices of vectors and of blocks; `asks` requests memory for the fast loop."""
     source = "graphcore/poplibs sdk-release-3.4, lib/popops: scaled arithmetic estimators"
-    # Source of the places: the same release, lib/popops/codelets/elemwiseScaledAddCodelets.cpp; of
-    # the second vertex nothing need be interleaved.
+    # Source of the memory constraints: the same release,
+    # lib/popops/codelets/elemwiseScaledAddCodelets.cpp; the second vertex needs no interleaving.
     apart = (("a", "b"),) if asks else ()
     scale = Field("scale", "in")
     vector = Codelet(
@@ -136,5 +136,5 @@ def _codelets(name: str, *, asks: bool) -> tuple[Codelet, Codelet]:
 
 
 SCALED_ADD, SCALED_ADD_BLOCK = _codelets("", asks=False)
-#: The same, which ask to lie where their fast loop can be taken.
+#: The same, with the memory constraints of the fast loop.
 SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST = _codelets("<constrained>", asks=True)

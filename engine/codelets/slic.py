@@ -1,7 +1,7 @@
 """Cycle law of SLIC: four neighbouring columns of the kernel for few channels at a time.
 
 Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp. The
-weights of a 1x4 window stay in the unit while a row of inputs goes through it.
+weights of a 1x4 window stay in the unit while a row of inputs passes through it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["slic_cycles", "slic_workspace"]
 
-#: Columns of the kernel that go through the unit together.
+#: Kernel columns that pass through the unit together.
 WINDOW = 4
 
 
 def _row(n: Counts, stride: int, *, is_first: bool, is_float_out: bool) -> Counts:
-    """Return a worker's cycles for n columns of a row by the stride; the first pass zeroes."""
+    """Return a worker's cycles for n columns of a row, by stride; the first pass zeroes."""
     if stride == 1:
         few = (
             10 + np.where(n > 1, n, 0) + 3
@@ -37,9 +37,9 @@ def _row(n: Counts, stride: int, *, is_first: bool, is_float_out: bool) -> Count
 
 
 def _workers(work: Work, machine: Machine, *, is_first: bool) -> Counts:
-    """Return the cycles of all workers for one window of the kernel and one block of groups."""
+    """Return the cycles of all workers for one kernel window and one block of groups."""
     is_float_out = work.partial_bytes == 4
-    # Four chains of units take all inputs at once, two of them twice.
+    # Half outputs use four chains of units in one pass; float outputs use two in two passes.
     passes = 2 if is_float_out else 1
     n = np.arange(int(work.columns.max(initial=1)) + 1)
     slowest = [
@@ -62,7 +62,7 @@ def _workers(work: Work, machine: Machine, *, is_first: bool) -> Counts:
 
 
 def slic_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a convolution of halves with few channels.
+    """Return a tile's cycles for a convolution of halves with few channels.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
         Shapes; four channels in 1, 2 or 4 convolution groups, or 8 or 16 groups of one; eight
         channels of float8.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
 
     Notes
     -----
@@ -111,7 +111,7 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
 
 
 def slic_workspace(work: Work) -> Counts:
-    """Return the bytes of the second buffer for a block's outputs.
+    """Return the size of the second buffer for a block's outputs, bytes.
 
     Parameters
     ----------

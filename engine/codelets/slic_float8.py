@@ -1,7 +1,7 @@
 """Cycle law of SLIC with float8 operands and half partial sums: eight channels at a time.
 
 Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp, the
-estimates for quarter. The vertex is compiled code around short assembly loops, one for a row.
+estimates for quarter. The vertex is compiled code around short assembly loops, one per row.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["slic_float8_cycles"]
 
-#: Of the unit: 32 loads and a register that stalls.
+#: Weight load of the unit: 32 loads and a register stall.
 _WEIGHT_LOAD_CYCLES = 32 + 6
 
 
 def _row(n: Counts, stride: int, *, is_first: bool) -> Counts:
-    """Return the cycles of a pass over n columns of a row by the stride; the first one zeroes."""
+    """Return the cycles of a pass over n columns of a row, by stride; the first pass zeroes."""
     if stride == 2:
         few, many = np.where(n == 1, 6 + 3, 6 + 6), 13 + 2 * (n - 3)
         return np.asarray(np.where(n < 3, few, many))
@@ -35,21 +35,21 @@ def _row(n: Counts, stride: int, *, is_first: bool) -> Counts:
 
 
 def slic_float8_cycles(work: Work, windows: Counts, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a convolution of float8 with few channels.
+    """Return a tile's cycles for a convolution of float8 with few channels.
 
     Parameters
     ----------
     work
         Shapes; eight channels of one convolution group.
     windows : ndarray of int64, shape (n,)
-        Parts of the kernel that go through the unit one after the other.
+        Kernel windows that pass through the unit in sequence.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
 
     Notes
     -----
-    Source: getConvPartialSlicSupervisorInnerLoopCycleEstimateQuarter, which passes twice over the
-    inputs, and getConvPartialSlicSupervisorOuterLoopCycleEstimateQuarter.
+    Source: getConvPartialSlicSupervisorInnerLoopCycleEstimateQuarter, which makes two passes
+    over the inputs, and getConvPartialSlicSupervisorOuterLoopCycleEstimateQuarter.
     """
     workers = machine.n_worker_contexts
     n = np.arange(int(work.columns.max(initial=1)) + 1)

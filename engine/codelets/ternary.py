@@ -1,8 +1,8 @@
-"""Elementwise codelets of three operands: a choice between two, and a value kept within limits.
+"""Elementwise codelets of three operands: select and clamp.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp, Select and Clamp:
-5 cycles, and for each row 6 and a loop. Assumption: an operand that is broadcast goes as one that
-is not; the source has vertices of their own for some of these.
+5 cycles, plus 6 and a loop per row. Assumption: a broadcast operand costs as much as a full one;
+the source has separate vertices for some broadcasts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_RATES"]
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
 _ONE_BY_ONE = (5, 1)
-#: By number type: cycles of a loop, and the elements it takes.
+#: Cycles and elements per loop iteration, by number type.
 TERNARY_RATES: dict[str, Rate] = {
     "select": dict.fromkeys(("float32", "float16", "int32", "uint8", "bool"), _ONE_BY_ONE),
     "clamp": {"float32": (2, 2), "float16": (2, 4), "int32": (7, 1)},
@@ -41,7 +41,7 @@ def _select(a: Any, b: Any, chooser: Any) -> Any:
 @jit
 def _clamp(x: Any, low: Any, high: Any) -> Any:
     raised = low if x < low else x
-    return high if raised > high else raised  # the upper limit wins where the two cross
+    return high if raised > high else raised  # the upper limit applies if the limits cross
 
 
 _FUNCTIONS = {"select": _select, "clamp": _clamp}
@@ -76,7 +76,7 @@ def _kernels(function: Any) -> tuple[Any, Any]:
 
 
 def _law(rate: Rate, *, is_block: bool) -> Any:
-    """Return the law of a vertex of rows, or of one row that the workers share."""
+    """Return the law of a vertex over rows, or over one row divided among the workers."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         if is_block:
@@ -125,7 +125,7 @@ def _ternary(name: str) -> tuple[Codelet, Codelet]:
                 ),
                 kernel,
                 _law(TERNARY_RATES[name], is_block=dims > 1),
-                code_bytes=240,  # Assumption: between those of one operand and of two, each 2-D
+                code_bytes=240,  # Assumption: between 2-D vertices of one and of two operands
                 source=_SOURCE,
                 flops=_flops(name),
             )

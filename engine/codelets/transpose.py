@@ -1,10 +1,10 @@
 """Transposition of matrices within a tile: blocks of 4 x 4 halves or 2 x 2 floats at a time.
 
 Law: graphcore/poplibs sdk-release-2.4, lib/popops/popopsCycleEstimators.cpp, Transpose1D and
-Transpose2D, the last release that has them in source. How matrices go to workers:
-sdk-release-3.4, lib/popops/Rearrange.cpp and RearrangeUtil.cpp. Where the lines of a matrix lie
-apart, they are brought together before or taken apart after it, as the library does by a copy of
-its own; here the copy is part of the vertex and its room is not counted.
+Transpose2D, the last release with their source. Division of matrices among workers:
+sdk-release-3.4, lib/popops/Rearrange.cpp and RearrangeUtil.cpp. Strided lines of a matrix are
+gathered before the transposition or scattered after it. The library uses a separate copy; here the
+copy is part of the vertex and its memory is not counted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["TRANSPOSE", "grain_of"]
 
 Counts = NDArray[np.int64]
 
-#: Source: lib/popops/Rearrange.cpp: strides of the machine have ten bits with their sign.
+#: Source: lib/popops/Rearrange.cpp: the machine's strides are ten-bit signed integers.
 _LONGEST_STRIDE = 512
 
 
 def grain_of(item_bytes: int) -> int | None:
-    """Return of what the sides of a matrix must be multiples for elements of a size.
+    """Return the number that must divide both sides of a matrix, by element size.
 
-    Source: lib/popops/Rearrange.cpp, getMinimumRegroupGrainSize. Bytes have none here: no source
-    says what their transposition takes.
+    Source: lib/popops/Rearrange.cpp, getMinimumRegroupGrainSize. None for bytes: no
+    source gives the cycles of their transposition.
     """
     return {2: 4, 4: 2}.get(item_bytes)
 
@@ -47,12 +47,12 @@ def _fast_half(rows: Counts, columns: Counts, matrices: Counts) -> Counts:
 
 
 def _half(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Counts:
-    """Return a tile's cycles for matrices of halves; up to half as many as workers are split."""
+    """Return a tile's cycles for matrices of halves; matrices are split if few."""
     may_split = (matrices < workers) & (workers % matrices == 0)
-    each = np.where(may_split, workers // matrices, 1)
+    per_matrix = np.where(may_split, workers // matrices, 1)
     down, across = -(-rows // 4), -(-columns // 4)
-    of_rows = -(-down // each)
-    side_by_side = np.maximum(each // -(-down // of_rows), 1)
+    of_rows = -(-down // per_matrix)
+    side_by_side = np.maximum(per_matrix // -(-down // of_rows), 1)
     of_columns = -(-across // side_by_side)
     most = -(-matrices // workers)
     shared = 7 + workers * (_fast_half(of_rows, of_columns, most) - 7)
@@ -67,7 +67,7 @@ def _half(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Coun
 
 
 def _word(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Counts:
-    """Return a tile's cycles for matrices of 4-byte elements; each is one worker's."""
+    """Return a tile's cycles for matrices of 4-byte elements; one worker takes a matrix."""
     is_fast = (rows % 2 == 0) & (columns % 2 == 0) & (rows < _LONGEST_STRIDE)
     is_fast &= rows * (columns - 2) // 2 < _LONGEST_STRIDE
     most = -(-matrices // workers)
@@ -82,17 +82,17 @@ def _law(batch: Batch, machine: Machine) -> Counts:
     planes, columns, rows = batch.size["out"].T
     of_type = _half if batch.item_bytes["out"] == 2 else _word
     work = of_type(rows, columns, planes, workers)
-    # What lies apart costs a copy of its lines.
+    # Strided lines cost a copy.
     for stride, lines, line in (
         (batch.stride["x"][:, 2], rows, columns),
         (batch.stride["out"][:, 1], columns, rows),
     ):
-        each = rows_cycles(worker_share(planes * lines, machine), line, batch, machine)
-        work = work + np.where((stride == line) | (lines == 1), 0, workers * (20 + each))
+        copying = rows_cycles(worker_share(planes * lines, machine), line, batch, machine)
+        work = work + np.where((stride == line) | (lines == 1), 0, workers * (20 + copying))
     return np.asarray(work)
 
 
-# The kernel of a copy in blocks serves: only the order differs in which a tile walks.
+# Reuses the kernel of a block copy: only the iteration order differs.
 TRANSPOSE = Codelet(
     "poplar_rt::Transpose",
     COPY_BLOCK.fields,

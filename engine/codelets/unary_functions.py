@@ -1,4 +1,4 @@
-"""Functions of one operand: kernel and rate of each of them.
+"""Functions of one operand: kernels and rates.
 
 A new function needs an entry in `UNARY_FUNCTIONS` and one in `UNARY_RATES`. Source of the rates:
 graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.hpp: unaryOpPerfInfo.
@@ -19,7 +19,7 @@ __all__ = ["UNARY_FUNCTIONS", "UNARY_RATES", "UNARY_TO_BOOL"]
 
 @jit
 def _relu(x: Any) -> Any:
-    return x if x > 0 or x != x else np.float32(0)  # a NaN stays one
+    return x if x > 0 or x != x else np.float32(0)  # propagates NaN
 
 
 @jit
@@ -98,12 +98,12 @@ def _trunc(x: float) -> Any:
 
 @jit
 def _nearby_int(x: float) -> Any:
-    return np.rint(x)  # halves to even
+    return np.rint(x)  # ties to even
 
 
 @jit
 def _round(x: Any) -> Any:
-    # Halves away from zero; adding a half first would round twice, just below it.
+    # Ties away from zero; adding 0.5 first would round twice for values just below a tie.
     whole = np.trunc(x)
     return whole + np.copysign(np.float32(1), x) if abs(x - whole) >= np.float32(0.5) else whole
 
@@ -135,7 +135,7 @@ def _atan(x: float) -> Any:
 
 @jit
 def _rsqrt(x: float) -> Any:
-    # In double: of floats, compilers make an estimate that gives NaN for zero and infinity.
+    # In double: for floats, compilers emit an estimate that gives NaN for zero and infinity.
     return 1 / np.sqrt(np.float64(x))
 
 
@@ -225,7 +225,7 @@ UNARY_FUNCTIONS = {
     "is_inf": _is_inf,
     "is_finite": _is_finite,
 }
-#: Those whose result is a bool, whatever the operands are.
+#: Functions that return a bool for any operand type.
 UNARY_TO_BOOL = frozenset(
     {
         "is_finite",
@@ -237,7 +237,7 @@ UNARY_TO_BOOL = frozenset(
 
 # A loop of one element, or of a vector without assembly, adds 4 cycles.
 UNARY_RATES: dict[str, Rate] = {
-    # Assumption: for whole numbers as the maximum of two.
+    # Assumption: for integers, the same as the binary maximum.
     "relu": make_rate((3, 2), (3, 4), (7, 1)),
     "sigmoid": make_rate((12, 2), (6, 4)),
     "tanh": make_rate((12, 2), (4, 4)),
@@ -259,7 +259,7 @@ UNARY_RATES: dict[str, Rate] = {
     "cos": make_rate((2304, 1), (25, 1)),
     "tan": make_rate((5100, 1), (5700, 1)),
     "asin": make_rate((106, 1), (106, 1)),
-    # Assumption: as the angle of two operands, which the library has.
+    # Assumption: the same as atan2, which the library has.
     "atan": make_rate((272, 2), (578, 4)),
     "rsqrt": make_rate((8, 2), (19, 4)),
     "cbrt": make_rate((31, 2), (21, 4)),

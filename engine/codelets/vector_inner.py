@@ -1,9 +1,9 @@
-"""Two operands, one of which is a row that all rows of the other share: a bias, a scale.
+"""Binary operations that broadcast one row over all rows: a bias, a scale.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp:
-BroadcastVectorInner1D where data lie in one piece, BroadcastVectorInner2D where not. No
-such vertex exists for maximum, minimum and power. lib/popops/ElementWise.cpp lists the types of the
-others: see `has_vector_inner`.
+BroadcastVectorInner1D for contiguous data, BroadcastVectorInner2D otherwise. Maximum, minimum and
+power have no such vertex. lib/popops/ElementWise.cpp lists the supported types: see
+`has_vector_inner`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["VECTOR_INNER", "has_vector_inner"]
 
 Counts = NDArray[np.int64]
 
-#: Instructions of a division of floats: 1 or 3 on silicon, by its values; the library counts 3.
+#: Instructions per float division: 1 or 3 on silicon, data-dependent; the library counts 3.
 _DIVIDE = 3
 #: Halves of a 64-bit vector.
 _VECTOR = 4
 
 
 def has_vector_inner(function: str, dtype: str, columns: Counts) -> NDArray[np.bool_]:
-    """Return for which lengths of a shared row the library takes these vertices.
+    """Return whether the library uses these vertices, by length of the shared row.
 
-    An ndarray of bool, of the shape of `columns`. Halves in whole vectors; for a division anything.
-    Floats are added and multiplied faster by a vertex of two equal operands, after the row has been
-    copied.
+    An ndarray of bool with the shape of `columns`. Halves need whole vectors; division supports any
+    length. Floats are added and multiplied faster by copying the row and using a vertex of two
+    equal operands.
     """
     is_divide = function == "divide" and dtype in ("float16", "float32")
     is_half = function in ("add", "subtract", "multiply") and dtype == "float16"
@@ -44,12 +44,12 @@ def has_vector_inner(function: str, dtype: str, columns: Counts) -> NDArray[np.b
 
 
 def _of_floats(columns: Counts, blocks: Counts) -> Counts:
-    """Return a worker's cycles for a row of floats: each for all blocks before the next."""
+    """Return a worker's cycles for a row of floats: one element over all blocks at a time."""
     return 7 + columns * (8 + 2 * blocks)
 
 
 def _add_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
-    """Return a worker's cycles to add a row to as many blocks."""
+    """Return a worker's cycles to add a row to the blocks."""
     if not is_half:
         return _of_floats(columns, blocks)
     eights, fours = columns // 8, columns // 4
@@ -62,7 +62,7 @@ def _add_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
 
 
 def _multiply_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
-    """Return a worker's cycles to multiply; above 2,044 halves loads and stores take turns."""
+    """Return a worker's cycles to multiply; above 2,044 halves, loads and stores alternate."""
     if not is_half:
         return _of_floats(columns, blocks)
     vectors = columns // _VECTOR
@@ -71,7 +71,7 @@ def _multiply_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
 
 
 def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
-    """Return a worker's cycles to divide: in pairs where the row, or the blocks, allow it."""
+    """Return a worker's cycles to divide: in pairs if the row or the blocks allow it."""
     pairs = columns // 2
     if not is_half:
         odd = 2 + columns * (3 + 2 * _DIVIDE + (blocks - 1) * (_DIVIDE + 1))
@@ -91,8 +91,8 @@ def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
     return 2 + np.where(columns == 1, one, np.where(columns % 2 == 1, odd, even))
 
 
-#: By function: core; tile cycles, and a worker's for half and float, around it in 1-D; a worker's
-#: around it, and around each region for half and float, in 2-D.
+#: By function: the core; overhead in 1-D of the tile, and of a worker for half and float; overhead
+#: in 2-D of a worker, and of a region for half and float.
 _FRAMES: dict[str, tuple[Any, int, tuple[int, int], int, tuple[int, int]]] = {
     "add": (_add_core, 19, (22, 20), 7, (15, 9)),
     "subtract": (_add_core, 19, (22, 20), 8, (15, 9)),
@@ -102,7 +102,7 @@ _FRAMES: dict[str, tuple[Any, int, tuple[int, int], int, tuple[int, int]]] = {
 
 
 def _in_one_piece(batch: Batch, field: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return whether a block's rows follow each other within planes, and everywhere."""
+    """Return whether a block's rows are contiguous within planes, and across planes."""
     planes, rows, columns = batch.size[field].T
     plane_stride, row_stride, _ = batch.stride[field].T
     in_plane = (rows == 1) | (row_stride == columns)
@@ -122,11 +122,11 @@ def _law(name: str) -> Any:
         more = np.where(slices > 1, 17, 0)
         begin = around[0] if is_half else around[1]
         one_piece = start_cycles(tile, machine) + workers * (begin + slices * (more + work))
-        # Regions of as many blocks as lie in one piece, shared out by blocks.
+        # Regions are runs of contiguous blocks; they are divided among workers by blocks.
         share = worker_share(planes * rows, machine)
         run = np.minimum(np.where(data[0] & out[0], rows, 1), share)
-        each = region[0 if is_half else 1] + core(columns, run, is_half)
-        apart = workers * (worker_2d + -(-share // run) * each)
+        region_cycles = region[0 if is_half else 1] + core(columns, run, is_half)
+        apart = workers * (worker_2d + -(-share // run) * region_cycles)
         return np.asarray(np.where(data[1] & out[1], one_piece, apart))
 
     return law
@@ -167,6 +167,6 @@ def _codelet(name: str) -> Codelet:
     )
 
 
-#: By function: fields a and out are planes, rows and columns, these one after the other; b is one
-#: row for all of them, or one for each plane.
+#: By function: fields a and out are planes, rows and contiguous columns; b is one row for all
+#: planes, or one row per plane.
 VECTOR_INNER = {name: _codelet(name) for name in _FRAMES}

@@ -1,7 +1,7 @@
-"""Cycle law of the vertical MAC: a channel of each of several convolution groups at a time.
+"""Cycle law of the vertical MAC: one channel of several convolution groups at a time.
 
-Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp. Each
-worker sums its share of rows into partial sums of its own, which the workers add up at the end.
+Source: graphcore/poplibs sdk-release-3.4 (7eac0f2), lib/poplin/PerformanceEstimation.hpp. A
+worker sums its share of rows into its own partial sums; the workers add these up at the end.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["vertical_mac_cycles", "vertical_mac_workspace"]
 
 
 def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
-    """Return the cycles of a tile for a depthwise convolution of halves on the vector unit.
+    """Return a tile's cycles for a depthwise convolution of halves on the vector unit.
 
     Parameters
     ----------
     work
-        Shapes; groups of 4, 8 or 16 convolution groups with a channel each.
+        Shapes; groups of 4, 8 or 16 convolution groups with one channel.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
 
     Notes
     -----
@@ -39,7 +39,7 @@ def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
     inside = work.groups_inside
 
     def product(size: Counts) -> Counts:
-        """Cycles of one row of the kernel."""
+        """Cycles of one kernel row."""
         per_element = np.where(inside >= 8, 3 * (inside // 8), 2 * (inside // 4))
         return np.asarray(3 + per_element * (size - 1))
 
@@ -60,21 +60,21 @@ def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
     elements = work.field * inside
     zeroing = 4 + -(-elements // (2 if is_float else 4))
     share = -(-elements // workers)
-    each = 7 + 2 * is_float + (2 if is_float else 1) * (workers - 1)
-    reduction = 10 - is_float + each * share // inside
+    vector_cycles = 7 + 2 * is_float + (2 if is_float else 1) * (workers - 1)
+    reduction = 10 - is_float + vector_cycles * share // inside
     group = zeroing + 32 + work.in_groups * (24 + inner) + reduction
     return np.asarray(61 + 14 + 25 + is_float + group * work.groups)
 
 
 def vertical_mac_workspace(work: Work, machine: Machine) -> Counts:
-    """Return the bytes of the workers' own partial sums of a block of groups.
+    """Return the size of the workers' partial sums for a block of groups, bytes.
 
     Parameters
     ----------
     work
         Shapes.
     machine
-        Gives the worker contexts.
+        Source of the worker contexts.
 
     Notes
     -----

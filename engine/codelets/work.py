@@ -1,4 +1,4 @@
-"""What a vertex of a convolution has to do: the shapes that every such vertex's cycle law sees."""
+"""The work of a convolution vertex: the shapes that cycle laws of convolutions take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Work:
-    """The shapes of many vertices, or of many splits that would make such vertices.
+    """The shapes of many vertices, or of many candidate splits.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Work:
     in_groups, out_groups : ndarray of int64, shape (n,)
         Channel groups of inputs and outputs.
     groups_inside, inputs, outputs : ndarray of int64, shape (n,)
-        Convolution groups of a block, and input and output channels of one channel group.
+        Convolution groups per block, and input and output channels per channel group.
     stride_y, stride_x : ndarray of int64, shape (n,)
-        Distance of the windows.
+        Strides of the windows.
     item_bytes, partial_bytes
-        Size of an input and of an output.
+        Size of an input and of an output, bytes.
     """
 
     groups: Counts
@@ -113,18 +113,18 @@ def _share_out(rows, columns, workers, cycles_of_part):  # type: ignore[no-untyp
 def slowest_and_quickest(
     rows: Counts, columns: Counts, workers: int, cycles_of_part: Counts
 ) -> tuple[Counts, Counts]:
-    """Return the cycles of the slowest and the quickest worker of each vertex.
+    """Return the cycles of the slowest and the fastest worker of every vertex.
 
-    The field is shared out element by element; a worker pays for each row it has a part of.
+    The field is divided among workers element by element; a worker pays for every row it touches.
 
     Parameters
     ----------
     rows, columns : ndarray of int64, shape (n,)
-        Field of each vertex.
+        Field per vertex.
     workers
-        Contexts that share it.
+        Contexts that share the field.
     cycles_of_part : ndarray of int64
-        Cycles of a part of a row by its length, to the longest row at least.
+        Cycles of a part of a row, by length, up to the longest row or beyond.
 
     Notes
     -----
@@ -137,19 +137,19 @@ def slowest_and_quickest(
 
 
 def row_shares(rows: Counts, columns: Counts, workers: int) -> tuple[Counts, Counts, Counts]:
-    """Return how rows are shared out where each is cut only as often as is needed for balance.
+    """Return how rows are divided among workers, with the fewest cuts that balance the load.
 
     Parameters
     ----------
     rows, columns : ndarray of int64, shape (n,)
-        Rows, and elements of each.
+        Rows, and elements per row.
     workers
-        Contexts that share them.
+        Contexts that share the rows.
 
     Returns
     -------
     whole, parts, size : ndarray of int64, shape (n,)
-        Whole rows of the busiest worker, its parts of rows, and elements of such a part.
+        Whole rows of the busiest worker, its partial rows, and elements per partial row.
 
     Notes
     -----
@@ -162,7 +162,7 @@ def row_shares(rows: Counts, columns: Counts, workers: int) -> tuple[Counts, Cou
 
 
 def zeroing_cycles(work: Work, workers: int, data_path_bytes: int) -> Counts:
-    """Return the cycles to set the partial sums to zero before the first pass.
+    """Return the cycles to zero the partial sums before the first pass.
 
     Notes
     -----
