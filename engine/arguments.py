@@ -1,4 +1,4 @@
-"""What users hand to graphs, codelets and engines, checked: each of the kind it must be."""
+"""Type checks for the arguments that users pass to graphs, codelets and engines."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ _SHOWN_LETTERS = 60
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it: on one line, and not all of a long one."""
+    """Return a value for display in a message: on one line, truncated if long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…"
 
 
 def a_count(what: str, value: Any, least: int | None = None, most: int | None = None) -> int:
-    """Return a whole number, at least `least` and at most `most` where they are given.
+    """Return an integer between `least` and `most`, if given.
 
     Raises
     ------
     BadGraph
-        When it is none, or less or more.
+        If it is not an integer or is out of range.
     """
     try:
         number = int(operator.index(value))
     except TypeError:
-        raise BadGraph(f"{what} is {shown(value)}: give a whole number") from None
+        raise BadGraph(f"{what} is {shown(value)}: expected an integer") from None
     if least is not None and number < least:
-        raise BadGraph(f"{what} is {number}: it must be at least {least}")
+        raise BadGraph(f"{what} is {number}: expected at least {least}")
     if most is not None and number > most:
-        raise BadGraph(f"{what} is {number}: it can be {most} at most")
+        raise BadGraph(f"{what} is {number}: expected at most {most}")
     return number
 
 
 def a_text(what: str, value: Any) -> str:
-    """Return a text.
+    """Return a string.
 
     Raises
     ------
     BadGraph
-        When it is none.
+        If it is not a string.
     """
     if not isinstance(value, str):
         raise BadGraph(f"{what} is {shown(value)}: expected a string")
@@ -60,37 +60,37 @@ def a_switch(what: str, value: Any) -> bool:
     Raises
     ------
     BadGraph
-        When it is neither.
+        If it is neither.
     """
     if not isinstance(value, bool | np.bool_):
-        raise BadGraph(f"{what} is {shown(value)}: give True or False")
+        raise BadGraph(f"{what} is {shown(value)}: expected True or False")
     return bool(value)
 
 
 def a_kind(what: str, value: Any, kind: Any, wanted: str) -> Any:
-    """Return a value of a class; `wanted` says what to give.
+    """Return a value of a class; `wanted` describes it in the message.
 
     Raises
     ------
     BadGraph
-        When it is of another.
+        If it is of another class.
     """
     if not isinstance(value, kind):
-        raise BadGraph(f"{what} is {shown(value)}: give {wanted}")
+        raise BadGraph(f"{what} is {shown(value)}: expected {wanted}")
     return value
 
 
 def a_list(what: str, values: Any, wanted: str) -> Sequence[Any]:
-    """Return several values in order; `wanted` says what to give. A text is not several.
+    """Return a sequence; `wanted` describes it in the message. A string is not a sequence.
 
     Raises
     ------
     BadGraph
-        When they are not several.
+        If it is not a sequence.
     """
     is_array = isinstance(values, np.ndarray) and values.ndim > 0
     if isinstance(values, str | bytes) or not (is_array or isinstance(values, Sequence)):
-        raise BadGraph(f"{what} is {shown(values)}: give {wanted}")
+        raise BadGraph(f"{what} is {shown(values)}: expected {wanted}")
     several: Sequence[Any] = values
     return several
 
@@ -101,37 +101,37 @@ def numbers(what: str, values: Any) -> NDArray[Any]:
     Raises
     ------
     BadGraph
-        When they are of uneven lengths.
+        If they have uneven lengths.
     """
     try:
         return np.asarray(values)
     except ValueError:
-        raise BadGraph(f"{what} are of uneven lengths: give an array") from None
+        raise BadGraph(f"{what} have uneven lengths: expected an array") from None
 
 
 def whole_numbers(what: str, values: Any, kind: type[np.signedinteger[Any]] = np.int64) -> Any:
-    """Return values as an array of whole numbers of a numpy type, of any shape.
+    """Return values as an integer array of a numpy type, of any shape.
 
     Raises
     ------
     BadGraph
-        When one is no whole number, or beyond the type.
+        If a value is not an integer or is out of the type's range.
     """
     try:
         given: NDArray[Any] = np.asarray(values)
     except ValueError:
-        raise BadGraph(f"{what} are of uneven lengths: give one whole number each") from None
+        raise BadGraph(f"{what} have uneven lengths: expected an array of integers") from None
     if given.dtype == kind:
         return given
     if given.size and given.dtype.kind not in "iu":
         is_whole = given.dtype.kind == "f" and bool((given == np.floor(given)).all())
         if not is_whole:
             odd = given.reshape(-1)[0] if given.dtype.kind != "f" else given[given % 1 != 0][0]
-            raise BadGraph(f"{what} have {odd!s} among them: give whole numbers")
+            raise BadGraph(f"{what} include {odd!s}: expected integers")
     if given.size:
         limits = np.iinfo(kind)
         low, high = given.min(), given.max()
         if low < limits.min or high > limits.max:
             beyond = low if low < limits.min else high
-            raise BadGraph(f"{what} have {beyond!s} among them: that is beyond any machine")
+            raise BadGraph(f"{what} include {beyond!s}, which is out of range")
     return given.astype(kind)

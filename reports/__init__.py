@@ -1,4 +1,4 @@
-"""What a report file is, how it is written, opened and checked."""
+"""The report file: its schema, and writing, opening and checking it."""
 
 from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.reports.check import Problem, check_report

@@ -1,4 +1,4 @@
-"""What the writer holds of one packed array until there is enough for a chunk."""
+"""The writer's buffer for one packed array, until it fills a chunk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ArrayBuffer"]
 
 
 class ArrayBuffer:
-    """Rows appended to one array, handed out as blocks of the height of a chunk."""
+    """Rows appended to one array, returned in blocks of one chunk's height."""
 
     def __init__(self, spec: ArraySpec) -> None:
         self.spec = spec
@@ -25,29 +25,29 @@ class ArrayBuffer:
         self._pattern_rows: dict[bytes, int] = {}
 
     def append(self, values: np.ndarray) -> int:
-        """Take rows and return the index of the first.
+        """Append rows and return the index of the first.
 
         Parameters
         ----------
         values : ndarray, shape (n_rows,), or (n_rows, n_columns) or (n_columns,) for wide arrays
-            Cast to the array's type if no value changes.
+            Cast to the array's type; no value may change.
 
         Raises
         ------
         ValueError
-            Shape or values do not fit the array: a bug of the caller.
+            The shape or values do not fit the array: a bug in the caller.
         """
         rows = self._as_rows(np.asarray(values))
         first = self.n_rows
         if len(rows):
-            # A copy: the caller may use its buffer again before the next commit.
+            # A copy: the caller may reuse its buffer before the next commit.
             self._pending.append(rows.copy() if np.may_share_memory(rows, values) else rows)
             self._n_pending += len(rows)
             self.n_rows += len(rows)
         return first
 
     def pattern(self, values: np.ndarray) -> int:
-        """Take one row unless an equal one is there; return its index."""
+        """Append one row unless an equal row exists; return its index."""
         row = self._as_rows(np.asarray(values).reshape(1, -1))
         digest = blake2b(row.tobytes(), digest_size=16).digest()
         index = self._pattern_rows.get(digest)
@@ -56,7 +56,7 @@ class ArrayBuffer:
         return index
 
     def blocks(self, *, everything: bool) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield (first row, rows) of full chunks; also of the last partial one, if asked."""
+        """Yield (first row, rows) of full chunks, and of a partial one if `everything` is true."""
         height = self.spec.chunk_rows
         if self._n_pending < (1 if everything else height):
             return

@@ -1,4 +1,4 @@
-"""Which reports lie below the places that a user named."""
+"""Finds the reports below given paths."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LEFTOVER = re.compile(r"profile_[0-9a-f]+\.pop")
 class FoundReport:
     """A report file found on disk, not opened yet.
 
-    ``report_id`` is short and stays the same for the same path; ``is_complete_guess`` goes by
-    the file's name only, opening tells.
+    ``report_id`` is short and stable for a path. ``is_complete_guess`` depends on the file name
+    only; opening the file gives certainty.
     """
 
     report_id: str
@@ -36,13 +36,13 @@ class FoundReport:
 
 
 def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
-    """Return the reports at and below some places, each once, in order of the places.
+    """Return the reports at and below some paths, without duplicates, in order of the paths.
 
     Parameters
     ----------
     paths : sequence of Path or str
-        Report files, whatever they are called, and directories, which are searched six levels
-        deep without following links to directories. Missing places add nothing.
+        Report files of any name, and directories, which are searched six levels deep without
+        following links to directories. Missing paths are ignored.
     """
     found: dict[Path, FoundReport] = {}
     for place in map(Path, paths):
@@ -84,7 +84,7 @@ def _describe(file: Path, place: Path) -> FoundReport | None:
 
 
 def _label(file: Path, place: Path, is_complete: bool) -> str:
-    """Return what tells this report from its neighbours: its directory below the place named."""
+    """Return a label unique among the reports: the directory below the given path."""
     if file == place:
         shown = file.resolve().parent.name if file.name == REPORT_NAME else file.name
     else:

@@ -1,4 +1,4 @@
-"""Chunks: rectangles of typed values, packed, named by the digest of what they hold."""
+"""Chunks: packed rectangles of typed values, identified by the digest of their content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tilescope.reports.errors import DamagedReport
 
 __all__ = ["MAX_STORED_BYTES", "PackedChunk", "digest_values", "pack", "saturated_sum", "unpack"]
 
-#: No packed chunk is larger in the file.
+#: Maximum size of a packed chunk.
 MAX_STORED_BYTES = 512 * 1024
 _LEVEL = 3
 _INT64 = np.iinfo(np.int64)
@@ -22,7 +22,7 @@ _MAX_WINDOW_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class PackedChunk:
-    """One chunk as it lies in the file."""
+    """One chunk as stored in the file."""
 
     digest: bytes
     codec: str
@@ -39,7 +39,7 @@ def digest_values(values: np.ndarray) -> bytes:
 
 
 def pack(values: np.ndarray) -> PackedChunk:
-    """Return a chunk of these values, by whichever codec makes it smaller.
+    """Return a chunk of these values, packed by the codec that makes it smaller.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def pack(values: np.ndarray) -> PackedChunk:
     """
     values = np.ascontiguousarray(values)
     raw = values.tobytes()
-    # The planes of equal bytes of neighbouring values compress better than the values themselves.
+    # Byte planes of neighbouring values often compress better than the values themselves.
     planes = np.frombuffer(raw, np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
     plain, shuffled = compressor.compress(raw), compressor.compress(planes)
@@ -57,18 +57,18 @@ def pack(values: np.ndarray) -> PackedChunk:
 
 
 def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -> np.ndarray:
-    """Return the values of a chunk, after checking that they are what its digest says.
+    """Return the values of a chunk, verified against its digest.
 
     Parameters
     ----------
     chunk : PackedChunk
-        As read from a file; nothing it declares is trusted.
+        As read from a file; its metadata is not trusted.
     dtype : str
-        Type that the values must have.
+        Expected type of the values.
     shape : tuple of int
-        Rows and columns that the values must have.
+        Expected rows and columns.
     where : str
-        What to call the chunk in an error, such as ``array trace.step_id``.
+        Name of the chunk in errors, such as ``array trace.step_id``.
 
     Returns
     -------
@@ -77,12 +77,12 @@ def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -
     Raises
     ------
     DamagedReport
-        Length, codec, compression or digest do not agree.
+        The length, codec, compression or digest does not match.
     """
     itemsize = np.dtype(dtype).itemsize
     expected_bytes = shape[0] * shape[1] * itemsize
     if chunk.raw_bytes != expected_bytes or chunk.codec not in ("zstd", "shuffle+zstd"):
-        raise DamagedReport(f"A chunk of {where} has another length or packing than it must have.")
+        raise DamagedReport(f"A chunk of {where} has an unexpected length or codec.")
     raw = _decompress(chunk.data, expected_bytes)
     if raw is None:
         raise DamagedReport(f"A chunk of {where} is damaged and does not decompress.")
@@ -90,12 +90,12 @@ def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -
         raw = np.frombuffer(raw, np.uint8).reshape(itemsize, -1).T.tobytes()
     values = np.frombuffer(raw, dtype).reshape(shape)
     if digest_values(values) != chunk.digest:
-        raise DamagedReport(f"A chunk of {where} does not hold what its digest says.")
+        raise DamagedReport(f"A chunk of {where} does not match its digest.")
     return values
 
 
 def saturated_sum(part: np.ndarray) -> int:
-    """Return the sum as a 64-bit number; one past its range stands at its end."""
+    """Return the sum, saturated to 64 bits."""
     largest = max(abs(int(part.min())), abs(int(part.max())))
     if largest * part.size < _INT64.max:
         return int(part.sum(dtype=np.int64))
@@ -104,7 +104,7 @@ def saturated_sum(part: np.ndarray) -> int:
 
 
 def _decompress(data: bytes, expected_bytes: int) -> bytes | None:
-    """Return exactly the expected number of bytes, or None; never unpacks more than one more."""
+    """Return exactly the expected number of bytes, or None; unpacks at most one byte more."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(data) as reader:

@@ -1,11 +1,11 @@
-"""What can go wrong with a report.
+"""Errors of reports.
 
 ReportError                 report: base of all
-├── ReportNotFound          report_not_found: nothing there, or a directory without a report
+├── ReportNotFound          report_not_found: path missing, or a directory without a report
 ├── NotAReport              not_a_report: empty, text, or another program's file
 ├── UnsupportedSchema       unsupported_schema: another version's file
-├── DamagedReport           damaged_report: hashes or structure do not agree
-├── QueryTooLong            query_too_long: a question to the file took more than its time
+├── DamagedReport           damaged_report: digests or structure do not match
+├── QueryTooLong            query_too_long: a statement exceeded its time limit
 ├── ReportInUse             report_in_use: another engine is writing in that directory
 └── ReportNotWritable       report_not_writable: no permission, no space
 """
@@ -25,9 +25,9 @@ __all__ = [
 
 
 class ReportError(Exception):
-    """Base of every error about a report; ``code`` is stable, the text is for people.
+    """Base of all errors about a report; ``code`` is stable, the message is not.
 
-    ``exit_code`` is what the command line returns for it.
+    ``exit_code`` is the exit code of the command line.
     """
 
     code = "report"
@@ -35,31 +35,31 @@ class ReportError(Exception):
 
 
 class ReportNotFound(ReportError):
-    """No report at that place."""
+    """No report exists at the path."""
 
     code = "report_not_found"
 
 
 class NotAReport(ReportError):
-    """The file is not one of ours."""
+    """The file is not a TileScope report."""
 
     code = "not_a_report"
 
 
 class UnsupportedSchema(ReportError):
-    """The file has a schema version this build does not read."""
+    """The schema version of the file is not supported."""
 
     code = "unsupported_schema"
 
 
 class DamagedReport(ReportError):
-    """The content does not agree with its hashes or structure."""
+    """The content does not match its digests or structure."""
 
     code = "damaged_report"
 
 
 class QueryTooLong(ReportError):
-    """A single statement took more than its time and was stopped."""
+    """A statement exceeded its time limit and was stopped."""
 
     code = "query_too_long"
 

@@ -1,4 +1,4 @@
-"""The one definition of figures that the engine and the analyser share, as pure functions.
+"""Definitions of the figures that the engine and the analyser share, as pure functions.
 
 The engine applies them to an executable, `tilescope.analyser.figures` to a report.
 """
@@ -12,7 +12,7 @@ __all__ = ["bytes_past", "fits", "missing_bytes", "parallel_efficiency", "tile_b
 
 
 def bytes_past(end: NDArray[np.int64], limit_bytes: int) -> NDArray[np.int64]:
-    """Return how far each end reaches past a limit, int64, bytes; 0 where it does not."""
+    """Return the bytes of every end past a limit, int64; 0 within the limit."""
     return np.asarray(np.maximum(end - limit_bytes, 0))
 
 
@@ -22,10 +22,10 @@ def missing_bytes(
     capacity_bytes: int,
     executable_bytes: int,
 ) -> NDArray[np.int64]:
-    """Return the bytes that tiles lack; 0 where a tile fits.
+    """Return the bytes that tiles lack; 0 if a tile fits.
 
-    A tile fits when its highest address is within its memory and its code within the memory that
-    code can be executed from. A tile that lacks both needs the larger amount.
+    A tile fits if its highest address is within its memory and its code is within executable
+    memory. If both overflow, the larger amount counts.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def missing_bytes(
     code_end : ndarray of int64, shape (n_tiles,), bytes
         One past the highest address of code.
     capacity_bytes
-        What programs may use of a tile's memory.
+        Memory per tile available to programs.
     executable_bytes
-        Length of the region that code can be executed from.
+        Size of executable memory.
 
     Returns
     -------
@@ -63,42 +63,42 @@ def fits(
 def tile_balance(busy_cycles: float, busiest_cycles: float, n_tiles: int) -> float | None:
     """Return the tile balance: mean over maximum of tiles' busy cycles, 0 to 1.
 
-    Over several steps it is weighted by the maximum: both cycles are summed over them.
+    For several steps, both cycles are summed, which weights the steps by their maximum.
 
     Parameters
     ----------
     busy_cycles
-        Sum over the tiles, idle ones included.
+        Sum over tiles.
     busiest_cycles
-        Of the busiest tile.
+        Cycles of the busiest tile.
     n_tiles
-        Tiles that take part, idle ones included.
+        Participating tiles, including idle ones.
 
     Returns
     -------
     float or None
-        None where no tile is busy.
+        None if no tile is busy.
     """
     offered = busiest_cycles * n_tiles
     return busy_cycles / offered if offered else None
 
 
 def parallel_efficiency(active_cycles: float, cycles: float, n_tiles: int) -> float | None:
-    """Return the share of all tiles' time in which they compute or exchange, 0 to 1.
+    """Return the share of tile time spent computing or exchanging, 0 to 1.
 
     Parameters
     ----------
     active_cycles
-        In which tiles compute or exchange, summed over tiles.
+        Cycles of compute and exchange, summed over tiles.
     cycles
-        How long it took.
+        Elapsed cycles.
     n_tiles
-        Tiles that could have taken part.
+        Available tiles.
 
     Returns
     -------
     float or None
-        None where no time passed.
+        None if no time passed.
     """
     offered = cycles * n_tiles
     return active_cycles / offered if offered else None

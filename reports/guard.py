@@ -1,4 +1,4 @@
-"""An SQLite connection to a file that nobody vouches for: limits, and what may be asked."""
+"""An SQLite connection to an untrusted file: limits and permitted statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilescope.reports.statements import expected_objects, normalise_sql
 
 __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 
-#: No statement runs longer.
+#: Time limit of a statement.
 STATEMENT_SECONDS = 10.0
 _CHECK_SECONDS = 300.0
 _CLOSING_S = 5.0
@@ -48,7 +48,7 @@ _OLDER = "If an earlier TileScope wrote it, run the program again to make a new 
 
 
 class GuardedConnection:
-    """Runs reading statements on one report file; every failure is one plain sentence."""
+    """Runs read-only statements on one report file; errors are one-sentence messages."""
 
     def __init__(self, path: Path, uri: str, flags: int, shown: Path) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class GuardedConnection:
         self._is_setting_up = True
         self._touched: set[str] = set()
         with self._plain_errors():
-            # Without a cache of statements the authorizer sees each one.
+            # Without a statement cache the authorizer sees every statement.
             self._connection = apsw.Connection(uri, flags=flags, statementcachesize=0)
         try:
             self._set_up()
@@ -89,9 +89,9 @@ class GuardedConnection:
         Raises
         ------
         DamagedReport
-            The file does not hold what the statement needs.
+            The file lacks data that the statement needs.
         QueryTooLong
-            It took more than `STATEMENT_SECONDS`.
+            The statement exceeded `STATEMENT_SECONDS`.
         """
         return self.rows_and_tables(text, parameters)[0]
 
@@ -110,7 +110,7 @@ class GuardedConnection:
             return rows, frozenset(self._touched)
 
     def integrity_problem(self, table_name: str | None = None) -> str | None:
-        """Return what SQLite finds wrong with a table and its indexes, or with all, or None."""
+        """Return SQLite's integrity error for a table and its indexes, or for all; or None."""
         part = "1" if table_name is None else f"'{table_name}'"
         text = f"PRAGMA integrity_check({part})"
         with self.lock:
@@ -124,10 +124,10 @@ class GuardedConnection:
         return None if verdict == "ok" else " ".join(str(verdict).split())
 
     def close(self) -> None:
-        """Close the file; more than once does no harm.
+        """Close the file; repeated calls are harmless.
 
-        A statement that runs in another thread comes to its end first. At the end of the process
-        that thread may never get there: then the file is left to the operating system.
+        Waits for a statement in another thread. At process exit that thread may never finish; the
+        operating system then closes the file.
         """
         if self.lock.acquire(timeout=_CLOSING_S):
             try:
@@ -139,9 +139,9 @@ class GuardedConnection:
         ((application_id,),) = self.rows("PRAGMA application_id")
         ((version,),) = self.rows("PRAGMA user_version")
         if application_id == 0 and not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
-            raise NotAReport(f"{self._shown} is empty: its run was ended before it wrote anything.")
+            raise NotAReport(f"{self._shown} is empty: its run ended before it wrote anything.")
         if application_id != APPLICATION_ID:
-            raise DamagedReport(f"{self._shown} has lost the mark of a report in its header.")
+            raise DamagedReport(f"{self._shown} lacks the application id of a report.")
         if version != SCHEMA_VERSION:
             raise unsupported(self._shown, version)
 
@@ -155,16 +155,14 @@ class GuardedConnection:
         for key in sorted(set(found) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
             if key not in expected or len(rows) != len(found):
-                raise DamagedReport(
-                    f"{self._shown} holds the {kind} {name!r}, which no report has; not opened."
-                )
+                raise DamagedReport(f"{self._shown} has an unexpected {kind} {name!r}; not opened.")
             if key not in found:
                 raise DamagedReport(
                     f"{self._shown} lacks the {kind} {name!r}; not opened. {_OLDER}"
                 )
             if found[key] != expected[key]:
                 raise DamagedReport(
-                    f"{self._shown} declares the {kind} {name!r} in another way; not opened."
+                    f"{self._shown} has another definition of the {kind} {name!r}; not opened."
                     f" {_OLDER}"
                 )
 
@@ -190,30 +188,30 @@ class GuardedConnection:
             yield
         except apsw.InterruptError as error:
             raise QueryTooLong(
-                f"A question to {self._shown} took too long"
-                " and was stopped. Ask for a smaller part."
+                f"A statement on {self._shown} took too long"
+                " and was stopped. Request a smaller part."
             ) from error
         except apsw.ConnectionClosedError as error:
             raise ValueError("the report is closed") from error
         except apsw.AuthError as error:
-            raise ValueError(f"a report cannot answer that: {error}") from error
+            raise ValueError(f"unsupported statement on a report: {error}") from error
         except (UnicodeDecodeError, MemoryError) as error:
             raise DamagedReport(f"{self._shown} contains text that is not valid UTF-8.") from error
         except (apsw.SQLError, apsw.BindingsError) as error:
             if not self._is_setting_up and "overflow" not in str(error):
-                raise ValueError(f"a report cannot answer that: {error}") from error
+                raise ValueError(f"unsupported statement on a report: {error}") from error
             raise DamagedReport(f"{self._shown} is not readable: {error}.") from error
         except apsw.Error as error:
             raise DamagedReport(f"{self._shown} is damaged: {error}.") from error
 
 
 def unsupported(path: Path, version: int) -> UnsupportedSchema:
-    """Return the error for a report of another schema version."""
+    """Return the error for an unsupported schema version."""
     advice = (
         "Update TileScope to read it"
         if version > SCHEMA_VERSION
         else "Run the program again to make a new report"
     )
     return UnsupportedSchema(
-        f"{path} has report schema {version}; this version reads {SCHEMA_VERSION}. {advice}."
+        f"{path} has report schema {version}; this TileScope supports {SCHEMA_VERSION}. {advice}."
     )

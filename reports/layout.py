@@ -1,4 +1,4 @@
-"""Where the chunks of every packed array lie, checked before a single one is unpacked."""
+"""The chunk layout of packed arrays, validated before any chunk is unpacked."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LIMIT_TILES = 2**24
 
 @dataclass(frozen=True)
 class ArrayLayout:
-    """The grid of chunks of one array.
+    """The chunk grid of one array.
 
-    ``row_start`` is an ndarray of int64, shape (n_bands + 1,): the first row of each band of
-    chunks and, last, the number of rows. ``digests`` has one list a band with one digest a
-    column of chunks. ``minimum``, ``maximum`` and ``total`` are object-free int64 arrays of shape
+    ``row_start`` is an ndarray of int64, shape (n_bands + 1,): the first row of every band of
+    chunks, then the number of rows. ``digests`` has one list per band with one digest per column of
+    chunks. ``minimum``, ``maximum`` and ``total`` are int64 arrays of shape
     (n_bands, n_chunk_columns).
     """
 
@@ -43,19 +43,19 @@ class ArrayLayout:
 
 
 def read_layouts(connection: GuardedConnection, path: Path) -> dict[str, ArrayLayout]:
-    """Return the layout of every array of the catalogue; those not in the file have no rows.
+    """Return the layout of every array of the catalogue; missing arrays have no rows.
 
     Raises
     ------
     DamagedReport
-        An array is not as the catalogue and the target say, or its chunks leave gaps or overlap.
+        An array does not match the catalogue and the target, or its chunks have gaps or overlap.
     """
     targets = connection.rows("SELECT n_ipus, tiles_per_ipu FROM target NOT INDEXED")
     widths = {"one": 1, "tiles": None, "ipu_tiles": None}
     if targets:
         n_ipus, tiles_per_ipu = targets[0]
         if not (1 <= n_ipus <= _LIMIT_TILES and 1 <= tiles_per_ipu <= _LIMIT_TILES):
-            raise DamagedReport(f"{path} names a target of {n_ipus} × {tiles_per_ipu} tiles.")
+            raise DamagedReport(f"{path} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles.")
         widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu)
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for row in connection.rows("SELECT * FROM array_chunk NOT INDEXED ORDER BY array_chunk_id"):
@@ -69,11 +69,11 @@ def read_layouts(connection: GuardedConnection, path: Path) -> dict[str, ArrayLa
             spec.chunk_rows,
             spec.chunk_columns,
         ):
-            raise DamagedReport(f"Array {str(name)[:80]!r} of {path} is not as it must be.")
+            raise DamagedReport(f"Array {str(name)[:80]!r} of {path} does not match its schema.")
         width = widths[spec.columns]
         if not 1 <= n_columns <= _LIMIT_TILES or (width is not None and n_columns != width):
             raise DamagedReport(
-                f"Array {name} of {path} has {n_columns} columns; the target needs {width}."
+                f"Array {name} of {path} has {n_columns} columns; expected {width} for the target."
             )
         layouts[name] = _layout(spec, n_columns, parts.pop(array_id, []), path)
     if parts:
@@ -87,7 +87,7 @@ def read_layouts(connection: GuardedConnection, path: Path) -> dict[str, ArrayLa
 def _layout(
     spec: ArraySpec, n_columns: int, parts: list[tuple[Any, ...]], path: Path
 ) -> ArrayLayout:
-    broken = DamagedReport(f"The chunks of array {spec.name} of {path} do not fit together.")
+    broken = DamagedReport(f"The chunks of array {spec.name} of {path} have gaps or overlap.")
     starts = range(0, n_columns, spec.chunk_columns)
     n_across = len(starts)
     if n_across and len(parts) % n_across:

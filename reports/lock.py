@@ -1,4 +1,4 @@
-"""One engine at a time writes in a directory: a lock that leaves no file behind."""
+"""A directory lock that leaves no file behind: one engine at a time writes in a directory."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["DirectoryLock"]
 
 
 class DirectoryLock:
-    """An exclusive lock on a directory itself, held until released or until the process ends."""
+    """An exclusive lock on a directory, held until release or the end of the process."""
 
     def __init__(self, directory: Path) -> None:
-        """Make the directory if needed and lock it at once or not at all.
+        """Create the directory if needed and try to lock it, without waiting.
 
         Parameters
         ----------
         directory : Path
-            Where a report will be written.
+            Directory of the new report.
 
         Raises
         ------
         ReportInUse
             Another engine holds the lock.
         ReportNotWritable
-            The directory can be neither made nor opened.
+            Creating or opening the directory failed.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -44,22 +44,22 @@ class DirectoryLock:
             self._descriptor = None
             raise ReportInUse(
                 f"Another engine is writing a report into {directory}."
-                " Wait until it has ended, or choose another directory."
+                " Wait until it ends, or choose another directory."
             ) from error
 
     def sync(self) -> None:
-        """Make what was renamed in the directory survive a loss of power."""
+        """Flush renames in the directory to disk."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
     def release(self) -> None:
-        """Let the next engine in; more than once does no harm."""
+        """Release the lock; repeated calls are harmless."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self.forget()
 
     def forget(self) -> None:
-        """Close this process's handle only: in a forked child the lock stays its parent's."""
+        """Close this process's handle only: after a fork, the parent keeps the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

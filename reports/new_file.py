@@ -1,4 +1,4 @@
-"""The empty database that a report begins as, and what to say when the disk refuses."""
+"""Creates the empty database of a report, and describes write failures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def new_file(path: Path) -> apsw.Connection:
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     )
     connection.set_busy_timeout(2_000)
-    # Pages of 2 to 16 KiB differ by less than 4 % in the size of large reports.
+    # Page sizes of 2 to 16 KiB change the size of large reports by less than 4 %.
     for pragma in ("page_size=4096", "synchronous=NORMAL", "mmap_size=0"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
 
 
 def refusal(directory: Path, error: Exception) -> ReportNotWritable:
-    """Return the one plain error for whatever kept the disk from taking a report."""
+    """Return the error for a failed write."""
     if isinstance(error, apsw.FullError):
         cause = "the disk is full"
     elif isinstance(error, OSError) and error.strerror:

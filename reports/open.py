@@ -1,4 +1,4 @@
-"""The one way in: finds the file, looks at it from outside, opens it so that nothing changes."""
+"""Opens a report: finds the file, validates its header, and opens it read-only."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ _ATTEMPTS = 5
 
 
 def open_report(path: Path | str) -> Report:
-    """Open a report for reading; neither it nor anything beside it changes.
+    """Open a report for reading; neither the file nor its directory changes.
 
     Parameters
     ----------
     path : Path or str
-        A report file, or a directory: then ``profile.pop`` in it or, if a run was killed there,
-        the newest of what such runs left.
+        A report file, or a directory. In a directory, opens ``profile.pop`` or, after killed runs,
+        the newest incomplete report.
 
     Returns
     -------
     Report
-        To be closed, or used as a context manager.
+        Close it, or use it as a context manager.
 
     Raises
     ------
     ReportNotFound
-        Nothing is there, or a directory without a report.
+        The path does not exist, or the directory has no report.
     NotAReport
-        The file is empty or another program's.
+        The file is empty or belongs to another program.
     UnsupportedSchema
-        The file has another schema version.
+        The schema version is not supported.
     DamagedReport
-        The file does not agree with itself.
+        The file is inconsistent.
     """
     shown = Path(path)
     try:
@@ -61,16 +61,16 @@ def open_report(path: Path | str) -> Report:
             except (FileNotFoundError, ReportError):
                 if before == _state(file):
                     raise
-                # An engine was at work on it, or has just given it its last name.
+                # An engine was writing it, or has just renamed it.
         return _open_file(_find(shown))
     except OSError as error:
         raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
-        raise ReportNotFound(f"Cannot read {str(shown)!r}: no such name can exist.") from error
+        raise ReportNotFound(f"Cannot read {str(shown)!r}: invalid file name.") from error
 
 
 def find_leftovers(directory: Path) -> list[Path]:
-    """Return what killed or running engines left in a directory, newest first."""
+    """Return the incomplete reports of killed or running engines in a directory, newest first."""
     found = []
     for file in directory.glob("profile_*.pop"):
         try:
@@ -83,7 +83,7 @@ def find_leftovers(directory: Path) -> list[Path]:
 
 
 def has_side_file(file: Path) -> bool:
-    """Return whether SQLite left a journal beside the file that belongs to its content."""
+    """Return whether a non-empty SQLite journal belongs to the file."""
     return any(_side(file, suffix).exists() for suffix in _SIDE_SUFFIXES)
 
 
@@ -99,7 +99,7 @@ def _open_file(file: Path) -> Report:
         if not file.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from error
         raise
-    if has_side_file(file):  # an engine has begun to write just now
+    if has_side_file(file):  # an engine has just started to write
         report.close()
         return _open_copy(file)
     return report
@@ -112,23 +112,23 @@ def _find(path: Path) -> Path:
             if candidate.is_file():
                 return candidate
         raise ReportNotFound(
-            f"No report in {path}: neither {REPORT_NAME} nor what a killed run leaves."
-            " Run a model with `tilescope run` first, or name another directory."
+            f"No report in {path}: neither {REPORT_NAME} nor an incomplete report of a killed run."
+            " Run a model with `tilescope run` first, or choose another directory."
         )
     if not path.exists():
-        raise ReportNotFound(f"{path} does not exist. Name a report file or its directory.")
+        raise ReportNotFound(f"{path} does not exist. Expected a report file or its directory.")
     if not path.is_file():
-        raise NotAReport(f"{path} is not a regular file and therefore not a report.")
+        raise NotAReport(f"{path} is not a regular file. Expected a report file or its directory.")
     return path
 
 
 def _check_header(file: Path) -> None:
-    """Refuse from the first bytes what can be refused, before SQLite sees the file."""
+    """Validate the first bytes, before SQLite opens the file."""
     with file.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
         size_bytes = os.fstat(stream.fileno()).st_size
     if not header:
-        raise NotAReport(f"{file} is empty and therefore not a report.")
+        raise NotAReport(f"{file} is empty, not a report.")
     if not header.startswith(_MAGIC) or len(header) < _HEADER_BYTES:
         raise NotAReport(f"{file} is not a report: it lacks the header of an SQLite file.")
     if int.from_bytes(header[68:72]) != APPLICATION_ID:
@@ -140,14 +140,14 @@ def _check_header(file: Path) -> None:
     n_pages = int.from_bytes(header[28:32])
     if int.from_bytes(header[56:60]) != 1 or n_pages * page_bytes != size_bytes:
         raise DamagedReport(
-            f"{file} is damaged: it has {size_bytes} bytes where its header says"
+            f"{file} is damaged: it has {size_bytes} bytes, its header declares"
             f" {n_pages * page_bytes}, or another text encoding. Copy it again from its source."
         )
 
 
 def _open_copy(file: Path) -> Report:
-    """Open a private copy of a file and its journal, where SQLite may tidy up."""
-    directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # for this user only
+    """Open a private copy of a file and its journal, which SQLite may modify."""
+    directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
         copy = _copy_steadily(file, directory)
         flags = apsw.SQLITE_OPEN_READWRITE
@@ -159,7 +159,7 @@ def _open_copy(file: Path) -> Report:
 
 
 def _copy_steadily(file: Path, directory: Path) -> Path:
-    """Copy a file and its journal as they were at one moment, though an engine may be writing."""
+    """Copy a consistent snapshot of a file and its journal while an engine may be writing."""
     copy = directory / file.name
     sources = [file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)]
     for _ in range(_ATTEMPTS):
@@ -169,15 +169,15 @@ def _copy_steadily(file: Path, directory: Path) -> Path:
             target.unlink(missing_ok=True)
             if source == file or source.is_file():
                 shutil.copyfile(source, target)
-        # The journal only grows between checkpoints, and its frames carry checksums: it is the
-        # file itself that must not have changed meanwhile.
+        # Between checkpoints the journal only grows, and its frames have checksums; only the file
+        # itself must be unchanged.
         if before == _state(file)[0]:
             return copy
-    raise ReportError(f"{file} is being written too fast to be copied. Try again in a moment.")
+    raise ReportError(f"{file} changes too fast to copy. Try again in a moment.")
 
 
 def _state(file: Path) -> list[tuple[int, int, int] | None]:
-    """Return what tells whether a file or what lies beside it has changed."""
+    """Return a fingerprint that changes with the file or its side files."""
     states: list[tuple[int, int, int] | None] = []
     for part in (file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)):
         try:

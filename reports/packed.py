@@ -1,4 +1,4 @@
-"""Reading packed arrays: only the chunks that a question touches are unpacked."""
+"""Reads packed arrays; only the chunks that a request touches are unpacked."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tilescope.reports.layout import ArrayLayout
 
 __all__ = ["ChunkSummary", "PackedArray"]
 
-#: What one answer may hold; chunks that a file lists many times cannot fill the memory.
+#: Maximum size of a result: a file that lists a chunk many times does not exhaust memory.
 _MAX_ANSWER_BYTES = 2 * 1024**3
 
 
 @dataclass(frozen=True)
 class ChunkSummary:
-    """What the writer noted of each band of chunks, without unpacking any.
+    """The stored summary of every band of chunks, available without unpacking.
 
-    All are ndarrays of int64, shape (n_chunks,): the first row, the number of rows, the smallest
-    and largest value and the sum over the band's rows and all columns, in the array's unit.
+    All are ndarrays of int64, shape (n_chunks,): the first row, the number of rows, the minimum,
+    maximum and sum over the band's rows and all columns, in the array's unit.
     """
 
     row_start: np.ndarray
@@ -32,7 +32,7 @@ class ChunkSummary:
 
 
 class PackedArray:
-    """One packed array of a report: plain columns are 1-D, values per tile are 2-D."""
+    """One packed array of a report: 1-D for plain columns, 2-D for values per tile."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class PackedArray:
         column_start: int = 0,
         column_stop: int | None = None,
     ) -> np.ndarray:
-        """Return a rectangle of values; ends are half-open and cut at the array's.
+        """Return a rectangle of values; ranges are half-open and clipped to the array.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class PackedArray:
         Raises
         ------
         DamagedReport
-            A chunk does not hold what its digest says.
+            A chunk does not match its digest.
         """
         row_start, row_stop = _cut(row_start, row_stop, self._layout.n_rows)
         column_start, column_stop = _cut(column_start, column_stop, self._layout.n_columns)
@@ -113,12 +113,12 @@ class PackedArray:
         return values
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Return chosen rows, in the order asked, each chunk unpacked once.
+        """Return the given rows, in the given order; a chunk is unpacked once.
 
         Parameters
         ----------
         ids : ndarray of integers, shape (n,)
-            Rows; may repeat.
+            Row indices; duplicates are allowed.
 
         Returns
         -------
@@ -131,7 +131,9 @@ class PackedArray:
         """
         ids = np.asarray(ids, np.int64)
         if ids.size and not (ids.min() >= 0 and ids.max() < self._layout.n_rows):
-            raise IndexError(f"{self.name} has {self._layout.n_rows} rows; asked for others")
+            raise IndexError(
+                f"{self.name} has {self._layout.n_rows} rows; some ids are out of range"
+            )
         values = self._new(len(ids), self._layout.n_columns)
         bands = np.searchsorted(self._layout.row_start, ids, side="right") - 1
         order = np.argsort(bands, kind="stable")
@@ -156,12 +158,14 @@ class PackedArray:
             The column does not exist.
         """
         if not 0 <= column < self._layout.n_columns:
-            raise IndexError(f"{self.name} has {self._layout.n_columns} columns, not {column}")
+            raise IndexError(
+                f"{self.name} has {self._layout.n_columns} columns; {column} is out of range"
+            )
         values = self.read(0, None, column, column + 1)
         return values[:, 0] if self.is_wide else values
 
     def summary(self) -> ChunkSummary:
-        """Return the smallest, largest and summed values of each band of chunks."""
+        """Return the minimum, maximum and sum of every band of chunks."""
         layout = self._layout
         return ChunkSummary(
             layout.row_start[:-1],
@@ -172,27 +176,27 @@ class PackedArray:
         )
 
     def chunk_digests(self) -> list[list[bytes]]:
-        """Return the digests of the chunks: a list a band, a digest a column of chunks.
+        """Return the digests of the chunks: one list per band, one digest per column of chunks.
 
-        Equal digests at equal places mean equal values, so that two reports can be compared
-        without unpacking them.
+        Equal digests at equal positions mean equal values, so that reports are comparable without
+        unpacking.
         """
         return [list(band) for band in self._layout.digests]
 
     def verify(self) -> None:
-        """Unpack every chunk and check it against its digest.
+        """Unpack every chunk and verify its digest.
 
         Raises
         ------
         DamagedReport
-            A chunk does not hold what its digest says.
+            A chunk does not match its digest.
         """
         for band in range(len(self._layout.row_start) - 1):
             self._chunks(band, 0, self._layout.n_columns)
 
     def _new(self, n_rows: int, n_columns: int) -> np.ndarray:
         if n_rows * n_columns * self.dtype.itemsize > _MAX_ANSWER_BYTES:
-            raise DamagedReport(f"Array {self.name} is too large to be read at once.")
+            raise DamagedReport(f"Array {self.name} is too large to read at once.")
         return np.empty((n_rows, n_columns), self.dtype)
 
     def _fill(

@@ -1,4 +1,4 @@
-"""A report opened for reading: statements on its tables, arrays out of its chunks."""
+"""A report opened for reading: statements on its tables, and its packed arrays."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tilescope.reports.verify import TableVerifier
 
 __all__ = ["Report"]
 
-#: Chunks carry their own digest; blocks and milestones are the chain that is read at opening.
+#: Chunks have their own digests; blocks and milestones form the chain verified at opening.
 _SEALED_OTHERWISE = {"chunk", "milestone", "row_block"}
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
 class Report:
-    """One opened report; several threads may ask it at the same time."""
+    """An open report; several threads may use it concurrently."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run came to its end and sealed the report."""
+        """Whether the run finished and sealed the report."""
         return self.milestones[-1] == "finished"
 
     def fetch(self, statement: Select[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a question; the tables it reads are checked on first touch.
+        """Return the rows of a statement; the tables it reads are verified on first access.
 
         Parameters
         ----------
@@ -68,9 +68,9 @@ class Report:
         Raises
         ------
         DamagedReport
-            A table that was read does not agree with its digests.
+            A table that was read does not match its digests.
         QueryTooLong
-            The statement took more than its time.
+            The statement exceeded its time limit.
         """
         text, parameters = compile_statement(statement)
         with self._connection.lock:
@@ -94,12 +94,12 @@ class Report:
         Parameters
         ----------
         table : Table
-            One of `tilescope.reports.schema`; meant for those that are not long.
+            One of `tilescope.reports.schema`; intended for short tables.
 
         Raises
         ------
         DamagedReport
-            The table does not agree with its digests.
+            The table does not match its digests.
         """
         rows = self._verifier.rows(table.name)
         names = [column.name for column in table.columns if column.name in rows.names]
@@ -112,7 +112,7 @@ class Report:
         return columns
 
     def array(self, name: str) -> PackedArray:
-        """Return a packed array; one without rows if the report is not that far.
+        """Return a packed array; it has no rows if the run ended before writing it.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Report:
         Raises
         ------
         DamagedReport
-            The array's parts do not fit together.
+            The array's chunks have gaps or overlap.
         """
         if name not in ARRAYS:
             raise ValueError(f"unknown packed array {name!r}")
@@ -136,14 +136,14 @@ class Report:
         return PackedArray(layout, self._chunk)
 
     def verify(self) -> None:
-        """Check all rows and chunks against their digests.
+        """Verify all rows and chunks against their digests.
 
-        Questions check what they touch; this is for answers that rest on digests alone.
+        Reading verifies only the data it touches; call this for results based on digests alone.
 
         Raises
         ------
         DamagedReport
-            Something does not agree with its digest.
+            Rows or chunks do not match their digests.
         """
         for table in metadata.sorted_tables:
             if table.name not in _SEALED_OTHERWISE:
@@ -152,11 +152,11 @@ class Report:
             self.array(name).verify()
 
     def integrity_problem(self) -> str | None:
-        """Return what SQLite itself finds wrong with the whole file, or None."""
+        """Return SQLite's integrity error for the whole file, or None."""
         return self._connection.integrity_problem()
 
     def close(self) -> None:
-        """Close the file and remove the private copy, if there was one."""
+        """Close the file and remove the private copy, if any."""
         self._finalizer()
 
     def __enter__(self) -> Report:
@@ -166,7 +166,7 @@ class Report:
         self.close()
 
     def _chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
-        """Return the checked values of a chunk, from the cache of recent ones if possible."""
+        """Return the verified values of a chunk, from the cache if possible."""
         dtype = layout.spec.dtype
         key = (digest, dtype)
         with self._connection.lock:
@@ -192,11 +192,11 @@ class Report:
         return values
 
     def _read_chain(self) -> tuple[list[tuple[Any, ...]], list[str]]:
-        """Return the row blocks and milestones after checking the chain of their digests."""
+        """Return the row blocks and milestones, after verifying the chain of their digests."""
         blocks = self._connection.rows("SELECT * FROM row_block NOT INDEXED ORDER BY row_block_id")
         seals = self._connection.rows("SELECT * FROM milestone NOT INDEXED ORDER BY milestone_id")
         kinds = [int, str, int, int, int, bytes]
-        broken = DamagedReport(f"{self.path} is damaged: its milestones do not agree.")
+        broken = DamagedReport(f"{self.path} is damaged: its chain of milestones is inconsistent.")
         if not seals or any([type(v) for v in block] != kinds for block in blocks):
             raise broken
         if any(block[1] not in metadata.tables for block in blocks):

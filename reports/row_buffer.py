@@ -1,4 +1,4 @@
-"""What the writer holds of one row table until the next commit."""
+"""The writer's buffer for one table, until the next commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilescope.reports.statements import primary_key
 
 __all__ = ["MAX_TEXT_BYTES", "RowBuffer"]
 
-#: No text is longer, so that readers can refuse longer ones unseen.
+#: Maximum length of a text; readers reject longer ones without reading them.
 MAX_TEXT_BYTES = 1_000_000
 
 
@@ -32,18 +32,18 @@ class RowBuffer:
         self._last_id: int | None = None
 
     def take(self) -> list[tuple[Any, ...]]:
-        """Return the rows that wait and forget them."""
+        """Return the buffered rows and clear the buffer."""
         rows, self.rows = self.rows, []
         return rows
 
     def add(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Take rows given as mappings from column name to value."""
+        """Add rows given as mappings from column name to value."""
         self._take([self._row(row) for row in rows])
 
     def add_columns(
         self, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
     ) -> None:
-        """Take rows given as columns; a plain number or text stands for the same in every row."""
+        """Add rows given as columns; a scalar number or string applies to every row."""
         unknown = set(columns) - set(self._names)
         if unknown:
             raise ValueError(f"table {self.table.name} has no column {min(unknown)!r}")
@@ -83,11 +83,11 @@ class RowBuffer:
         if not rows:
             return
         place = self._key_place
-        rows.sort(key=lambda row: row[place])  # no cost when sorted already
+        rows.sort(key=lambda row: row[place])  # cheap if already sorted
         ids = [row[place] for row in rows]
         is_late = self._last_id is not None and ids[0] <= self._last_id
         if is_late or any(a == b for a, b in pairwise(ids)):
-            raise ValueError(f"rows of {self.table.name} must come in order of {self._key}")
+            raise ValueError(f"rows of {self.table.name} must be in ascending order of {self._key}")
         self.rows.extend(rows)
         self._last_id = ids[-1]
         self.next_id = ids[-1] + 1
@@ -98,7 +98,7 @@ class RowBuffer:
 
 
 def _cast_of(column: Column[Any]) -> Callable[[Any], Any]:
-    """Return what turns a value into the one SQLite stores, so that digests agree with it."""
+    """Return the conversion of a value to the one SQLite stores, which the digests cover."""
     convert = next(cast for type_, cast in _CASTS.items() if isinstance(column.type, type_))
     is_text, place = convert is _text, f"{column.table.name}.{column.name}"
 
@@ -133,14 +133,14 @@ def _boolean(value: Any) -> int:
 def _real(value: Any) -> float:
     number = float(value)
     if isnan(number):
-        raise ValueError("SQLite knows no NaN")
+        raise ValueError("SQLite does not support NaN")
     return number
 
 
 def _text(value: str) -> str:
     if value.isascii() and len(value) <= MAX_TEXT_BYTES:
         return str(value)
-    # Names of files may hold what is no character; a report is for people.
+    # File names may contain invalid characters, which a report replaces.
     encoded = value.encode(errors="replace")
     if len(encoded) > MAX_TEXT_BYTES:
         raise ValueError(f"it is longer than {MAX_TEXT_BYTES:,} bytes")

@@ -1,4 +1,4 @@
-"""The SQL of a report: statements built by SQLAlchemy Core become text that apsw runs."""
+"""The SQL of a report: compiles SQLAlchemy Core statements to text for apsw."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compile_statement(statement: ClauseElement) -> tuple[str, Mapping[str, Any]]
 
 
 def normalise_sql(text: str) -> str:
-    """Return a statement's text with every run of white space as one space."""
+    """Return a statement's text with runs of whitespace collapsed to one space."""
     return " ".join(text.split())
 
 
@@ -42,7 +42,7 @@ def normalise_sql(text: str) -> str:
 def create_text(table: Table) -> str:
     """Return the CREATE TABLE text of a table, on one line.
 
-    Foreign keys are left out: SQLite would not enforce them, and `check` tests them.
+    Foreign keys are omitted: SQLite would not enforce them, and `check` verifies them.
     """
     statement = CreateTable(table, include_foreign_key_constraints=[])
     return normalise_sql(str(statement.compile(dialect=_DIALECT)))
@@ -50,21 +50,21 @@ def create_text(table: Table) -> str:
 
 @cache
 def insert_text(table: Table) -> str:
-    """Return an INSERT with one positional parameter a column, in order of the columns."""
+    """Return an INSERT with one positional parameter per column, in column order."""
     marks = ", ".join("?" for _ in table.columns)
     return f'INSERT INTO "{table.name}" VALUES ({marks})'
 
 
 @cache
 def primary_key(table: Table) -> str:
-    """Return the name of the one column that is the table's primary key."""
+    """Return the name of the table's primary key column."""
     (column,) = table.primary_key.columns
     return column.name
 
 
 @cache
 def digested_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns that a row's digest covers: all but packed bytes, which have their own."""
+    """Return the columns that a row's digest covers: all except packed bytes."""
     return tuple(
         column.name
         for column in table.columns
@@ -74,7 +74,7 @@ def digested_columns(table: Table) -> tuple[str, ...]:
 
 @cache
 def expected_objects() -> dict[tuple[str, str], tuple[str, str | None]]:
-    """Return what a report's schema holds: (type, name) to (table, normalised SQL or None)."""
+    """Return the objects of the schema: (type, name) to (table, normalised SQL or None)."""
     connection = apsw.Connection(":memory:")
     for table in metadata.sorted_tables:
         connection.execute(create_text(table))

@@ -1,4 +1,4 @@
-"""Checks the rows of a table against the digests of their blocks, once, on first touch."""
+"""Verifies the rows of a table against the digests of their blocks, once, on first access."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _KINDS: dict[type, type] = {
     LargeBinary: bytes,
     Text: str,
 }
-#: Sealed by the chain itself, which is checked when a report is opened.
+#: Sealed by the chain itself, which is verified when a report is opened.
 _SEALED = frozenset(("row_block", "milestone"))
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """The checked rows of a table: the names of the columns and the values."""
+    """The verified rows of a table: column names and values."""
 
     names: tuple[str, ...]
     rows: list[tuple[Any, ...]]
 
 
 class TableVerifier:
-    """Knows which tables of a report were found sound, and which were not."""
+    """Verifies tables of a report and remembers the results."""
 
     def __init__(
         self, connection: GuardedConnection, blocks: list[tuple[Any, ...]], path: Path
@@ -49,12 +49,12 @@ class TableVerifier:
         self._verdicts: dict[str, str | None] = dict.fromkeys(_SEALED)
 
     def verify(self, name: str) -> None:
-        """Check a table unless that was done.
+        """Verify a table, unless it was verified before.
 
         Raises
         ------
         DamagedReport
-            Its rows do not agree with their digests, now or when it was checked before.
+            Its rows do not match their digests, now or in an earlier check.
         """
         with self._connection.lock:
             if name not in self._verdicts:
@@ -64,12 +64,12 @@ class TableVerifier:
             raise DamagedReport(verdict)
 
     def rows(self, name: str) -> TableRows:
-        """Return all rows of a table, checked.
+        """Return all rows of a table, verified.
 
         Raises
         ------
         DamagedReport
-            They do not agree with their digests.
+            The rows do not match their digests.
         """
         table = metadata.tables[name]
         with self._connection.lock:
@@ -78,11 +78,11 @@ class TableVerifier:
                 raise DamagedReport(verdict)
             try:
                 rows = self._read(table)
-                # Rows were read from first to last; this is for looking one up by its key. Packed
-                # chunks are looked up by digest, and what is found must have it.
+                # The scan above reads rows in order; this check covers lookups by key. Chunks are
+                # looked up by digest and verified against it.
                 is_due = name not in self._verdicts and name != "chunk"
                 if is_due and self._connection.integrity_problem(name) is not None:
-                    raise self._damaged(name, "its tree or index does not agree with its rows")
+                    raise self._damaged(name, "its tree or index does not match its rows")
             except DamagedReport as error:
                 self._verdicts[name] = str(error)
                 raise
@@ -107,7 +107,7 @@ class TableVerifier:
                 (first_id, last_id),
             )
             if len(block) != n_rows or digest_rows(name, block) != digest:
-                raise self._damaged(name, "rows do not agree with their digest")
+                raise self._damaged(name, "its rows do not match their digest")
             self._check_kinds(name, columns, block)
             rows.extend(block)
         ((n_found,),) = self._connection.rows(f'SELECT count(*) FROM "{name}" NOT INDEXED')
@@ -123,7 +123,7 @@ class TableVerifier:
             if column.nullable:
                 allowed.add(type(None))
             if not set(map(type, values)) <= allowed:
-                raise self._damaged(name, f"column {column.name} holds values of another kind")
+                raise self._damaged(name, f"column {column.name} holds values of another type")
 
     def _damaged(self, name: str, what: str) -> DamagedReport:
         return DamagedReport(f"Table {name} of {self._path} is damaged: {what}.")

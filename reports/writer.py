@@ -1,4 +1,4 @@
-"""The writer: rows and packed arrays go in, one crash-safe file comes out."""
+"""The writer: stores rows and packed arrays in one crash-safe file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tilescope.reports.statements import create_text, digested_columns, insert_t
 
 __all__ = ["REPORT_NAME", "ReportWriter"]
 
-#: What a finished report is called in its directory.
+#: File name of a finished report.
 REPORT_NAME = "profile.pop"
 _CHECKPOINT_PAGES = 16_384
 _OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
@@ -36,10 +36,10 @@ _live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()
 
 
 class ReportWriter:
-    """Writes one report; what was committed survives the end of the process at any moment.
+    """Writes one report; committed data survives a crash of the process.
 
-    After a failure of the disk the first call says so with `ReportNotWritable`; the later ones do
-    nothing, so that the run that is being recorded can end well, and `finish` says it once more.
+    After a disk failure, the first call raises `ReportNotWritable`. Later calls do nothing, so that
+    the recorded run can continue, and `finish` raises the error again.
     """
 
     def __init__(self, path: Path, lock: DirectoryLock, connection: apsw.Connection) -> None:
@@ -57,19 +57,19 @@ class ReportWriter:
 
     @classmethod
     def create(cls, directory: Path | str) -> ReportWriter:
-        """Make the directory if needed, lock it and begin a report there.
+        """Create the directory if needed, lock it and start a report.
 
         Parameters
         ----------
         directory : Path or str
-            Where `finish` will leave ``profile.pop``.
+            Directory of the finished ``profile.pop``.
 
         Raises
         ------
         ReportInUse
-            Another engine is writing there.
+            Another engine is writing in the directory.
         ReportNotWritable
-            No permission, no space, or no directory.
+            Permission denied, disk full, or no directory.
         """
         directory = Path(directory)
         lock = DirectoryLock(directory)
@@ -90,7 +90,7 @@ class ReportWriter:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the disk refused something; nothing is recorded any more."""
+        """Whether a write failed; nothing is recorded any more."""
         return self._failure is not None
 
     def add(self, table: Table, rows: Iterable[Mapping[str, object]]) -> None:
@@ -99,15 +99,15 @@ class ReportWriter:
         Parameters
         ----------
         table : Table
-            One of `tilescope.reports.schema`, not one of those that hold arrays and digests.
+            One of `tilescope.reports.schema`, except tables of arrays and digests.
         rows : iterable of mappings
-            Column name to value. Identities may be left out: rows are then numbered from 0. From
-            one call to the next they must ascend.
+            Column name to value. Identities are optional: by default, rows are numbered from 0.
+            They must ascend across calls.
 
         Raises
         ------
         ValueError
-            A column is missing, unknown or of another kind: a bug of the caller.
+            A column is missing, unknown or of the wrong type: a bug in the caller.
         """
         self._check_owner()
         if not self.has_failed:
@@ -116,19 +116,19 @@ class ReportWriter:
     def add_columns(
         self, table: Table, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
     ) -> None:
-        """Add rows given as columns; a plain number, text or None stands for the same in every row.
+        """Add rows given as columns; a scalar number, string or None applies to every row.
 
         Parameters
         ----------
         table : Table
             As for `add`.
         columns : mapping of column name to sequence, ndarray of shape (n_rows,), number or text
-            At least one is a sequence; identities may be left out as in `add`.
+            At least one sequence; identities are optional as in `add`.
 
         Raises
         ------
         ValueError
-            A column is missing, unknown or of another length or kind: a bug of the caller.
+            A column is missing, unknown or of the wrong length or type: a bug in the caller.
         """
         self._check_owner()
         if not self.has_failed:
@@ -142,14 +142,14 @@ class ReportWriter:
         array_name : str
             A name in `tilescope.reports.schema.ARRAYS`.
         values : ndarray, shape (n_rows,), or for arrays per tile (n_rows, n_tiles) or (n_tiles,)
-            Cast to the array's type where no value changes.
+            Cast to the array's type; no value may change.
 
         Raises
         ------
         ValueError
-            Shape or a value does not fit: a bug of the caller.
+            The shape or a value does not fit: a bug in the caller.
         ReportNotWritable
-            The disk refused.
+            A write failed.
         """
         self._check_owner()
         buffer = self._array(array_name)
@@ -159,7 +159,7 @@ class ReportWriter:
         return first
 
     def pattern(self, array_name: str, values: np.ndarray) -> int:
-        """Append one row unless the same was appended by `pattern` before; return its index.
+        """Append one row unless `pattern` appended an equal row before; return its index.
 
         Parameters
         ----------
@@ -171,9 +171,9 @@ class ReportWriter:
         Raises
         ------
         ValueError
-            Shape or a value does not fit: a bug of the caller.
+            The shape or a value does not fit: a bug in the caller.
         ReportNotWritable
-            The disk refused.
+            A write failed.
         """
         self._check_owner()
         buffer = self._array(array_name)
@@ -183,21 +183,21 @@ class ReportWriter:
         return row
 
     def commit(self, milestone: str) -> None:
-        """Make all that was given so far last, under the name of how far the run has come.
+        """Write all data so far durably, and record a milestone.
 
         Parameters
         ----------
         milestone : str
-            Such as ``compiled`` or ``run``; ``finished`` is left to `finish`.
+            Such as ``compiled`` or ``run``; ``finished`` is reserved for `finish`.
 
         Raises
         ------
         ReportNotWritable
-            The disk refused; the file still holds what earlier commits wrote.
+            A write failed; the file still has all earlier commits.
         """
         self._check_owner()
         if milestone == "finished":
-            raise ValueError("only finish() can reach the milestone 'finished'")
+            raise ValueError("the milestone 'finished' is reserved for finish()")
         self._guard(lambda: self._commit(milestone))
 
     def finish(self) -> Path:
@@ -206,7 +206,7 @@ class ReportWriter:
         Raises
         ------
         ReportNotWritable
-            The disk refused, now or earlier; what was committed stays in the incomplete file.
+            A write failed, now or earlier; the incomplete file keeps all commits.
         """
         self._check_owner()
         if self._failure is not None:
@@ -219,7 +219,7 @@ class ReportWriter:
         return final
 
     def abandon(self) -> None:
-        """Let go of the file as it is, incomplete; more than once, or after `finish`, is fine."""
+        """Close the file, incomplete; repeated calls and calls after `finish` are harmless."""
         if self._pid != os.getpid() or self._connection is None:
             return
         connection, self._connection = self._connection, None
@@ -241,7 +241,7 @@ class ReportWriter:
             self.abandon()
 
     def _create_tables(self) -> None:
-        """Write the marks and the tables in one step, so that no file is half a report."""
+        """Write the header fields and tables in one transaction: no file has a partial schema."""
         connection = self._open_connection()
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -249,7 +249,7 @@ class ReportWriter:
         for table in schema.metadata.sorted_tables:
             connection.execute(create_text(table))
         self._commit("created")
-        # Only now: from here on the file alone, without its -wal, says what it is.
+        # From here on, the file identifies itself without its -wal.
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
         connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}").fetchall()
 
@@ -262,7 +262,7 @@ class ReportWriter:
         for name, rows in self._tables.items():
             if name != "milestone":
                 blocks.extend(self._write_rows(rows))
-        # The milestones before this one; their rows were written when they were reached.
+        # Earlier milestones; their rows are already written.
         blocks.extend(self._write_rows(self._table(schema.milestone, own=True), insert=False))
         numbered = [(self._n_row_blocks + i, *block) for i, block in enumerate(blocks)]
         connection.executemany(insert_text(schema.row_block), numbered)
@@ -274,7 +274,7 @@ class ReportWriter:
         connection.execute("COMMIT")
 
     def _describe(self, buffer: ArrayBuffer) -> None:
-        """Give an array its number and row as soon as it has values, so that numbers ascend."""
+        """Assign an array's id and row once it has values, so that ids ascend."""
         if buffer.array_id is not None or not buffer.n_rows:
             return
         rows, spec = self._table(schema.array, own=True), buffer.spec
@@ -292,9 +292,9 @@ class ReportWriter:
         )
 
     def _write_rows(self, buffer: RowBuffer, *, insert: bool = True) -> list[tuple[Any, ...]]:
-        """Insert a table's waiting rows; return (table, first id, last id, count, digest) each."""
+        """Insert a table's buffered rows; return (table, first id, last id, count, digest)."""
         rows, name = buffer.take(), buffer.table.name
-        if insert and name != "chunk":  # chunks went in as they were packed
+        if insert and name != "chunk":  # chunks are inserted when packed
             self._open_connection().executemany(insert_text(buffer.table), rows)
         width = len(digested_columns(buffer.table))
         blocks = []
@@ -315,7 +315,7 @@ class ReportWriter:
         parts = [np.ascontiguousarray(rows[:, start : start + width]) for start in starts]
         chunks = [pack(part) for part in parts]
         if any(len(chunk.data) > MAX_STORED_BYTES for chunk in chunks):
-            middle = len(rows) // 2  # noise that does not compress: two chunks instead of one
+            middle = len(rows) // 2  # incompressible data: two chunks instead of one
             self._write_block(buffer, first_row, rows[:middle])
             self._write_block(buffer, first_row + middle, rows[middle:])
             return
@@ -343,7 +343,7 @@ class ReportWriter:
         self._known_chunks.add(chunk.digest)
         waiting = self._table(schema.chunk, own=True)
         facts = {"digest": chunk.digest, "codec": chunk.codec, "raw_bytes": chunk.raw_bytes}
-        # The bytes go to the file at once; the buffer keeps what the row's digest covers.
+        # The bytes are written at once; the buffer keeps the columns that the digest covers.
         waiting.add([{**facts, "data": b""}])
         row = (*waiting.rows[-1][:-1], chunk.data)
         self._open_connection().execute(insert_text(schema.chunk), row)
@@ -351,7 +351,7 @@ class ReportWriter:
     def _seal(self, final: Path) -> None:
         connection = self._open_connection()
         self._commit("finished")
-        connection.execute("PRAGMA synchronous=FULL")  # for the checkpoint, which makes it last
+        connection.execute("PRAGMA synchronous=FULL")  # makes the checkpoint durable
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()
         connection.close()
@@ -367,7 +367,7 @@ class ReportWriter:
 
     def _table(self, table: Table, *, own: bool = False) -> RowBuffer:
         if table.name in _OWN_TABLES and not own:
-            raise ValueError(f"table {table.name} is written by append and commit only")
+            raise ValueError(f"table {table.name} is only written by append and commit")
         buffer = self._tables.get(table.name)
         if buffer is None:
             buffer = self._tables[table.name] = RowBuffer(table)
@@ -395,18 +395,18 @@ class ReportWriter:
         if self._pid != os.getpid():
             raise ReportNotWritable(
                 f"The report {self.path} belongs to process {self._pid};"
-                " a process forked from it cannot write there."
+                " a forked process must not write to it."
             )
 
     def _guard(self, work: Callable[[], None]) -> None:
-        """Do work on the file; turn the first refusal of the disk into one plain error."""
+        """Run work on the file; turn the first failed write into a report error."""
         if self._failure is not None:
             return
         try:
             work()
         except apsw.ConstraintError as error:
             self.abandon()
-            raise ValueError(f"two rows share what must be unique: {error}") from error
+            raise ValueError(f"two rows violate a unique constraint: {error}") from error
         except (apsw.Error, OSError) as error:
             self._failure = refusal(self.path.parent, error)
             self.abandon()
@@ -414,10 +414,10 @@ class ReportWriter:
 
 
 def _after_fork_in_child() -> None:
-    """Keep a forked child from closing its parent's file: that would tidy up under its feet."""
+    """Keep a forked child from closing its parent's file, which would remove its journal."""
     for writer in list(_live):
         if writer._connection is not None:
-            # Never destroyed in this process, not even when it ends.
+            # Never destroyed in this process, not even at exit.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(writer._connection))
             writer._lock.forget()
 

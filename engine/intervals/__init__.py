@@ -1,1 +1,1 @@
-"""Runs of elements: united, joined, split by owner, tested for overlap."""
+"""Runs of elements: union, join, split by owner, overlap tests."""

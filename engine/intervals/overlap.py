@@ -1,4 +1,4 @@
-"""Which runs of elements overlap, swept in the order of memory."""
+"""Overlap tests for runs of elements, by a sweep in memory order."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ def first_read_of_write(
     reads: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     writes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
 ) -> tuple[int, int] | None:
-    """Return the first run that is read by one vertex and written by another, or None.
+    """Return the first run that one vertex reads and another writes, or None.
 
     Parameters
     ----------
     reads, writes
-        Vertex, start and length of runs: ndarrays of int64; the written ones ascend and do not
+        Vertex, start and length of runs: ndarrays of int64; written runs ascend and do not
         overlap.
 
     Returns
     -------
     tuple of int
-        Index of the run read, and of the run written.
+        Indices of the run read and the run written.
     """
     vertex, start, length = reads
     write_vertex, write_start, write_length = writes

@@ -13,19 +13,19 @@ from tilescope.engine.jit._jit import cached_jit
 
 __all__ = ["check_room", "group_pieces", "join_runs", "split_by_owner", "union_runs"]
 
-#: Runs that are made before those of one tile are joined: some 100 MB.
+#: Runs created before those of one tile are joined: about 100 MB.
 _RUNS_AT_ONCE = 1 << 22
-#: What a run takes while it is sorted and joined and its pieces are costed; measured: 130 to 150.
+#: Memory per run while runs are sorted, joined and costed, bytes; measured: 130 to 150.
 _BYTES_PER_RUN = 160
 _INT64_MAX = np.iinfo(np.int64).max
 
 
 @cached_jit
 def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
-    """Return, per region, a run's start and length and the sizes and strides at which it repeats.
+    """Return a run's start and length, and the sizes and strides of its repetitions, per region.
 
-    The elements of a region are a set, so that dimensions may be sorted and joined: from the
-    smallest stride on, a dimension that continues the one below it makes that longer.
+    A region is a set of elements, so its dimensions may be sorted and merged: in ascending order of
+    stride, a dimension that continues the one below extends it.
     """
     n, n_dims = size.shape
     first = start.copy()
@@ -38,7 +38,7 @@ def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
             step, times = stride[v, d], size[v, d]
             if step == 0 or times == 1:
                 continue
-            if step < 0:  # walked from its other end
+            if step < 0:  # reversed: start at the other end
                 first[v] += (times - 1) * step
                 step = -step
             k = kept
@@ -108,20 +108,20 @@ def union_runs(
     base: int,
     where: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the contiguous runs that regions cover, those of one tile joined.
+    """Return the contiguous runs that regions cover, joined per tile.
 
     Parameters
     ----------
     start : ndarray of int64, shape (n,)
-        First element of each region in its variable.
+        First element of a region in its variable.
     size, stride : ndarray of int64, shape (n, n_dims)
-        Extents and strides, elements.
+        Extents and strides, in elements.
     tile : ndarray of int32, shape (n,)
-        Tile of each region's vertex.
+        Tile of a region's vertex.
     base
-        Number of the variable's element 0 among all variables' elements.
+        Index of the variable's first element among the elements of all variables.
     where
-        What to call the regions in an error.
+        Name of the regions in an error message.
 
     Returns
     -------
@@ -131,14 +131,14 @@ def union_runs(
     Raises
     ------
     RunFailed
-        When there are more runs than this computer has memory for.
+        If this computer lacks memory for the runs.
     """
     first, length, count, spacing = _normal_form(start, size, stride)
     place = np.zeros(start.size + 1, np.int64)
     np.cumsum(np.prod(count, axis=1, dtype=np.int64), out=place[1:])
     if int(place[-1]) == start.size:  # every region is one run
         return join_runs(tile.astype(np.int64), first + base, length)
-    # Vertices of a tile mostly read the same elements: joined at once, they never lie side by side.
+    # Vertices of a tile mostly read the same elements: joining chunk by chunk bounds the memory.
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     at = n_kept = 0
     while at < start.size:
@@ -167,12 +167,12 @@ def union_runs(
 
 
 def check_room(n_runs: int, where: str) -> None:
-    """Refuse to make more runs, or pieces of an exchange, than this computer has memory for.
+    """Raise an error if this computer lacks memory for the runs or pieces of an exchange.
 
     Raises
     ------
     RunFailed
-        Says how many there are and what they take.
+        With the number of runs and the memory they need.
     """
     if n_runs < _RUNS_AT_ONCE:
         return
@@ -267,26 +267,26 @@ def split_by_owner(
     map_tile: NDArray[np.int64],
     where: str,
 ) -> tuple[Any, ...]:
-    """Split runs where their elements' owner changes, and drop those that are local.
+    """Split runs at changes of their elements' owner, and drop local runs.
 
     Parameters
     ----------
     tile, start, length : ndarray of int64
-        Runs: the tile that uses them, first element, number of elements.
+        Runs: consuming tile, first element, number of elements.
     map_start, map_tile : ndarray of int64
         Mapped intervals over all variables, ascending.
     where
-        What to call the runs in an error.
+        Name of the runs in an error message.
 
     Returns
     -------
     owner, tile, start, length : ndarray of int64
-        Pieces whose owner is another tile than the one that uses them.
+        Pieces owned by another tile than the consuming one.
 
     Raises
     ------
     RunFailed
-        When there are more pieces than this computer has memory for.
+        If this computer lacks memory for the pieces.
     """
     first, count = _count_owners(start, length, map_start)
     place = np.zeros(count.size + 1, np.int64)
@@ -325,23 +325,23 @@ def _group(tile, key, starts):  # type: ignore[no-untyped-def]
 def group_pieces(
     tile: NDArray[np.int32], key: NDArray[np.int64], starts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Gather pieces of one tile that have one shape and lie at one distance, for every operand.
+    """Group a tile's pieces of equal shape that are evenly spaced for every operand.
 
     Parameters
     ----------
     tile : ndarray of int32, shape (n,)
         Sorted.
     key : ndarray of int64, shape (n,)
-        Stands for the shape of each piece.
+        Key of a piece's shape.
     starts : ndarray of int64, shape (n_operands, n)
         First elements, those of the output ascending within a tile.
 
     Returns
     -------
     first, count : ndarray of int64, shape (n_groups,)
-        First piece of each group, and its number of pieces.
+        First piece of a group, and its number of pieces.
     spacing : ndarray of int64, shape (n_groups, n_operands)
-        Distance of the starts; 0 in a group of one.
+        Distance between starts; 0 in a group of one.
     """
     grouped: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _group(
         tile, key, starts

@@ -1,1 +1,1 @@
-"""How kernels are compiled and cached, and what tells two kernels apart."""
+"""Compilation, caching and identity of kernels."""

@@ -1,8 +1,8 @@
-"""The one place where numba is set up: how kernels are compiled and where they are cached.
+"""The numba configuration: compilation of kernels and their cache.
 
-A cached function that calls another is not compiled anew when the other's file changes, and a
-cache filled without bounds checks is used with them. Both are avoided by keying the folder of
-the cache with the sources of all kernels, numba's version and the settings that change code.
+numba does not recompile a cached function if the file of a function it calls changes, and reuses
+a cache filled without bounds checks when they are enabled. To avoid both, the name of the cache
+folder is a digest of all kernel sources, numba's version and the settings that affect code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import platformdirs
 
 __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 
-# NaN and infinity keep their meaning; only the order of sums and products may change.
+# NaN and infinity keep their semantics; only the order of sums and products may change.
 _FAST = {"nsz", "arcp", "contract", "reassoc"}
-#: numba fills this module when it is imported.
+#: numba populates this module on import.
 _config: Any = numba.config
 _ROOT = Path(__file__).parent.parent
 
@@ -51,17 +51,17 @@ def cache_folder() -> Path:
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that is only called by other compiled code."""
+    """Compile a kernel that only compiled code calls."""
     return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST)(function)
 
 
 def cached_jit(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls, and keep the code for the next process."""
+    """Compile a function that Python calls, and cache the code on disk."""
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(cache_folder())
     try:
         return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, cache=True)(function)
-    except RuntimeError:  # the folder cannot be written: compile every time
+    except RuntimeError:  # the folder is not writable: compile in every process
         return jit(function)
     finally:
         _config.CACHE_DIR = before

@@ -1,7 +1,7 @@
-"""What makes a kernel the kernel it is: its code and every value from outside that it uses.
+"""The identity of a kernel: its code and all external values that it uses.
 
-Compiled launchers are kept on disk. Two kernels made by one function with different constants have
-one file, one name and one text, so that none of these can tell their launchers apart.
+Compiled launchers are cached on disk. Two kernels made by one function with different constants
+share file, name and source, so none of these can distinguish their launchers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["kernel_digest"]
 
 
 def kernel_digest(kernel: Any) -> str | None:
-    """Return a digest of a kernel, compiled or not; None when it uses something that has none."""
+    """Return a digest of a kernel, compiled or not; None if it uses a value without a digest."""
     try:
         parts = list(_of_value(kernel, set()))
     except TypeError:
@@ -30,9 +30,9 @@ def kernel_digest(kernel: Any) -> str | None:
 
 
 def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
-    """Describe a constant, a function, or something that stands for itself."""
+    """Describe a constant, a function, or an object identified by its name."""
     value = getattr(value, "py_func", value)
-    if isinstance(value, numba.core.extending._Intrinsic):  # what numba calls while it compiles
+    if isinstance(value, numba.core.extending._Intrinsic):  # called by numba during compilation
         yield f"intrinsic {value._defn.__module__}.{value._defn.__qualname__}".encode()
         yield from _of_code(value._defn.__code__, seen)
         return
@@ -70,7 +70,7 @@ def _of_code(code: CodeType, seen: set[int]) -> Iterator[bytes]:
 
 
 def _of_function(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
-    """Describe its code, defaults, what it encloses, and the globals that it names."""
+    """Describe a function's code, defaults, closure and referenced globals."""
     if id(function) in seen:
         yield b"again"
         return

@@ -32,13 +32,13 @@ def _kind(kinds: Any, wanted: str) -> Callable[[str, Any], object]:
 
 
 def _several(what: str, values: Any) -> None:
-    for value in a_list(what, values, "a list of whole numbers"):
+    for value in a_list(what, values, "a list of integers"):
         a_count(f"One of {what}", value)
 
 
 def _pair(what: str, values: Any) -> None:
-    if len(a_list(what, values, "two whole numbers")) != 2:
-        raise BadGraph(f"{what} is {shown(values)}: give two whole numbers")
+    if len(a_list(what, values, "two integers")) != 2:
+        raise BadGraph(f"{what} is {shown(values)}: expected two integers")
     _several(what, values)
 
 
@@ -49,7 +49,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     Tensor | float: _kind(Tensor | Real, "a tensor of one element, or a number"),
     View | NDArray[Any]: _kind(View | np.ndarray, "a tensor, or an ndarray of constants"),
     Window: _kind(Window, "an engine.library.window.Window"),
-    Mapping[str, int]: _kind(Mapping, "a dictionary of whole numbers"),
+    Mapping[str, int]: _kind(Mapping, "a dictionary of integers"),
     str: a_text,
     bool: a_switch,
     int: a_count,

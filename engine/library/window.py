@@ -25,43 +25,43 @@ class Window:
     padding_after: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        """Check that there are two whole numbers of each; a padding may be negative, and crops.
+        """Check that every field is two integers; a negative padding crops.
 
         Raises
         ------
         BadGraph
-            When there are not, or a kernel, stride or dilation is less than 1.
+            If one is not, or if a kernel, stride or dilation is less than 1.
         """
         for field in fields(self):
             what = f"The {field.name.replace('_', ' ')} of a window"
-            pair = a_list(what, getattr(self, field.name), "two whole numbers")
+            pair = a_list(what, getattr(self, field.name), "two integers")
             if len(pair) != 2:
-                raise BadGraph(f"{what} is {shown(pair)}: give two whole numbers, rows and columns")
+                raise BadGraph(f"{what} is {shown(pair)}: expected two integers, rows and columns")
             least = None if field.name.startswith("padding") else 1
             sizes = tuple(a_count(what, size, least) for size in pair)
             object.__setattr__(self, field.name, sizes)
 
 
 def output_size(size: int, d: int, window: Window) -> int:
-    """Return rows (d = 0) or columns (d = 1) of the output for `size` of the input.
+    """Return the output rows (d = 0) or columns (d = 1) for an input of `size`.
 
     Raises
     ------
     BadGraph
-        When there is none.
+        If the window does not fit.
     """
     extent = (window.kernel[d] - 1) * window.dilation[d] + 1
     padded = size + window.padding_before[d] + window.padding_after[d]
     if padded < extent:
         raise BadGraph(
-            f"A window of {extent} {'rows' if d == 0 else 'columns'} does not fit {padded}: give"
-            " it more padding, or a smaller kernel"
+            f"A window of {extent} {'rows' if d == 0 else 'columns'} does not fit {padded}: use"
+            " more padding or a smaller kernel"
         )
     return (padded - extent) // window.stride[d] + 1
 
 
 def group_size(channels: int, at_most: int) -> int:
-    """Return the largest divisor of `channels` that is no larger than `at_most`."""
+    """Return the largest divisor of `channels` that is at most `at_most`."""
     return max(g for g in range(1, min(channels, at_most) + 1) if channels % g == 0)
 
 
@@ -70,7 +70,7 @@ def clipped(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the input range that outputs along dimension `d` read, and the shift.
 
-    Three ndarrays of int64, shape (n,), as the ranges of outputs: see
+    Three ndarrays of int64, shape (n,), like the ranges of outputs: see
     `tilescope.engine.tiling.input_range.clipped_range`.
     """
     along = FieldWindow(

@@ -1,4 +1,4 @@
-"""A machine's file, a preset or a user's own, to figures with their sources."""
+"""Reads the file of a machine, a preset or a custom one, into figures with sources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN_LENGTH = 60
 
 @dataclass(frozen=True)
 class Figure:
-    """A value and the public source it comes from."""
+    """A value and its public source."""
 
     value: int | float
     source: str
@@ -39,14 +39,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Description:
-    """What a machine's file says, its base included.
+    """The content of a machine file, its base included.
 
     Parameters
     ----------
     name, architecture, link_topology
-        Of the machine.
+        Properties of the machine.
     by_set
-        Figures of each parameter set, by name; those that are only shown are in both.
+        Figures by name, per parameter set; display-only figures are in both sets.
     """
 
     name: str
@@ -62,17 +62,17 @@ def machine_names() -> list[str]:
 
 
 def describe_machine(name: str) -> Description:
-    """Return a preset, or the machine of a TOML file.
+    """Return the description of a preset or of a TOML file.
 
     Parameters
     ----------
     name
-        A preset's name; or a path, which ends in ``.toml`` or has a separator in it.
+        A preset's name or a path; a path ends in ``.toml`` or contains a separator.
 
     Raises
     ------
     BadMachine
-        No such preset or file, or a file with an unknown, missing or absurd figure.
+        The preset or file does not exist, or a figure is unknown, missing or out of range.
     """
     if not isinstance(name, str):
         raise BadMachine(
@@ -121,7 +121,7 @@ def _own_machine(path: Path) -> Description:
 
 
 def _description(found: Mapping[str, Any], stem: str, where: str) -> Description:
-    """Check what a file holds, lay it over its base, and see that nothing is missing."""
+    """Validate a file's content, apply it over its base, and check that it is complete."""
     for key in found:
         if key not in (*_SECTIONS, *_TEXTS):
             near = difflib.get_close_matches(key, (*_SECTIONS, *_TEXTS), 1, 0)[0]
@@ -191,7 +191,7 @@ def _figure(key: str, found: object, section: str, where: str) -> Figure:
 
 
 def _check_whole(figures: Mapping[str, Figure], where: str) -> None:
-    """See that every figure is there and that the memory's regions fit into it."""
+    """Check that all figures are present and that the memory regions fit the tile."""
     missing = [s for s in FIGURES.values() if s.is_used and s.name not in figures]
     if missing:
         first = missing[0]

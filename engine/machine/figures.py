@@ -11,9 +11,9 @@ PARAMETER_SETS = ("hardware", "ipu_model")
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure: unit, meaning, smallest and largest allowed value.
+    """One figure: unit, meaning, and allowed range.
 
-    A figure that is not ``is_used`` is shown, but nothing is computed from it yet.
+    A figure without ``is_used`` is only displayed; nothing is computed from it yet.
     """
 
     name: str
@@ -27,7 +27,7 @@ class FigureSpec:
     @property
     def allowed(self) -> str:
         """Description of the allowed values."""
-        kind = "a whole number" if self.is_whole else "a number"
+        kind = "an integer" if self.is_whole else "a number"
         return f"{kind} from {self.low:,g} to {_plain(self.high)}"
 
 

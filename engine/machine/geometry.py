@@ -1,4 +1,4 @@
-"""Where the tiles of an IPU stand: pairs that share an exchange bus, and physical rows."""
+"""Tile placement on an IPU: pairs that share an exchange bus, and physical rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def tile_rows(tiles_per_ipu: int, n_rows: int) -> NDArray[np.int64]:
 
     Notes
     -----
-    Tiles 2k and 2k + 1 stand side by side; pairs fill a column of rows, and columns run down and
-    up in turn.
-    Source: osmarks/ipu-stack, ipu-target, the C600's numbering of tiles.
+    Tiles 2k and 2k + 1 are adjacent. Pairs fill a column of rows; columns run down and up
+    alternately.
+    Source: osmarks/ipu-stack, ipu-target, tile numbering of the C600.
     """
     column, row = np.divmod(np.arange(tiles_per_ipu, dtype=np.int64) // 2, n_rows)
     rows = np.where(column % 2 == 1, n_rows - 1 - row, row)

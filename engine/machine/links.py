@@ -1,4 +1,4 @@
-"""How IPUs are linked, which way bytes go from one to another, and what every link then carries."""
+"""Links between IPUs: topology, routes, and the load of every link."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TOPOLOGIES = ("ladder", "torus")
 class Link(NamedTuple):
     """A bundle of links in one direction.
 
-    ``kind`` is ``pair`` (between the two IPUs of a rung, for what stays there), ``cross`` (over the
-    rung, for what goes on to another one) or ``rail`` (up or down one side).
+    ``kind`` is ``pair`` (between the two IPUs of a rung, for their own traffic), ``cross`` (over
+    the rung, for traffic to other rungs) or ``rail`` (up or down one side).
     """
 
     kind: str
@@ -26,21 +26,21 @@ class Link(NamedTuple):
 
 
 def route(source_ipu: int, target_ipu: int, n_ipus: int, topology: str = "ladder") -> list[Link]:
-    """Return the links that bytes from one IPU to another take, in order.
+    """Return the links on the route from one IPU to another, in order.
 
     Parameters
     ----------
     source_ipu, target_ipu
-        IPUs 2k and 2k + 1 are the ends of rung k; equal ones need no link.
+        IPUs 2k and 2k + 1 are the ends of rung k; equal IPUs need no link.
     n_ipus
-        Of the system; with an odd number the last rung has one end only.
+        IPUs of the system; if odd, the last rung has one end only.
     topology
         ``ladder``, or ``torus``: a ladder whose rails are closed to rings.
 
     Notes
     -----
-    Over the rung first, then along the rail; a rung with one end is left along its rail first. In a
-    torus the shorter way round is taken, upwards where both are as long.
+    Routes cross the rung first, then follow the rail; from a rung with one end, they follow the
+    rail first. A torus uses the shorter direction, upwards in a tie.
 
     Source: graphcore/poplibs sdk-release-3.4, lib/poplibs_test/Util.cpp,
     addGlobalExchangeConstraints (ladder). Assumption: the choice of direction in a torus.
@@ -87,7 +87,7 @@ class _Routes(NamedTuple):
 
 @lru_cache(maxsize=16)
 def _routes(n_ipus: int, topology: str) -> _Routes:
-    """Return all links, and for each hop of each pair of IPUs the pair and the link."""
+    """Return all links, and the pair of IPUs and the link of every hop."""
     numbers: dict[Link, int] = {}
     pairs, hops = [], []
     for source in range(n_ipus):
@@ -99,12 +99,12 @@ def _routes(n_ipus: int, topology: str) -> _Routes:
 
 
 def link_loads(traffic_bytes: NDArray[np.int64], topology: str) -> dict[Link, int]:
-    """Return the bytes that every used link carries when each pair of IPUs sends what it has to.
+    """Return the bytes that every used link carries, given the traffic between IPUs.
 
     Parameters
     ----------
     traffic_bytes : ndarray of int64, shape (n_ipus, n_ipus), bytes
-        From the row's IPU to the column's; the diagonal does not count.
+        From the row's IPU to the column's; the diagonal is ignored.
     topology
         ``ladder`` or ``torus``.
     """

@@ -1,4 +1,4 @@
-"""From a machine's name or file to the machine, with as many IPUs and tiles as asked for."""
+"""Loads a machine by name or file, with the requested number of IPUs and tiles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_machine(
     link_topology: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Machine:
-    """Return the machine called `name` with as many IPUs and tiles as asked for.
+    """Return a machine with the requested number of IPUs and tiles.
 
     Parameters
     ----------
@@ -38,23 +38,24 @@ def load_machine(
     n_ipus
         Number of IPUs, 1 to 64.
     tiles_per_ipu
-        Tiles of each IPU; the machine's own number when None. Smaller machines are for tests.
+        Tiles per IPU; the machine's own number if None. Smaller machines are for tests.
     parameter_set
         ``hardware`` or ``ipu_model``.
     link_topology
-        ``ladder`` or ``torus``; the machine's own when None.
+        ``ladder`` or ``torus``; the machine's own if None.
     environ
-        Where POPLAR_TARGET_OPTIONS is looked up, which wins; the process's own unless given.
+        Mapping with POPLAR_TARGET_OPTIONS, which takes precedence; the process's environment if
+        None.
 
     Raises
     ------
     BadMachine
-        Unknown name or set, an invalid file, or a number out of range.
+        The name or set is unknown, the file is invalid, or a number is out of range.
     BadOption
         POPLAR_TARGET_OPTIONS is malformed or has an unknown key or value.
     """
     description = describe_machine(name)
-    asked: object = parameter_set  # whoever asked may have given anything
+    asked: object = parameter_set  # untrusted: callers may pass any type
     if not isinstance(asked, str) or asked not in PARAMETER_SETS:
         raise BadMachine(
             f"Unknown parameter set {shown(parameter_set)}; choose hardware or ipu_model"

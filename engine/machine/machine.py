@@ -1,4 +1,4 @@
-"""One machine as a frozen record: what the compiler and the cycle laws take from it."""
+"""One machine as a frozen record for the compiler and the cycle laws."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["Machine"]
 class Machine:
     """The figures of a machine that the compiler and the cycle laws use.
 
-    Cycles are tile clock cycles; bytes are of one tile unless the name says otherwise. What each
-    figure means stands in `tilescope.engine.machine.FIGURES`.
+    Cycles are tile clock cycles; bytes are per tile unless the name says otherwise. Figures are
+    defined in `tilescope.engine.machine.FIGURES`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Machine:
     packet_header_bytes: int
     instrumentation_bytes_per_step: int
     link_topology: str = "ladder"
-    #: What POPLAR_TARGET_OPTIONS said, as texts, by key.
+    #: Values of POPLAR_TARGET_OPTIONS as strings, by key.
     target_options: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -78,12 +78,12 @@ class Machine:
 
     @property
     def allocatable_bytes(self) -> int:
-        """Memory of a tile that a program can use: both regions, bytes."""
+        """Memory per tile available to programs: both regions, bytes."""
         return self.non_interleaved_bytes + self.interleaved_bytes
 
     @property
     def latest_start_cycles(self) -> int:
-        """From the sync to the first payload at the farthest row of tiles, cycles."""
+        """Cycles from the sync to the first payload at the farthest row of tiles."""
         return self.exchange_start_cycles + self.exchange_row_cycles * (self.exchange_rows - 1)
 
     @property
@@ -93,7 +93,7 @@ class Machine:
 
     @property
     def external_sync_cycles(self) -> int:
-        """A sync of all IPUs, or with the host: one hop within a rung and one for two rungs.
+        """Cycles of a sync of all IPUs or with the host: one hop, plus one per four IPUs.
 
         Source: graphcore/poplibs sdk-release-3.4, lib/poplibs_test/Util.cpp, setGlobalSyncLatency.
         """
@@ -101,12 +101,12 @@ class Machine:
         return math.ceil(self.external_sync_fixed_cycles + n_hops * self.external_sync_hop_cycles)
 
     def conv_unit(self, item_bytes: int, partial_bytes: int) -> tuple[int, int]:
-        """Return the AMP's conv units, and the inputs that each holds weights for.
+        """Return the AMP's conv units, and the inputs per unit that it holds weights for.
 
         Parameters
         ----------
         item_bytes, partial_bytes
-            Size of an operand and of a partial sum: 1 for float8, 2 for half, 4 for float.
+            Size of an operand and of a partial sum, bytes: 1 for float8, 2 for half, 4 for float.
         """
         if item_bytes == 1:
             return self.float8_conv_units, self.float8_conv_inputs
@@ -117,11 +117,11 @@ class Machine:
         return units, self.half_conv_inputs
 
     def ipu_of(self, tile_id: int) -> int:
-        """Return the IPU a tile belongs to."""
+        """Return the IPU of a tile."""
         return tile_id // self.tiles_per_ipu
 
     def bundle_bytes_per_cycle(self, kind: str) -> float:
-        """Return what a bundle of links (``pair``, ``cross`` or ``rail``) carries in a cycle."""
+        """Return bytes per cycle of a bundle of ``pair``, ``cross`` or ``rail`` links."""
         n_links = {
             "pair": self.n_pair_links,
             "cross": self.n_cross_links,

@@ -1,4 +1,4 @@
-"""Machines side by side: one row for each figure, or two where the parameter sets differ."""
+"""Machines side by side: one row per figure, or two if the parameter sets differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["FigureRow", "figure_rows"]
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One figure of every machine asked for.
+    """One figure of all compared machines.
 
     Parameters
     ----------
     in_set
-        ``both``, ``hardware`` or ``ipu_model``; ``shown only`` where nothing uses it yet.
+        ``both``, ``hardware`` or ``ipu_model``; ``shown only`` if nothing uses it yet.
     figures
-        In the order of the machines; None where a machine does not say.
+        In the order of the machines; None if a machine has no such figure.
     """
 
     spec: FigureSpec
@@ -29,7 +29,7 @@ class FigureRow:
 
 
 def figure_rows(machines: Sequence[Description]) -> list[FigureRow]:
-    """Return every figure that one of the machines has, in the catalogue's order."""
+    """Return all figures that any of the machines has, in the order of the catalogue."""
     rows = []
     for spec in FIGURES.values():
         by_set = {s: tuple(m.by_set[s].get(spec.name) for m in machines) for s in PARAMETER_SETS}

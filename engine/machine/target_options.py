@@ -1,4 +1,4 @@
-"""POPLAR_TARGET_OPTIONS: which keys public programs use, which act, which are recorded only."""
+"""POPLAR_TARGET_OPTIONS: the keys of public programs, with an effect or only recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXAMPLE = '{"ipuLinkTopology": "torus"}'
 
 @dataclass(frozen=True)
 class TargetOption:
-    """One key, the values it takes (any text when empty), and what it does."""
+    """One key: its allowed values (any string if empty) and its effect."""
 
     name: str
     choices: tuple[str, ...]
@@ -29,7 +29,7 @@ class TargetOption:
 
 _COUNTS = tuple(str(count) for count in range(1, 65))
 
-#: Keys that programs in public use; the ones without effect are recorded in the report.
+#: Keys used by public programs; keys without effect are recorded in the report.
 TARGET_OPTIONS = {
     option.name: option
     for option in (
@@ -56,17 +56,17 @@ TARGET_OPTIONS = {
 
 
 def read_target_options(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what POPLAR_TARGET_OPTIONS says, every value as text.
+    """Return the options in POPLAR_TARGET_OPTIONS, all values as strings.
 
     Parameters
     ----------
     environ
-        Where to look it up; the process's environment unless given.
+        Mapping with the variable; the process's environment if None.
 
     Raises
     ------
     BadOption
-        Malformed JSON, an unknown key, or a value that its key does not take.
+        Malformed JSON, an unknown key, or an invalid value.
     """
     text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
     found = parse_object(text, ENVIRONMENT_VARIABLE, _EXAMPLE)
@@ -84,7 +84,7 @@ def _value(key: str, raw: object) -> str:
     is_scalar = isinstance(raw, str | int | float)
     if not is_scalar or not text.isprintable() or (option.choices and text not in option.choices):
         allowed = (
-            "a whole number from 1 to 64"
+            "an integer from 1 to 64"
             if option.choices == _COUNTS
             else " or ".join(option.choices) or "a string"
         )

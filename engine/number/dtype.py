@@ -1,4 +1,4 @@
-"""Number types of the device: their size there, and the host type that holds their values."""
+"""Number types of the device: sizes, and the host types that store their values."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DType:
-    """A type of the device.
+    """A number type of the device.
 
-    ``host`` is the numpy type whose arena holds the values; values of a type with a ``grid`` are
-    held in float32, rounded to it wherever the device would round.
+    ``host`` is the numpy type that stores the values. Values of a type with a ``grid`` are stored
+    as float32 and rounded to the grid wherever the device would round.
     """
 
     name: str
@@ -45,7 +45,7 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int] | None:
-        """The least and the largest whole number it holds; None for a floating-point type."""
+        """The smallest and largest integer; None for a floating-point type."""
         if self.is_float:
             return None
         if self.name == "bool":
@@ -55,7 +55,7 @@ class DType:
 
     @property
     def kind(self) -> str:
-        """What vertices are made for: the name, or ``float8`` for all formats and scales."""
+        """Type name in vertex names and cycle laws; ``float8`` for all formats and scales."""
         return "float8" if self.name.startswith("float8") else self.name
 
     def __str__(self) -> str:
@@ -78,31 +78,31 @@ _FROM_NUMPY = {
     "uint8": UINT8,
     "bool": BOOL,
 }
-# Mantissa bits, power of two of the smallest normal number and largest number without a scale.
+# Mantissa bits, exponent of the smallest normal number, and largest number without a scale.
 # Source: Noune et al., 8-bit Numerical Formats for Deep Neural Networks, arXiv 2206.02915: bias 8
-# and 16, one zero, one not-a-number, no infinity (ONNX: FLOAT8E4M3FNUZ and FLOAT8E5M2FNUZ).
+# and 16, one zero, one NaN, no infinity (ONNX: FLOAT8E4M3FNUZ and FLOAT8E5M2FNUZ).
 _FLOAT8 = {"143": (3, -7, 240.0), "152": (2, -15, 57344.0)}
 _FLOAT8_ALIASES = {"float8_e4m3fnuz": "float8_143", "float8_e5m2fnuz": "float8_152"}
 _FLOAT8_NAME = re.compile(r"float8_(143|152)(?:@([+-]?\d{1,3}))?")
 
 
 def float8(layout: str = "143", scale: int = 0) -> DType:
-    """Return an 8-bit floating-point type: what Poplar calls a quarter with its metadata.
+    """Return an 8-bit floating-point type; Poplar calls it quarter, with metadata.
 
-    What is too large becomes the largest number. Source: the ONNX operator Cast, whose default is
-    to saturate.
+    Values saturate at the largest number. Source: the ONNX operator Cast, which saturates by
+    default.
 
     Parameters
     ----------
     layout
         ``143``: 4 bits of exponent and 3 of mantissa, up to 240; ``152``: 5 and 2, up to 57,344.
     scale
-        Every value is 2 to this power times what its 8 bits say, -32 to 31.
+        Exponent, -32 to 31: the value of the 8 bits is multiplied by 2 to this power.
 
     Raises
     ------
     BadGraph
-        When the layout or the scale is none of those.
+        If the layout or the scale is invalid.
     """
     if layout not in _FLOAT8:
         raise BadGraph(f"Unknown float8 layout {layout!r}; use {' or '.join(_FLOAT8)}")
@@ -118,13 +118,13 @@ def float8(layout: str = "143", scale: int = 0) -> DType:
 def dtype_of(kind: Any) -> DType:
     """Return the device type for a name, a numpy type or a `DType`.
 
-    64-bit integers live as int32 on the device, 64-bit floats as float32. ``float8_143@-3`` is the
-    name of a float8 whose values are scaled by 2 to the power of -3.
+    The device stores 64-bit integers as int32 and 64-bit floats as float32. ``float8_143@-3`` is a
+    float8 with values scaled by 2 to the power of -3.
 
     Raises
     ------
     BadGraph
-        When the device has no such type.
+        If the device does not support the type.
     """
     if isinstance(kind, DType):
         return kind
@@ -142,7 +142,7 @@ def dtype_of(kind: Any) -> DType:
 
 
 def _numpy_name(kind: Any) -> str:
-    """Return numpy's name of a type; for other values, their text."""
+    """Return numpy's name of a type, or the string of any other value."""
     try:
         return str(np.dtype(kind).name)
     except (TypeError, ValueError):

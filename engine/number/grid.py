@@ -1,4 +1,4 @@
-"""The numbers that the device's narrow floating-point types can hold."""
+"""Representable values of the device's narrow floating-point types."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["HALF", "Grid"]
 
 @dataclass(frozen=True)
 class Grid:
-    """Floating-point numbers of few bits; what lies between is rounded to even.
+    """Floating-point numbers of few bits; values are rounded to nearest, ties to even.
 
     Parameters
     ----------
     mantissa_bits
-        Bits behind the point.
+        Mantissa bits, without the implicit one.
     lowest_exponent
-        Power of two of the smallest normal number; below it the steps stay as they are.
+        Exponent of the smallest normal number; subnormal numbers have its step.
     largest
         Largest magnitude.
     has_infinity
-        Whether larger numbers become infinite; else they become the largest, and there is no
-        negative zero either.
+        Whether larger numbers become infinite; if not, they saturate, and negative zero does not
+        exist.
     """
 
     mantissa_bits: int
@@ -34,7 +34,7 @@ class Grid:
     has_infinity: bool = False
 
     def rounded(self, values: ArrayLike) -> NDArray[np.float32]:
-        """Return the nearest numbers of the grid, in the shape of `values`."""
+        """Return the nearest representable numbers, in the shape of `values`."""
         array: NDArray[Any] = np.asarray(values)
         if self == HALF:
             with np.errstate(over="ignore"):

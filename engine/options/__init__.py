@@ -1,4 +1,4 @@
-"""What a run is asked to do: POPLAR_ENGINE_OPTIONS, the command line and code, by precedence."""
+"""Engine options from POPLAR_ENGINE_OPTIONS, the command line and code, by precedence."""
 
 from tilescope.engine.options.catalogue import OPTIONS, Kind, OptionSpec
 from tilescope.engine.options.directory import engine_directory

@@ -1,4 +1,4 @@
-"""How much of a tile's memory one operation may take for the time it runs."""
+"""The share of tile memory available to an operation while it runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["AvailableMemory", "is_proportion"]
 
 
 def is_proportion(value: float) -> bool:
-    """Whether a number may be a share of a tile's memory: above 0, up to 1."""
+    """Whether a number is a valid share of tile memory: above 0, at most 1."""
     return 0 < value <= 1
 
 
 @dataclass(frozen=True)
 class AvailableMemory:
-    """Largest share of a tile's memory for temporary data, by kind of operation, 0 to 1.
+    """Largest share of tile memory for temporary data, by kind of operation, 0 to 1.
 
-    An operation may have a share of its own, which then holds for it.
+    An operation's own share takes precedence.
 
     Raises
     ------
     BadOption
-        When a share is not above 0 and up to 1.
+        If a share is not above 0 and at most 1.
     """
 
     convolution: float = AVAILABLE_MEMORY_PROPORTION
@@ -44,16 +44,16 @@ class AvailableMemory:
                 )
 
     def with_own(self, share: float | None) -> AvailableMemory:
-        """Return what holds for an operation that has a share of its own, or None.
+        """Return the shares for an operation with its own share, or None.
 
         Raises
         ------
         BadOption
-            When the share is not above 0 and up to 1.
+            If the share is not above 0 and at most 1.
         """
         return self if share is None else AvailableMemory(share, share)
 
     @classmethod
     def of(cls, options: EngineOptions) -> AvailableMemory:
-        """Return what engine options say."""
+        """Return the shares in the engine options."""
         return cls(options.real(CONVOLUTION_MEMORY), options.real(MATMUL_MEMORY))

@@ -1,7 +1,7 @@
-"""Every engine option that is known: its kind, its default, what it means, whether it acts yet.
+"""The catalogue of engine options: type, default, meaning, and whether the option has an effect.
 
-The keys are those that Poplar programs in public use; the ones without effect are accepted so
-that such programs run unchanged.
+The keys are those of public Poplar programs; keys without effect are accepted so that these
+programs run unchanged.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Value = bool | int | float | str
 
 
 class Kind(StrEnum):
-    """What a value of an option may be."""
+    """The type of an option's value."""
 
     FLAG = "true or false"
-    COUNT = "a whole number from 0"
+    COUNT = "an integer from 0"
     REAL = "a number from 0"
-    SHARE = "a number above 0, up to 1"
+    SHARE = "a number above 0 and at most 1"
     TEXT = "a string"
 
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """One key: what it takes and what it does.
+    """One key: its allowed values and its meaning.
 
-    ``default`` is None where the key simply stays unset. ``follows`` names the flag whose value a
-    flag takes while it is not given itself.
+    ``default`` is None if the key has no default. ``follows`` names the flag that provides the
+    default of this flag.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where an engine's report goes."""
+"""The report directory of an engine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LONGEST_NAME = 80
 
 
 def engine_directory(options: EngineOptions, engine_name: str | None = None) -> Path:
-    """Return the folder of an engine's report: a sub-folder for a named engine.
+    """Return the folder of an engine's report; a named engine has a subfolder.
 
-    A name that cannot be a folder's is cleaned and gets a short hash of itself, so that two
-    different names never share a folder.
+    If a name is not a valid folder name, its invalid characters are replaced and a short hash is
+    appended, so that different names never share a folder.
     """
     if not engine_name:
         return options.report_directory

@@ -1,4 +1,4 @@
-"""In which number type convolutions and products add up their partial sums."""
+"""Number types of the partial sums of convolutions and products."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ __all__ = ["PartialsTypes"]
 class PartialsTypes:
     """``float`` or ``half`` by kind of operation, for operands in half.
 
-    Floats are added up in float, and float8 in half, whatever stands here. An operation may have a
-    type of its own, which then holds for it.
+    Floats are always summed in float, and float8 in half. An operation's own type takes precedence.
 
     Raises
     ------
     BadOption
-        When a type is neither.
+        If a type is neither.
     """
 
     convolution: str = PARTIALS_TYPES[0]
@@ -36,16 +35,16 @@ class PartialsTypes:
                 )
 
     def with_own(self, name: str | None) -> PartialsTypes:
-        """Return what holds for an operation that has a type of its own, or None.
+        """Return the types for an operation with its own type, or None.
 
         Raises
         ------
         BadOption
-            When the type is neither ``float`` nor ``half``.
+            If the type is neither ``float`` nor ``half``.
         """
         return self if name is None else PartialsTypes(name, name)
 
     @classmethod
     def of(cls, options: EngineOptions) -> PartialsTypes:
-        """Return what engine options say."""
+        """Return the types in the engine options."""
         return cls(options.text(CONVOLUTION_PARTIALS), options.text(MATMUL_PARTIALS))

@@ -1,4 +1,4 @@
-"""Which value of each option is in effect, and where it came from."""
+"""The value in effect of every option, and its origin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilescope.engine.options.values import checked, parse_object
 __all__ = ["CACHE_VARIABLES", "ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
 
 ENVIRONMENT_VARIABLE = "POPLAR_ENGINE_OPTIONS"
-#: Name the folder of the executable cache and turn it on, the first that is set.
+#: Variables with the folder of the executable cache; the first one set enables the cache.
 CACHE_VARIABLES = ("POPXL_CACHE_DIR", "POPART_CACHE_DIR", "POPTORCH_CACHE_DIR")
 
 _log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ _warned: set[str] = set()
 
 @dataclass(frozen=True)
 class OptionRecord:
-    """One row of the report's table of options; ``origin`` says who decided the value."""
+    """One row of the report's table of options; ``origin`` is the source of the value."""
 
     name: str
     value: str
@@ -38,13 +38,13 @@ class _Setting:
 
 
 class EngineOptions:
-    """The options of one engine after precedence; made by :func:`resolve`."""
+    """The options in effect for one engine; created by :func:`resolve`."""
 
     def __init__(self, settings: Mapping[str, _Setting]) -> None:
         self._settings = dict(settings)
 
     def _setting(self, name: str) -> _Setting | None:
-        """Return what is in effect: given, taken over from another flag, or the default."""
+        """Return the setting in effect: given, inherited from another flag, or the default."""
         given = self._settings.get(name)
         if given is not None:
             return given
@@ -54,24 +54,24 @@ class EngineOptions:
         return None if spec.default is None else _Setting(spec.default, "default")
 
     def value(self, name: str) -> Value | None:
-        """Return the value in effect of any known option; None where it stays unset."""
+        """Return the value in effect of any known option; None if it is unset."""
         setting = self._setting(name)
         return None if setting is None else setting.value
 
     def flag(self, name: str) -> bool:
-        """Return a flag; one that is unset is false."""
+        """Return a flag; False if unset."""
         return bool(self.value(name))
 
     def count(self, name: str) -> int:
-        """Return a whole number; one that is unset is 0."""
+        """Return an integer; 0 if unset."""
         return int(self.value(name) or 0)
 
     def real(self, name: str) -> float:
-        """Return a number; one that is unset is 0."""
+        """Return a number; 0 if unset."""
         return float(self.value(name) or 0)
 
     def text(self, name: str) -> str:
-        """Return a text; one that is unset is empty."""
+        """Return a string; empty if unset."""
         value = self.value(name)
         return "" if value is None else _as_text(value)
 
@@ -82,43 +82,43 @@ class EngineOptions:
 
     @property
     def cache_directory(self) -> Path | None:
-        """Folder of the executable cache; None when nothing is cached."""
+        """Folder of the executable cache; None if caching is disabled."""
         if not self.flag("enableEngineCaching"):
             return None
         return Path(self.text("cachePath")).expanduser()
 
     @property
     def writes_report(self) -> bool:
-        """Whether any part of a report is wanted."""
+        """Whether to write any part of a report."""
         return self.writes_graph_profile or self.writes_execution_profile
 
     @property
     def writes_graph_profile(self) -> bool:
-        """Whether the compilation part is wanted."""
+        """Whether to write the compilation part."""
         return self.flag("autoReport.outputGraphProfile")
 
     @property
     def writes_execution_profile(self) -> bool:
-        """Whether the execution part is wanted."""
+        """Whether to write the execution part."""
         return self.flag("autoReport.outputExecutionProfile")
 
     @property
     def profiled_runs(self) -> int:
-        """How many runs the execution part holds at most."""
+        """Maximum number of runs in the execution part."""
         return self.count("autoReport.executionProfileProgramRunCount")
 
     @property
     def allow_out_of_memory(self) -> bool:
-        """Whether a program that does not fit is compiled to its end."""
+        """Whether to complete the compilation of a program that does not fit."""
         return self.flag("debug.allowOutOfMemory")
 
     @property
     def instrument(self) -> bool:
-        """Whether cycles are counted while running."""
+        """Whether to count cycles at run time."""
         return self.flag("debug.instrument")
 
     def records(self) -> list[OptionRecord]:
-        """Return every option that acts, and every other one that was given, by catalogue order."""
+        """Return all options with an effect, and all others that were given, in catalogue order."""
         rows = []
         for name, spec in OPTIONS.items():
             if not (spec.has_effect or name in self._settings):
@@ -136,20 +136,20 @@ def resolve(
     command_line: Mapping[str, object] | None = None,
     code: Mapping[str, object] | None = None,
 ) -> EngineOptions:
-    """Return the options in effect: environment over command line over code over defaults.
+    """Return the options in effect. Precedence: environment, command line, code, defaults.
 
     Parameters
     ----------
     environ
-        Where POPLAR_ENGINE_OPTIONS and the variables of `CACHE_VARIABLES` are looked up; the
-        process's environment unless given. The former decides where both say something.
+        Mapping with POPLAR_ENGINE_OPTIONS and `CACHE_VARIABLES`; the process's environment if None.
+        POPLAR_ENGINE_OPTIONS takes precedence.
     command_line, code
         Options by key, values as strings, booleans or numbers.
 
     Raises
     ------
     BadOption
-        Malformed JSON, an unknown key or a value that its option does not take.
+        Malformed JSON, an unknown key or an invalid value.
     """
     given_by_environment = os.environ if environ is None else environ
     text = given_by_environment.get(ENVIRONMENT_VARIABLE, "")
@@ -170,7 +170,7 @@ def resolve(
 
 
 def _cache_of(environ: Mapping[str, str]) -> dict[str, Value]:
-    """Return the options that a variable for the executable cache stands for."""
+    """Return the options set by a variable of the executable cache."""
     named = [name for name in CACHE_VARIABLES if environ.get(name)]
     if not named:
         return {}
@@ -183,7 +183,7 @@ def _cache_of(environ: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _warn_of_idle(names: Iterable[str]) -> None:
-    """Tell once per process which of the given options do nothing yet."""
+    """Warn once per process about given options without effect."""
     idle = [name for name in names if not OPTIONS[name].has_effect and name not in _warned]
     if idle:
         _warned.update(idle)

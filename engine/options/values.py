@@ -1,4 +1,4 @@
-"""Text of POPLAR_ENGINE_OPTIONS to keys, and raw values to what an option takes."""
+"""Parses POPLAR_ENGINE_OPTIONS, and converts raw values to the types of options."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _SHOWN = 60
 
 
 def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, object]:
-    """Return the keys and raw values of a JSON object; blank text is an empty one.
+    """Return the keys and raw values of a JSON object; blank text is an empty object.
 
     Parameters
     ----------
     text
-        What to read.
+        JSON text.
     where
-        What errors call it.
+        Name of the text in errors.
     example
-        What errors show as the way to write it.
+        Example value shown in errors.
 
     Raises
     ------
     BadOption
-        The text is not JSON, not an object, or has a key twice.
+        The text is not JSON, not an object, or has duplicate keys.
     """
     if not text.strip():
         return {}
@@ -68,12 +68,12 @@ def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, ob
 
 
 def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
-    """Return the given options with their values as the catalogue wants them.
+    """Return the given options with values of the types in the catalogue.
 
     Raises
     ------
     BadOption
-        A key is unknown, or a value is not one that its option takes.
+        A key is unknown or a value is invalid.
     """
     return {name: _value(_spec(name, where), raw, where) for name, raw in given.items()}
 
@@ -89,10 +89,10 @@ def _spec(name: str, where: str) -> OptionSpec:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known key most like a name, whatever its case; there always is one."""
+    """Return the known key most similar to a name, ignoring case."""
     folded = {key.lower(): key for key in known}
     shortened = name.lower()[:100]
-    # The last part weighs double: people misremember the group more often than the option.
+    # The last part has double weight: users misremember the group more often than the option.
     last = shortened.rsplit(".", 1)[-1]
 
     def likeness(key: str) -> float:
@@ -113,11 +113,11 @@ def _value(spec: OptionSpec, raw: object, where: str) -> Value:
 
 
 def _as_text(raw: object) -> str | None:
-    """Return a JSON scalar as the text Poplar would see; None for anything else."""
+    """Return a JSON scalar as the string that Poplar would receive; None for other values."""
     if isinstance(raw, bool):
         return "true" if raw else "false"
     if isinstance(raw, int):
-        # A longer one is out of range for every option, and too long to turn into text.
+        # A larger integer is out of range for every option, and slow to convert to text.
         return str(raw) if abs(raw) <= _LARGEST_COUNT else "a number beyond 64 bits"
     if isinstance(raw, float):
         return repr(int(raw)) if raw.is_integer() else repr(raw)
@@ -163,7 +163,7 @@ _CONVERT = {
 
 
 def _shown(text: str) -> str:
-    """Return text quoted, short and without control characters."""
+    """Return text quoted, truncated and without control characters."""
     if not text:
         return "an empty string"
     shortened = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

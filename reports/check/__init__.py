@@ -1,4 +1,4 @@
-"""Reads a whole report and says everything that is wrong with it."""
+"""Reads a whole report and lists all problems."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Problem", "check_report"]
 
 
 def check_report(path: Path | str) -> list[Problem]:
-    """Return everything that is wrong with a report: none if it is sound.
+    """Return all problems of a report; none if it is sound.
 
-    All digests are verified, all identities looked up, and what must agree is compared. That a
-    run did not come to its end is no problem: what it left must still agree.
+    Verifies all digests, resolves all references and compares redundant facts. An incomplete run is
+    not a problem, but the report that it left must be consistent.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def check_report(path: Path | str) -> list[Problem]:
     try:
         with open_report(path) as report:
             problems = structure_problems(report)
-            # Without sound rows and arrays there is nothing that could be compared.
+            # Without sound rows and arrays, facts are not comparable.
             return problems or content_problems(report)
     except ReportError as error:
         return [Problem(error.code, str(path), str(error))]

@@ -1,4 +1,4 @@
-"""Do the facts of a report agree with each other."""
+"""Checks that the facts of a report are consistent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PATTERNS_AT_ONCE = 256
 
 
 def content_problems(report: Report) -> list[Problem]:
-    """Return what does not agree between tables and arrays."""
+    """Return the inconsistencies between tables and arrays."""
     checks: tuple[Callable[[Report], Iterator[str]], ...] = (
         _codes,
         _program,
@@ -61,7 +61,7 @@ def _codes(report: Report) -> Iterator[str]:
         (plan, "bound", BOUNDS),
     ):
         for code in sorted(set(report.table(table)[column]) - set(known)):
-            yield f"{code!r} is not a {column} of {table.name} that the vocabulary has."
+            yield f"{code!r} is not a known {column} of {table.name}."
 
 
 def _program(report: Report) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _program(report: Report) -> Iterator[str]:
             yield f"Program {node} belongs to root {root}."
     for node, n_children in zip(ids, nodes["n_children"], strict=True):
         if n_found.get(node, 0) != n_children:
-            yield f"Program {node} says {n_children} children and has {n_found.get(node, 0)}."
+            yield f"Program {node} declares {n_children} children and has {n_found.get(node, 0)}."
     if report.table(step)["step_id"] != list(range(len(report.table(step)["step_id"]))):
         yield "Steps are not numbered from 0."
 
@@ -98,9 +98,9 @@ def _liveness(report: Report) -> Iterator[str]:
         yield "A liveness step names a missing pattern."
         return
     if not np.array_equal(facts[ids, 1], rows["not_always_live_bytes"]):
-        yield "Bytes of a liveness step are not the sum of its pattern."
+        yield "The bytes of a liveness step differ from the sum of its pattern."
     if not np.array_equal(facts[ids, 0], rows["max_tile_bytes"]):
-        yield "The largest tile of a liveness step is not that of its pattern."
+        yield "The largest tile of a liveness step differs from its pattern."
     tiles = np.array(rows["max_tile_id"], np.int64)
     n_tiles = report.array("liveness.pattern").shape[1]
     if tiles.size and not (tiles.min() >= 0 and tiles.max() < n_tiles):
@@ -133,15 +133,15 @@ def _costs(report: Report) -> Iterator[str]:
     for place, name, column in ((0, "busiest tile", 4), (1, "sum", 5), (2, "active tiles", 6)):
         wrong = np.flatnonzero(facts[ids, place] != rows[:, column])
         if len(wrong):
-            yield f"The {name} of step {rows[wrong[0], 0]} is not that of its pattern."
+            yield f"The {name} of step {rows[wrong[0], 0]} differs from its pattern."
     if (rows[:, 3] < rows[:, 4]).any():
         yield "A step takes less time than its busiest tile."
 
 
 def _outline(report: Report) -> Iterator[str]:
-    """Yield what would keep the other checks from making sense."""
+    """Yield problems that would invalidate the other checks."""
     if len(report.table(target)["target_id"]) > 1:
-        yield "There are several targets."
+        yield "The report has several targets."
     lengths: dict[str, set[int]] = {}
     for name in ARRAYS:
         if name != "lowered.tile_start" and not report.array(name).is_wide:
@@ -168,7 +168,7 @@ def _lowered(report: Report) -> Iterator[str]:
     if len(first) != n_tiles + 1 or first[0] != 0 or (np.diff(first) < 0).any():
         yield "The parts are not sorted by tile."
     if first.size and first[-1] != len(n_bytes):
-        yield "There are parts that belong to no tile."
+        yield "Some parts belong to no tile."
     if n_bytes.size and (n_bytes.min() <= 0 or report.array("lowered.offset").read().min() < 0):
         yield "A part has no size or no address."
     ids = np.array(report.table(variable)["variable_id"])
@@ -177,7 +177,7 @@ def _lowered(report: Report) -> Iterator[str]:
     wrong = np.flatnonzero((total != declared) & (total > 0))
     if len(wrong):
         which = wrong[0]
-        yield f"Variable {ids[which]} has {declared[which]} bytes, its parts {total[which]}."
+        yield f"Variable {ids[which]} has {declared[which]} bytes, its parts have {total[which]}."
 
 
 def _memory(report: Report) -> Iterator[str]:
@@ -193,9 +193,9 @@ def _memory(report: Report) -> Iterator[str]:
     elif n:
         total = np.sum([region.read() for region in regions], axis=0)
         if total.sum(axis=1).tolist() != rows["total_bytes"]:
-            yield "The bytes of a category are not the sum over tiles and regions."
+            yield "The bytes of a category differ from the sum over tiles and regions."
         if total.max(axis=1).tolist() != rows["max_tile_bytes"]:
-            yield "The largest tile of a category is not that of its arrays."
+            yield "The largest tile of a category differs from its arrays."
     tiles = report.array("memory.tile").read()
     if not len(tiles):
         return
@@ -216,7 +216,7 @@ def _memory(report: Report) -> Iterator[str]:
             if len(part):
                 peak = np.maximum(peak, report.array("liveness.pattern").rows(part).max(axis=0))
         if not np.array_equal(peak, peak_bytes):
-            yield "The most that is live but not always is not the largest over the steps."
+            yield "The not-always-live peak of a tile differs from the maximum over the steps."
 
 
 def _trace(report: Report) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _trace(report: Report) -> Iterator[str]:
     period, count = report.array("trace.period").read(), report.array("trace.count").read()
     pattern = report.array("trace.pattern_id").read()
     if (end < start).any() or (count < 1).any() or ((period > 0) != (count > 1)).any():
-        yield "An entry of the trace ends before it starts, or repeats without a distance."
+        yield "An entry of the trace ends before it starts, or repeats without a period."
     n_patterns = len(report.array("cycles.pattern"))
     if pattern.size and not (pattern.min() >= 0 and pattern.max() < n_patterns):
         yield "An entry of the trace names a missing pattern."
@@ -236,7 +236,7 @@ def _trace(report: Report) -> Iterator[str]:
         strict=True,
     ):
         if first != until or n < 0 or first + n > len(start):
-            yield f"The entries of run_trace {run_trace_id} are not where the ones before end."
+            yield f"The entries of run_trace {run_trace_id} do not follow the previous ones."
             return
         until = first + n
         part = slice(first, until)
@@ -246,11 +246,11 @@ def _trace(report: Report) -> Iterator[str]:
         if finish < begin or (n and (start[first] < begin or last.max() > finish)):
             yield f"Entries of run_trace {run_trace_id} lie outside its run."
     if until != len(start):
-        yield "There are entries of the trace that belong to no run."
+        yield "Some entries of the trace belong to no run."
 
 
 def _pattern_facts(report: Report, name: str) -> np.ndarray:
-    """Return largest, sum and number above zero of every pattern: int64, shape (n_patterns, 3)."""
+    """Return the maximum, sum and nonzero count of every pattern: int64, shape (n_patterns, 3)."""
     patterns = report.array(name)
     facts = np.zeros((len(patterns), 3), np.int64)
     for first in range(0, len(patterns), _PATTERNS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""One thing that is wrong with a report."""
+"""A problem of a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Problem"]
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong: a stable code, the table or array, and one plain sentence."""
+    """A problem: a stable code, the table or array, and a one-sentence description."""
 
     code: str
     where: str

@@ -1,4 +1,4 @@
-"""Does the file agree with its own digests, and do its identities exist."""
+"""Checks that the file matches its digests and that its references resolve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["structure_problems"]
 
 
 def structure_problems(report: Report) -> list[Problem]:
-    """Return what is wrong with digests, chunks and identities."""
+    """Return the problems of digests, chunks and references."""
     problems = list(_table_problems(report))
     if not problems:
         problems.extend(_array_problems(report))
@@ -34,7 +34,7 @@ def _table_problems(report: Report) -> Iterator[Problem]:
             yield Problem(error.code, table.name, str(error))
     verdict = report.integrity_problem()
     if verdict is not None:
-        yield Problem("damaged_report", "file", f"SQLite finds: {verdict}.")
+        yield Problem("damaged_report", "file", f"SQLite reports: {verdict}.")
 
 
 def _array_problems(report: Report) -> Iterator[Problem]:
@@ -58,7 +58,7 @@ def _array_problems(report: Report) -> Iterator[Problem]:
     ((n_chunks,),) = report.fetch(select(func.count(chunk.c.chunk_id)))
     if n_chunks != len(named):
         yield Problem(
-            "orphan", "chunk", f"{n_chunks} chunks are stored where {len(named)} are in use."
+            "orphan", "chunk", f"{n_chunks} chunks are stored, but {len(named)} are in use."
         )
 
 
@@ -73,11 +73,13 @@ def _reference_problems(report: Report) -> Iterator[Problem]:
             ids = np.array(report.table(target)[primary_key(target)], np.int64)
             values = np.unique(report.array(spec.name).read())
             if not np.isin(values, ids).all():
-                yield Problem("reference", spec.name, f"{spec.name} names a missing {target.name}.")
+                yield Problem(
+                    "reference", spec.name, f"{spec.name} refers to a missing {target.name}."
+                )
 
 
 def _missing_rows(report: Report, column: Column[object], key: Column[object]) -> Iterator[Problem]:
-    """Yield a problem if a column of a table names rows that another table does not have."""
+    """Yield a problem if a column refers to missing rows of another table."""
     missing = select(func.count()).where(
         column.is_not(None), column.not_in(select(key).scalar_subquery())
     )
@@ -86,5 +88,5 @@ def _missing_rows(report: Report, column: Column[object], key: Column[object]) -
         yield Problem(
             "reference",
             f"{column.table.name}.{column.name}",
-            f"{n_missing} rows of {column.table.name} name a missing {key.table.name}.",
+            f"{n_missing} rows of {column.table.name} refer to a missing {key.table.name}.",
         )

@@ -1,4 +1,4 @@
-"""The tables and packed arrays of a report: the contract between what writes and what reads."""
+"""The tables and packed arrays of a report: the contract between writers and readers."""
 
 from tilescope.reports.schema.arrays import ARRAYS, ArraySpec
 from tilescope.reports.schema.definition import APPLICATION_ID, SCHEMA_VERSION, metadata

@@ -1,4 +1,4 @@
-"""The catalogue of packed arrays: what is tiles × steps, or too long for rows."""
+"""The catalogue of packed arrays: values per tile and step, and columns too long for tables."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["ARRAYS", "ArraySpec"]
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What one packed array means and how it is cut into chunks.
+    """The definition of one packed array and its chunk size.
 
     ``columns`` is ``one`` for a plain column, ``tiles`` for a value per tile of the whole target,
-    ``ipu_tiles`` for a value per tile of one IPU. ``refers_to`` is the table whose identities the
-    values are, if they are any.
+    ``ipu_tiles`` for a value per tile of one IPU. ``refers_to`` is the table that the values
+    identify rows of, if any.
     """
 
     name: str
@@ -80,35 +80,37 @@ ARRAYS: dict[str, ArraySpec] = {
             "Variable; sorted by start step",
             refers_to="variable",
         ),
-        ArraySpec("lifetime.start_step", "<i4", "one", "step", "First liveness step it is live at"),
-        ArraySpec("lifetime.end_step", "<i4", "one", "step", "First step it is no longer live at"),
         ArraySpec(
-            "lowered.tile_start", "<i8", "one", "", "First row of each tile, and one past all"
+            "lifetime.start_step", "<i4", "one", "step", "First liveness step of its lifetime"
+        ),
+        ArraySpec("lifetime.end_step", "<i4", "one", "step", "First step after its lifetime"),
+        ArraySpec(
+            "lowered.tile_start", "<i8", "one", "", "First row per tile, then the number of rows"
         ),
         ArraySpec(
             "lowered.variable_id",
             "<i4",
             "one",
             "",
-            "Variable a part belongs to; by tile",
+            "Variable of the part; sorted by tile",
             refers_to="variable",
         ),
         ArraySpec("lowered.offset", "<i8", "one", "bytes", "Address of the part on its tile"),
         ArraySpec("lowered.bytes", "<i8", "one", "bytes", "Size of the part"),
         ArraySpec("lowered.start_step", "<i4", "one", "step", "First liveness step of the part"),
-        ArraySpec("lowered.end_step", "<i4", "one", "step", "First step it is no longer live at"),
+        ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         ArraySpec(
             "trace.step_id",
             "<i4",
             "one",
             "",
-            "Step that ran; by run, IPU, track, start",
+            "Step that ran; sorted by run, IPU, track, start",
             refers_to="step",
         ),
         ArraySpec("trace.start_cycle", "<i8", "one", "cycles", "Start on the IPU's counter"),
-        ArraySpec("trace.end_cycle", "<i8", "one", "cycles", "First cycle after it"),
-        ArraySpec("trace.period", "<i8", "one", "cycles", "Distance of repetitions; 0 if once"),
-        ArraySpec("trace.count", "<i4", "one", "", "How many times it ran at that distance"),
+        ArraySpec("trace.end_cycle", "<i8", "one", "cycles", "First cycle after its end"),
+        ArraySpec("trace.period", "<i8", "one", "cycles", "Period of repetitions; 0 if once"),
+        ArraySpec("trace.count", "<i4", "one", "", "Number of executions at that period"),
         ArraySpec("trace.pattern_id", "<i4", "one", "", "Row of cycles.pattern of this execution"),
     )
 }

@@ -1,4 +1,4 @@
-"""What every table of a report shares: the metadata, the schema version, the application id."""
+"""Shared definitions of the tables: metadata, schema version, application id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ metadata = MetaData()
 
 
 def column(name: str, kind: Any, comment: str, *args: Any, **options: Any) -> Column[Any]:
-    """Return a column that says in one line what it means and in which unit.
+    """Return a column; its comment gives meaning and unit in one line.
 
     Columns are NOT NULL unless ``nullable=True`` is given.
     """

@@ -29,11 +29,11 @@ debug_context = Table(
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
-    column("layer", Text, "onnx, library or poplar: who created it"),
+    column("layer", Text, "Creator: onnx, library or poplar"),
     column("name", Text, "Full name; levels are joined by /"),
     column("operation", Text, "Type of the operation, such as Conv or poplin.convolution"),
     column("detail", Text, "Arguments of the call as JSON"),
-    comment="Why a variable, compute set or program exists",
+    comment="Origin of variables, compute sets and programs",
 )
 
 variable = Table(
@@ -50,17 +50,17 @@ variable = Table(
         Text,
         ", ".join(category.name for category in MEMORY_CATEGORIES if category.is_variable),
     ),
-    column("is_always_live", Boolean, "Whether it occupies memory for the whole program"),
+    column("is_always_live", Boolean, "Whether it occupies memory throughout the program"),
     column("n_tiles", Integer, "Number of tiles that hold a part"),
     column("max_tile_bytes", Integer, "Largest part on one tile, bytes"),
     column(
         "debug_context_id",
         Integer,
-        "Who created it",
+        "Debug context of its creator",
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
-    comment="Variables of the graph and the message buffers of exchanges",
+    comment="Variables of the graph, and message buffers of exchanges",
 )
 
 vertex_type = Table(
@@ -71,7 +71,7 @@ vertex_type = Table(
     column("kind", Text, "worker or supervisor"),
     column("code_bytes", Integer, "Code, once per tile that uses it, bytes"),
     column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
-    column("source", Text, "Where its cycle law comes from"),
+    column("source", Text, "Source of its cycle law"),
     comment="Codelets in use",
 )
 
@@ -85,7 +85,7 @@ compute_set = Table(
     column(
         "debug_context_id",
         Integer,
-        "Who created it",
+        "Debug context of its creator",
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
@@ -99,18 +99,18 @@ compute_set_vertex = Table(
     column("compute_set_id", Integer, "The compute set", ForeignKey("compute_set.compute_set_id")),
     column("vertex_type_id", Integer, "The codelet", ForeignKey("vertex_type.vertex_type_id")),
     column("n_vertices", Integer, "Number of vertices"),
-    column("n_tiles", Integer, "Number of tiles that run some"),
+    column("n_tiles", Integer, "Number of tiles that run vertices of the type"),
     column("max_cycles", Integer, "Slowest vertex, cycles of its context or of the supervisor"),
     column("total_cycles", Integer, "Sum over vertices, in the same cycles"),
     column("flops", Integer, "Useful floating-point operations, sum over vertices"),
     column("state_bytes", Integer, "Vertex instance state, sum over vertices, bytes"),
-    comment="Which codelets a compute set runs",
+    comment="Codelets of compute sets",
 )
 
 program = Table(
     "program",
     metadata,
-    column("program_id", Integer, "Identity; parents come before their children", primary_key=True),
+    column("program_id", Integer, "Identity; parents precede their children", primary_key=True),
     column(
         "parent_id",
         Integer,
@@ -118,8 +118,8 @@ program = Table(
         ForeignKey("program.program_id"),
         nullable=True,
     ),
-    column("position", Integer, "Place among its siblings, from 0"),
-    column("root_kind", Text, "control or function: which list the tree's root is in"),
+    column("position", Integer, "Position among its siblings, from 0"),
+    column("root_kind", Text, "List of the tree's root: control or function"),
     column("root_index", Integer, "Number of the control program or function"),
     column(
         "kind",
@@ -129,9 +129,9 @@ program = Table(
     column("name", Text, "Debug name; may be empty"),
     column("n_children", Integer, "Number of children"),
     column("repeat_count", Integer, "Times the body runs, for Repeat; else 1"),
-    column("n_tiles", Integer, "Number of tiles that take part; 0 for control"),
+    column("n_tiles", Integer, "Number of participating tiles; 0 for control"),
     column("code_bytes", Integer, "Control or exchange code, sum over tiles, bytes"),
-    # Steps name their program: tables are sorted without this direction.
+    # Steps refer to their program: the table order ignores this direction.
     column(
         "step_id",
         Integer,
@@ -149,7 +149,7 @@ program = Table(
     column(
         "debug_context_id",
         Integer,
-        "Who created it",
+        "Debug context of its creator",
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
@@ -162,34 +162,34 @@ plan = Table(
     column("plan_id", Integer, "Identity", primary_key=True),
     column("name", Text, "Debug name of the operation"),
     column("operation", Text, "convolution or matmul"),
-    column("family", Text, "The vertices that compute: amp, slic, hmac …"),
+    column("family", Text, "Family of vertices: amp, slic, hmac …"),
     column(
         "grouping",
         Text,
-        "Convolution groups, inputs and outputs worked on as one, and how many groups of the"
-        " operation were combined into each if several, as JSON",
+        "Convolution groups, inputs and outputs processed as one, and the number of groups of the"
+        " operation combined into one, if several, as JSON",
     ),
     column("split", Text, "Number of parts per dimension, as a JSON object"),
-    column("swaps_operands", Boolean, "Whether a product is made as the transposed one"),
+    column("swaps_operands", Boolean, "Whether a product is computed as the transposed one"),
     column("n_tiles", Integer, "Tiles that compute"),
     column("tile_balance", Float, "Mean over max of compute cycles on the used IPU, 0 to 1"),
-    column("predicted_cycles", Integer, "What the planner expects, cycles"),
+    column("predicted_cycles", Integer, "Predicted cycles"),
     column("temporary_bytes", Integer, "Largest temporary memory on a tile, bytes"),
     column(
         "available_memory_proportion",
         Float,
-        "Share of a tile's memory that temporary memory was to keep to, 0 to 1",
+        "Largest share of tile memory for temporary memory, 0 to 1",
     ),
-    column("bound", Text, f"Why no faster plan was taken: {', '.join(BOUNDS)}"),
-    column("runner_up", Text, "The next best split and its cycles, as JSON"),
+    column("bound", Text, f"Why no faster plan was chosen: {', '.join(BOUNDS)}"),
+    column("runner_up", Text, "The next best split and its predicted cycles, as JSON"),
     column(
         "debug_context_id",
         Integer,
-        "Who asked for it",
+        "Debug context of the operation",
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
-    comment="How convolutions and products are split over tiles, and why",
+    comment="Plans of convolutions and products: their split over tiles",
 )
 
 plan_stage = Table(
@@ -197,14 +197,14 @@ plan_stage = Table(
     metadata,
     column("plan_stage_id", Integer, "Identity", primary_key=True),
     column("plan_id", Integer, "The plan (plan)"),
-    column("position", Integer, "Place among the plan's stages, from 0, in the order they run"),
-    column("name", Text, "Such as compute, exchange or reduce; unique in its plan"),
-    column("phase", Text, "compute, or exchange for what brings operands and waits for them"),
+    column("position", Integer, "Position among the plan's stages, from 0, in execution order"),
+    column("name", Text, "Name, such as compute, exchange or reduce; unique in its plan"),
+    column("phase", Text, "compute, or exchange for moving operands and waiting for them"),
     column(
         "predicted_cycles",
         Integer,
-        "What the planner expects; null where it does not look at the stage",
+        "Predicted cycles; null if the planner does not cost the stage",
         nullable=True,
     ),
-    comment="Stages of plans; step.plan_stage_id says which steps each became",
+    comment="Stages of plans; step.plan_stage_id refers to them",
 )

@@ -1,4 +1,4 @@
-"""Where a report comes from: provenance, target, options in effect, notices."""
+"""Header of a report: provenance, target, options in effect, notices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ provenance = Table(
         "key",
         Text,
         "model_name, model_sha256, tilescope_version, python_version, numpy_version, numba_version,"
-        " seed, engine_name, or a name with prefix wall_ for facts of the wall clock",
+        " seed, engine_name, or a name with prefix wall_ for wall-clock facts",
         unique=True,
     ),
     column("value", Text, "The fact as text"),
-    comment="What made this report",
+    comment="Provenance of the report",
 )
 
 target = Table(
@@ -32,7 +32,7 @@ target = Table(
     column("architecture", Text, "Generation, such as ipu2"),
     column("parameter_set", Text, "hardware or ipu_model"),
     column("n_ipus", Integer, "Number of IPUs in one replica"),
-    column("n_replicas", Integer, "Number of equal replicas, stored once"),
+    column("n_replicas", Integer, "Number of identical replicas, stored once"),
     column("tiles_per_ipu", Integer, "Tiles of one IPU"),
     column("bytes_per_tile", Integer, "Memory of one tile, bytes"),
     column("non_interleaved_bytes", Integer, "Non-interleaved region of one tile, bytes"),
@@ -52,8 +52,8 @@ engine_option = Table(
     column("name", Text, "Key, such as autoReport.all", unique=True),
     column("value", Text, "Value in effect, as text"),
     column("origin", Text, "environment, command line, code or default"),
-    column("has_effect", Boolean, "Whether this version of the engine acts on it"),
-    comment="Options in effect and where each came from",
+    column("has_effect", Boolean, "Whether it has an effect in this version of the engine"),
+    comment="Options in effect, with their origins",
 )
 
 notice = Table(
@@ -62,6 +62,6 @@ notice = Table(
     column("notice_id", Integer, "Identity", primary_key=True),
     column("severity", Text, "info, warning or error"),
     column("code", Text, "Stable short name, such as out_of_tile_memory"),
-    column("message", Text, "One plain sentence"),
-    comment="What the engine had to tell about this program",
+    column("message", Text, "One-sentence message"),
+    comment="Messages of the engine about this program",
 )

@@ -1,4 +1,4 @@
-"""Memory: categories per tile, and which variables live at which step."""
+"""Memory: categories per tile, and liveness per step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ memory_category = Table(
         "One of " + ", ".join(category.name for category in MEMORY_CATEGORIES),
         unique=True,
     ),
-    column("label", Text, "The same for people"),
+    column("label", Text, "Display name"),
     column("is_overlapped", Boolean, "Whether its parts may share addresses at different times"),
     column("total_bytes", Integer, "Sum over tiles, bytes"),
     column("max_tile_bytes", Integer, "Largest tile, bytes"),
-    comment="Kinds of memory use; bytes per tile and region stand in the memory.* arrays",
+    comment="Categories of memory; the memory.* arrays hold bytes per tile and region",
 )
 
 liveness_step = Table(
@@ -41,5 +41,5 @@ liveness_step = Table(
     column("max_tile_id", Integer, "Tile with the most not-always-live bytes"),
     column("max_tile_bytes", Integer, "Not-always-live bytes on that tile"),
     column("pattern_id", Integer, "Row of liveness.pattern with the bytes of every tile"),
-    comment="Memory that is live at each step of the program, from compilation",
+    comment="Live memory at every step of the program, from compilation",
 )

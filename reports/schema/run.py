@@ -1,4 +1,4 @@
-"""Execution: steps and what they cost, runs, and where their trace lies."""
+"""Execution: steps and their costs, runs, and their traces."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ step = Table(
     column(
         "plan_part",
         Integer,
-        "Which part of the operation it makes, from 0, where its plan makes parts in turn",
+        "Serial part of the operation, from 0, if the plan has serial parts",
         nullable=True,
     ),
-    comment="The program flattened: one row a leaf, whatever number of times it runs",
+    comment="The flattened program: one row per leaf, regardless of how often it runs",
 )
 
 step_cost = Table(
@@ -55,7 +55,7 @@ step_cost = Table(
     column(
         "total_paired_bytes",
         Integer,
-        "Of the received, bytes that both tiles of a pair take at once, at double rate",
+        "Received bytes that both tiles of a pair take at once, at double rate",
     ),
     column("n_fragments", Integer, "Separate fragments received on the busiest tile"),
     column("host_in_bytes", Integer, "Bytes from the host"),
@@ -67,19 +67,19 @@ step_cost = Table(
     column("sync_zone", Text, "internal, external or none"),
     column("flops", Integer, "Useful floating-point operations"),
     column("pattern_id", Integer, "Row of cycles.pattern with the cycles of every tile of the IPU"),
-    comment="What one execution of a step costs on one IPU, by cause",
+    comment="Cost of one execution of a step on one IPU, by cause",
 )
 
 run = Table(
     "run",
     metadata,
-    column("run_id", Integer, "Identity, from 0 in order of time", primary_key=True),
+    column("run_id", Integer, "Identity, from 0 in chronological order", primary_key=True),
     column("name", Text, "Debug name of the call"),
-    column("program_index", Integer, "Which control program ran"),
+    column("program_index", Integer, "Index of the control program that ran"),
     column("start_cycle", Integer, "First cycle on the earliest IPU"),
     column("end_cycle", Integer, "First cycle after the run on the latest IPU"),
     column("is_data_dependent", Boolean, "Whether its cycles depend on the data"),
-    comment="Calls of the engine that were recorded",
+    comment="Recorded runs of the engine",
 )
 
 run_trace = Table(
@@ -93,7 +93,7 @@ run_trace = Table(
     column("end_cycle", Integer, "Cycle counter of the IPU when the run ended"),
     column("first_entry", Integer, "First row in the trace.* arrays"),
     column("n_entries", Integer, "Number of rows there, sorted by start"),
-    comment="Where the trace of a run on an IPU's track lies",
+    comment="Range of trace entries of a run on one track of an IPU",
 )
 
 wall_clock = Table(

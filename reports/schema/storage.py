@@ -1,4 +1,4 @@
-"""How data lies in the file: packed arrays in hashed chunks, hashed blocks of rows, milestones."""
+"""Storage: packed arrays in hashed chunks, hashed blocks of rows, milestones."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ array = Table(
     column("n_columns", Integer, "Values in one row; 1 for a plain column"),
     column("chunk_rows", Integer, "Rows of a full chunk"),
     column("chunk_columns", Integer, "Columns of a full chunk"),
-    comment="The packed arrays this report holds",
+    comment="Packed arrays in this report",
 )
 
 array_chunk = Table(
     "array_chunk",
     metadata,
     column("array_chunk_id", Integer, "Identity", primary_key=True),
-    column("array_id", Integer, "The array this is a part of", ForeignKey("array.array_id")),
+    column("array_id", Integer, "Array that the chunk belongs to", ForeignKey("array.array_id")),
     column("row_start", Integer, "First row"),
     column("n_rows", Integer, "Number of rows"),
     column("column_start", Integer, "First column"),
@@ -37,9 +37,9 @@ array_chunk = Table(
     ),
     column("minimum", Integer, "Smallest value, in the array's unit"),
     column("maximum", Integer, "Largest value, in the array's unit"),
-    column("total", Integer, "Sum of the values, in the array's unit; at most what 64 bits hold"),
+    column("total", Integer, "Sum of the values, in the array's unit; saturated to 64 bits"),
     UniqueConstraint("array_id", "row_start", "column_start"),
-    comment="Which chunk holds which rectangle of an array, with its summary",
+    comment="Rectangles of arrays: their chunks and summaries",
 )
 
 chunk = Table(
@@ -47,10 +47,10 @@ chunk = Table(
     metadata,
     column("chunk_id", Integer, "Identity", primary_key=True),
     column("digest", LargeBinary, "BLAKE2b-128 of the unpacked bytes and their type", unique=True),
-    column("codec", Text, "How the bytes are packed: zstd, or shuffle+zstd"),
+    column("codec", Text, "Codec: zstd, or shuffle+zstd"),
     column("raw_bytes", Integer, "Length when unpacked, in bytes"),
     column("data", LargeBinary, "The packed bytes, at most 512 KiB"),
-    comment="Packed values; equal content is stored once",
+    comment="Packed values; identical content is stored once",
 )
 
 row_block = Table(
@@ -70,7 +70,7 @@ milestone = Table(
     metadata,
     column("milestone_id", Integer, "Identity, in order of time", primary_key=True),
     column("name", Text, "created, compiled, run or finished; a complete report ends in finished"),
-    column("n_row_blocks", Integer, "Rows of row_block up to here"),
+    column("n_row_blocks", Integer, "Number of rows in row_block at this milestone"),
     column("digest", LargeBinary, "BLAKE2b-128 chained over the digests of all row blocks so far"),
-    comment="How far the writer came; each seals what was written before it",
+    comment="Progress of the writer; a milestone seals all earlier rows",
 )

@@ -1,6 +1,6 @@
-"""The codes that rows of a report hold, each with what it means: this is the only place they stand.
+"""The codes in rows of a report, with their meanings: the single definition.
 
-Who writes or reads a code looks it up here, and an unknown one is an error.
+Writers and readers look codes up here; an unknown code is an error.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ __all__ = [
     "phase_of",
 ]
 
-#: The phase of programs that only contain others.
+#: The phase of programs that only contain other programs.
 CONTROL = "control"
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What a tile does at a time.
+    """The activity of a tile at a time.
 
     Attributes
     ----------
     name
-        Stable; part of the names of metrics.
+        Stable; part of metric names.
     label
-        For people.
+        Display name.
     summary_row
-        The row of Poplar's own summary that its cycles belong to.
+        The row of Poplar's summary that includes its cycles.
     meaning
         Ends the sentence "Time in which …".
     is_exchange
-        Whether tiles send to tiles.
+        Whether tiles send data to other tiles.
     """
 
     name: str
@@ -76,17 +76,17 @@ _PHASES = (
     Phase("stream_copy", "Stream copy", "host exchange", "data moves from and to the host"),
     Phase("other", "Other", "sync", "none of these happens, or a step of another kind runs"),
 )
-#: Phases by name, in the order pages show them.
+#: Phases by name, in display order.
 PHASES: dict[str, Phase] = {phase.name: phase for phase in _PHASES}
 PHASE_LABELS: dict[str, str] = {phase.name: phase.label for phase in _PHASES}
 
 
 @dataclass(frozen=True)
 class SliceKind:
-    """How a step or what holds steps looks in a trace.
+    """The display of a step, or of a program with steps, in a trace.
 
-    ``number`` stands in the binary answers of the web app, so kinds are only ever added at the
-    end. ``letter`` stands where colour is not enough.
+    ``number`` is part of the web app's binary responses: append new kinds at the end. ``letter``
+    supplements colour.
     """
 
     number: int
@@ -108,7 +108,7 @@ _SLICES = (
     ("group", "Group of steps", "–"),
     ("run", "Run", "R"),
 )
-#: Kinds of slices by name, in order of their number.
+#: Kinds of slices by name, in order of their numbers.
 SLICE_KINDS: dict[str, SliceKind] = {
     name: SliceKind(number, name, label, letter)
     for number, (name, label, letter) in enumerate(_SLICES)
@@ -119,7 +119,7 @@ SLICE_KINDS: dict[str, SliceKind] = {
 class Kind:
     """A kind of program: ``program.kind``, and ``step.kind`` for those that are steps.
 
-    ``phase`` is ``CONTROL`` for programs that only contain others; ``slice`` is the kind of its
+    ``phase`` is ``CONTROL`` for programs that only contain other programs; ``slice`` is the kind of
     slice in a trace.
     """
 
@@ -129,16 +129,16 @@ class Kind:
 
     @property
     def has_exchange_code(self) -> bool:
-        """Whether its code is that of an exchange."""
+        """Whether its code is exchange code."""
         return self.name in ("DoExchange", "GlobalExchange", "StreamCopyMid")
 
     @property
     def is_step(self) -> bool:
-        """Whether it is a leaf that takes time, not one that contains others."""
+        """Whether it is a leaf that takes time, not a container."""
         return self.phase != CONTROL
 
 
-#: Kinds of programs by name: what contains others, then what takes time.
+#: Kinds of programs by name: containers first, then steps.
 PROGRAM_KINDS: dict[str, Kind] = {
     name: Kind(name, phase, look)
     for name, phase, look in (
@@ -165,35 +165,35 @@ PROGRAM_KINDS: dict[str, Kind] = {
 
 
 def phase_of(kind: str) -> str:
-    """Return the phase that a kind of program counts as: one of ``PHASES``, or ``CONTROL``.
+    """Return the phase of a kind of program: one of ``PHASES``, or ``CONTROL``.
 
     Raises
     ------
     KeyError
-        When the vocabulary has no such kind.
+        If the kind is unknown.
     """
     return PROGRAM_KINDS[kind].phase
 
 
 @dataclass(frozen=True)
 class Category:
-    """A kind of memory use.
+    """A category of memory.
 
     Attributes
     ----------
     name
-        The field's exact name, as ``memory_category.name`` holds it.
+        Name in ``memory_category.name``.
     label
-        For people.
+        Display name.
     summary_row
-        The row of Poplar's own summary that adds it up.
+        The row of Poplar's summary that includes it.
     is_overlapped
         Whether its parts may share addresses at different times.
     is_exchange_code
-        Whether it is code of exchanges.
+        Whether it is exchange code.
     is_variable
-        Whether it is the memory of named variables, not code or state; ``variable.category`` is
-        one of these.
+        Whether it is memory of named variables, not code or state; ``variable.category`` is one of
+        these.
     """
 
     name: str
@@ -204,7 +204,7 @@ class Category:
     is_variable: bool = False
 
 
-#: Categories of memory in PopVision's order, which is the order of the memory arrays.
+#: Categories of memory, in the order of PopVision and of the memory arrays.
 MEMORY_CATEGORIES: tuple[Category, ...] = (
     Category("variable", "Variables", "Variables", is_overlapped=True, is_variable=True),
     Category("constant", "Constants", "Constants", is_variable=True),
@@ -238,7 +238,7 @@ MEMORY_CATEGORIES: tuple[Category, ...] = (
     ),
     Category("instrumentationResults", "Instrumentation results", "Instrumentation Results"),
 )
-#: The same by name.
+#: Categories by name.
 MEMORY_CATEGORY: dict[str, Category] = {item.name: item for item in MEMORY_CATEGORIES}
 
 
@@ -280,7 +280,7 @@ MEMORY_ROWS: dict[str, TileRow] = {
     )
 }
 
-#: Why no faster plan was taken: code to meaning.
+#: Reasons why no faster plan was chosen: meaning by code.
 BOUNDS: dict[str, str] = {
     "cycles": "cycles: no other split is predicted to take fewer, and this one fits",
     "idle_tiles": "cycles: more than half of the tiles stay idle, as more of them would take longer"

@@ -76,7 +76,7 @@ def test_a_list_of_one_is_taken_as_popart_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan"), [0.1, 0.2], "half"])
 def test_a_node_s_share_that_cannot_be_is_refused(tmp_path: Path, share: Any) -> None:
     path = _save(tmp_path / "bad.onnx", __available_memory=share)
-    with pytest.raises(BadModel, match=r"'conv' .*__available_memory must be above 0"):
+    with pytest.raises(BadModel, match=r"'conv' .*__available_memory takes one number above 0"):
         load_onnx(path)
 
 
@@ -107,13 +107,13 @@ def test_options_say_it_for_each_kind() -> None:
 
 
 @pytest.mark.parametrize("share", ["0", "1.01", "-1", "nan", "much", "true"])
-def test_an_option_that_cannot_be_is_refused(share: str) -> None:
-    with pytest.raises(BadOption, match=f"number above 0, up to 1 for '{MATMUL_MEMORY}'"):
+def test_an_option_out_of_range_is_refused(share: str) -> None:
+    with pytest.raises(BadOption, match=f"a number above 0 and at most 1 for '{MATMUL_MEMORY}'"):
         resolve(environ={}, code={MATMUL_MEMORY: share})
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
-def test_a_share_in_code_that_cannot_be_is_refused(share: float) -> None:
+def test_a_share_in_code_out_of_range_is_refused(share: float) -> None:
     with pytest.raises(BadOption, match="of matmul must be above 0"):
         AvailableMemory(matmul=share)
     graph = Graph(MACHINE)

@@ -160,8 +160,8 @@ def test_a_type_is_found_by_its_name(name: Any, same: DType) -> None:
         ("134", 0, "Unknown float8 layout '134'"),
         ("143", 32, "from -32 to 31"),
         ("152", -33, "-32 to"),
-        ("143", 1.5, "is 1.5: give a whole"),
-        ("143", "2", "is '2': give a whole"),
+        ("143", 1.5, "is 1.5: expected an integer"),
+        ("143", "2", "is '2': expected an integer"),
     ],
 )
 def test_other_layouts_and_scales_are_refused(layout: str, scale: Any, message: str) -> None:

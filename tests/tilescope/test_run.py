@@ -421,7 +421,7 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
         (["--option", "debug.verify"], "expected KEY=VALUE for --option, got debug.verify"),
         (["--option", "=1"], "expected KEY=VALUE"),
         (["--option", "debug.verif=true"], "the nearest known one is 'debug.verify'"),
-        (["--option", "matmulOptions.availableMemoryProportion=2"], "a number above 0, up to 1"),
+        (["--option", "matmulOptions.availableMemoryProportion=2"], "number above 0 and at most 1"),
         (
             ["--report", "r", "--option", "autoReport.directory=s"],
             "--option autoReport.directory=s and --report both set autoReport.directory",

@@ -177,8 +177,8 @@ def test_fields_on_one_variable_cannot_be_apart() -> None:
         ({"apart": [("x", "y")]}, "keeps 'y' apart, which is none of its fields x, out"),
         ({"apart": [("x",)]}, "keeps 'x' apart: name two fields or more"),
         ({"apart": [("x", "x")]}, "keeps 'x', 'x' apart: name two fields or more, each once"),
-        ({"apart": ("x", "out")}, "give groups of field names"),
-        ({"apart": "x"}, "keeps apart is 'x': give groups of field names"),
+        ({"apart": ("x", "out")}, "expected groups of field names"),
+        ({"apart": "x"}, "keeps apart is 'x': expected groups of field names"),
         ({"has_slow_path": True}, "has a slow path but asks nothing of memory"),
     ],
 )

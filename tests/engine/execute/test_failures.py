@@ -143,7 +143,7 @@ def test_a_run_with_a_name_that_fails_before_one_that_does_not(small: Small) -> 
 
 def test_a_callback_that_returns_no_array(small: Small) -> None:
     for given, words in (
-        ([[1.0], [2.0, 3.0]], "values of stream 'data' are of uneven lengths"),
+        ([[1.0], [2.0, 3.0]], "values of stream 'data' have uneven lengths"),
         (None, r"takes an array of shape \(4,\)"),
         (["a"] * 4, "where numbers are needed"),
     ):

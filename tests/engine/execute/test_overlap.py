@@ -366,7 +366,7 @@ def test_io_tiles_have_to_be_there() -> None:
     for n in (-1, 4):
         with pytest.raises(BadGraph, match=rf"n_io_tiles is {n}; an IPU of gc200 has 4 tiles"):
             Graph(machine, n_io_tiles=n)
-    with pytest.raises(BadGraph, match=r"The number of I/O tiles is 2\.5: give a whole number"):
+    with pytest.raises(BadGraph, match=r"The number of I/O tiles is 2\.5: expected an integer"):
         Graph(machine, n_io_tiles=2.5)  # type: ignore[arg-type]
     with pytest.raises(BadGraph, match="1 I/O tiles of 4 would split the pair of tiles 2 and 3"):
         Graph(machine, n_io_tiles=1)

@@ -125,10 +125,10 @@ def with_itself() -> Program:
 
 
 MAPPINGS: list[tuple[str, Callable[[Small], Any]]] = [
-    ("starts of 'x' have 4.5", lambda s: s.graph.set_tile_mapping(s.x, [0, 4.5], [0, 1])),
-    ("tiles of 'x' have 1.5", lambda s: s.graph.set_tile_mapping(s.x, [0, 4], [0, 1.5])),
-    ("tiles of 'x' have b", lambda s: s.graph.set_tile_mapping(s.x, [0], ["b"])),
-    ("beyond any machine", lambda s: s.graph.set_tile_mapping(s.x, [0], [2**40])),
+    ("starts of 'x' include 4.5", lambda s: s.graph.set_tile_mapping(s.x, [0, 4.5], [0, 1])),
+    ("tiles of 'x' include 1.5", lambda s: s.graph.set_tile_mapping(s.x, [0, 4], [0, 1.5])),
+    ("tiles of 'x' include b", lambda s: s.graph.set_tile_mapping(s.x, [0], ["b"])),
+    ("out of range", lambda s: s.graph.set_tile_mapping(s.x, [0], [2**40])),
     ("a tile for each start", lambda s: s.graph.set_tile_mapping(s.x, [[0, 4]], [[0, 1]])),
     ("4 of its 8 elements", lambda s: s.graph.map_linearly(s.x.slice(0, 0, 4))),
     ("not a Variable", lambda s: s.graph.map_linearly(s.x.variable)),
@@ -137,14 +137,14 @@ MAPPINGS: list[tuple[str, Callable[[Small], Any]]] = [
     ("grain of 'x' is 2.5", lambda s: s.graph.map_linearly(s.x, grain=2.5)),
     ("first tile of 'x' is -1", lambda s: s.graph.map_linearly(s.x, first=-1)),
     ("to no tile", lambda s: s.graph.map_linearly(s.x, tiles=[])),
-    ("tiles of 'x' have all", lambda s: s.graph.map_linearly(s.x, tiles="all")),
+    ("tiles of 'x' include all", lambda s: s.graph.map_linearly(s.x, tiles="all")),
 ]
 VARIABLES: list[tuple[str, Callable[[Small], Any]]] = [
     ("A type is needed", lambda s: s.graph.add_variable(None, (2,), "v")),
     ("no type '3': use one of", lambda s: s.graph.add_variable(3, (2,), "v")),
-    ("dimensions of 'v' have a", lambda s: s.graph.add_variable("float32", "ab", "v")),
+    ("dimensions of 'v' include a", lambda s: s.graph.add_variable("float32", "ab", "v")),
     ("give a tuple of dimensions", lambda s: s.graph.add_variable("float32", 5, "v")),
-    ("dimensions of 'v' have 2.5", lambda s: s.graph.add_variable("float32", (2.5,), "v")),
+    ("dimensions of 'v' include 2.5", lambda s: s.graph.add_variable("float32", (2.5,), "v")),
     ("name of a variable, got None", lambda s: s.graph.add_variable("float32", (2,), None)),
     ("uneven lengths", lambda s: s.graph.add_constant([[1], [2, 3]], "k")),
     ("not whole", lambda s: s.graph.add_constant([1.5], "k", dtype="int32")),
@@ -160,13 +160,13 @@ VERTICES: list[tuple[str, Callable[[Small], Any]]] = [
     ("Regions are on a variable", lambda s: blocks(s.x, 0, [8], [1], 1)),
     ("2 sizes and 1 strides", lambda s: blocks(s.x.variable, 0, [4, 2], [1], 1)),
     ("a column has shape", lambda s: blocks(s.x.variable, np.arange(3), [4], [1], 2)),
-    ("have 2.5 among them", lambda s: blocks(s.x.variable, FRACTION, [4], [1], 1)),
+    ("include 2.5", lambda s: blocks(s.x.variable, FRACTION, [4], [1], 1)),
     ("field 'x' is float32, and 'flag' is int32", lambda s: s.vertices(x=flag(s))),
     (
         r"\[4\] elements in field 'x' and \[8\] in 'out'",
         lambda s: s.vertices(x=blocks(s.x.variable, 0, [4], [1], 1)),
     ),
-    ("tiles have 0.5", lambda s: s.vertices(tile=[0.5])),
+    ("tiles include 0.5", lambda s: s.vertices(tile=[0.5])),
     ("one for each vertex", lambda s: s.vertices(tile=[[0]])),
     ("run a codelet, not a function", lambda s: s.vertices(made=size)),
     (

@@ -118,7 +118,7 @@ def test_programs_that_cannot_be(graph: Graph, x: Tensor) -> None:
     y = graph.add_variable("float32", (5, 2), "y")
     with pytest.raises(BadGraph, match="cannot go to"):
         Copy(x, y)
-    with pytest.raises(BadGraph, match="count of Repeat '' is 0: it must be at least 1"):
+    with pytest.raises(BadGraph, match="count of Repeat '' is 0: expected at least 1"):
         Repeat(0, Sequence())
     compute_set = graph.add_compute_set("c")
     graph.add_vertices(

@@ -144,7 +144,7 @@ def test_a_window_of_what_is_no_pair_of_whole_numbers(part: str) -> None:
         with pytest.raises(BadGraph, match=f"The {part.replace('_', ' ')} of a window is"):
             Window(**({"kernel": (3, 3)} | {part: wrong}))  # type: ignore[arg-type]
     if part != "padding_before":
-        with pytest.raises(BadGraph, match="it must be at least 1"):
+        with pytest.raises(BadGraph, match="expected at least 1"):
             Window(**({"kernel": (3, 3)} | {part: (0, 1)}))
 
 
@@ -165,7 +165,7 @@ def test_a_window_of_lists_is_one_of_tuples() -> None:
         ),
         (r"pool: its input: shape", lambda w: pool(w.builder, w.x, w.window, is_max=True)),
         (
-            "A window of 9 rows does not fit 6: give it more padding",
+            "A window of 9 rows does not fit 6: use more padding",
             lambda w: pool(w.builder, w.image, Window((9, 9)), is_max=True),
         ),
         ("reduction 'mean'; use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
@@ -173,7 +173,7 @@ def test_a_window_of_lists_is_one_of_tuples() -> None:
             r"cannot copy 'x' \(float32\) to 'flags' \(bool\): cast it",
             lambda w: copy_to(w.builder, w.x, w.flags),
         ),
-        ("to broadcast to is -1: it must be", lambda w: w.x.broadcast_to((-1, 4, 6))),
+        ("to broadcast to is -1: expected at least", lambda w: w.x.broadcast_to((-1, 4, 6))),
         ("to broadcast to is 0", lambda w: concat([w.x, w.x.reverse(0)]).broadcast_to((0, 8, 6))),
         ("The graph of a Builder is", lambda w: Builder(w.x, Sequence())),
         ("The sequence of a Builder is", lambda w: Builder(w.graph, w.x)),

@@ -297,24 +297,24 @@ def test_the_right_kinds_are_taken(case: str) -> None:
     ("case", "argument"), [(case, name) for case, (_, good) in CASES.items() for name in good]
 )
 def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
-    """Whatever is not taken is refused in one line; no other exception comes out."""
+    """Invalid arguments raise `EngineError` with a one-line message, and no other exception."""
     said = []
     for wrong in WRONG:
         try:
             called(case, **{argument: wrong})
         except EngineError as error:
             said.append(str(error))
-    assert said or argument == "source"  # which is looked at when the program comes to it
+    assert said or argument == "source"  # which is checked when the program runs
     assert not [text for text in said if "\n" in text or len(text) > 400]
 
 
 def test_a_tensor_is_no_sequence_of_tensors() -> None:
     world = World()
     assert isinstance(world.x, Tensor)
-    with pytest.raises(EngineError, match="give a list of tensors"):
+    with pytest.raises(EngineError, match="expected a list of tensors"):
         concat(world.x)  # type: ignore[arg-type]
 
 
 def test_groups_to_keep_apart_that_are_a_number() -> None:
-    with pytest.raises(EngineError, match="'one': what it keeps apart is 5: give groups of field"):
+    with pytest.raises(EngineError, match="'one': what it keeps apart is 5: expected groups of"):
         codelet(Field("x", "out"), law=law, code_bytes=8, apart=5)(one)  # type: ignore[arg-type]

@@ -54,7 +54,7 @@ def test_a_whole_machine_needs_no_base(tmp_path: Path) -> None:
     without = lines.replace("stack_bytes = 3168\n", "")
     assert without != lines
     path = written(tmp_path, f'architecture = "toy"\n[common]\n{without}')
-    with pytest.raises(BadMachine, match="stack_bytes is missing; set it to a whole number from 0"):
+    with pytest.raises(BadMachine, match="stack_bytes is missing; set it to an integer from 0"):
         load_machine(path)
 
 
@@ -81,7 +81,7 @@ def test_a_whole_machine_needs_no_base(tmp_path: Path) -> None:
             'base = "gc200"\n[common]\ntiles_per_ipu = 0',
             ["for tiles_per_ipu, got 0", "from 1 to 65,536"],
         ),
-        ('base = "gc200"\n[common]\ntiles_per_ipu = 1.5', ["1.5", "a whole number"]),
+        ('base = "gc200"\n[common]\ntiles_per_ipu = 1.5', ["1.5", "an integer"]),
         ('base = "gc200"\n[common]\nsync_cycles = -1', ["for sync_cycles, got -1", "from 0"]),
         ('base = "gc200"\n[common]\nsync_cycles = {}', ["{ value = …"]),
         ('base = "gc200"\n[common]\nsync_cycles = {value = 1, note = "x"}', ["{ value = …"]),

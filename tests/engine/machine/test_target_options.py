@@ -56,7 +56,7 @@ def test_more_ipus_than_the_link_domain() -> None:
             {"ipuLinkTopology": "star"},
             ["expected torus or line or mesh for 'ipuLinkTopology', got 'star'"],
         ),
-        ({"ipuLinkDomainSize": 65}, ["a whole number from 1 to 64", "'65'"]),
+        ({"ipuLinkDomainSize": 65}, ["an integer from 1 to 64", "'65'"]),
         ({"gatewayMode": "yes"}, ["true or false"]),
         ({"syncConfiguration": ["a"]}, ["expected a string"]),
         ("{", ["not valid JSON", "ipuLinkTopology"]),
