@@ -77,7 +77,7 @@ def compare(base: Report, new: Report) -> Difference:
     BadQuestion
         When a report ends before its machine was written.
     DamagedReport
-        When something in one of them does not agree with its digest.
+        If rows or chunks of one of them do not match their digests.
     """
     for report in (base, new):
         if not report.fetch(select(schema.target.c.target_id)):

@@ -1,1 +1,1 @@
-"""What turns an operation into compute sets and copies; each function returns its output."""
+"""Library functions: they expand operations into compute sets and copies, and return the output."""

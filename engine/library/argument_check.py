@@ -1,4 +1,4 @@
-"""Library functions that accept only arguments of the types that their signatures name."""
+"""Type checks for the arguments of library functions, from their type hints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _pair(what: str, values: Any) -> None:
     _several(what, values)
 
 
-#: By type hint: what checks an argument.
+#: Argument checks by type hint.
 _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     Builder: _kind(Builder, "an engine.Builder"),
     View: _kind(View, _TENSOR),
@@ -61,9 +61,9 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a library function that refuses arguments of other types than its hints name.
+    """Return a library function that checks its arguments against its type hints.
 
-    An element type is whatever `dtype_of` takes; its hint is `Any`, and the function checks it.
+    Element types have the hint `Any`; the function checks them with `dtype_of`.
     """
     signature = inspect.signature(function, eval_str=True)
     checks: dict[str, tuple[Callable[[str, Any], object], bool]] = {}
@@ -85,12 +85,12 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_rank(name: str, operand: Any, dimensions: str) -> None:
-    """Raise BadGraph unless an operand has as many dimensions as are named.
+    """Raise BadGraph unless an operand has the named dimensions.
 
     Raises
     ------
     BadGraph
-        When it has more or fewer.
+        If it has more or fewer.
     """
     if len(operand.shape) != dimensions.count(",") + 1:
         raise BadGraph(

@@ -29,7 +29,7 @@ from tilescope.engine.program import Execute, Sequence
 __all__ = ["Builder", "refuse_float8"]
 
 
-#: What the arguments of a `Builder` have to be.
+#: Types of a `Builder`'s arguments.
 _KINDS = {
     "graph": Graph,
     "sequence": Sequence,
@@ -59,12 +59,12 @@ class Builder:
     partials
         Default type of the partial sums of products of halves.
     plan_id
-        The plan that is built now; None outside of a planned operation.
+        The plan under construction; None outside a planned operation.
     serial_part
-        Which of its serial parts is built now; None for what all parts share.
+        The serial part under construction; None for steps that all parts share.
     tiles
         The tiles that results, and the vertices that compute them, are placed on: all compute tiles
-        of the graph unless others are given. What is written in place is computed where it lies.
+        of the graph by default. In-place operations compute where their target lies.
     """
 
     graph: Graph
@@ -83,7 +83,7 @@ class Builder:
         Raises
         ------
         BadGraph
-            When an argument has the wrong type.
+            If an argument has the wrong type.
         """
         for name, kind in _KINDS.items():
             a_kind(f"The {name} of a Builder", getattr(self, name), kind, f"a {kind.__name__}")
@@ -92,14 +92,14 @@ class Builder:
         a_kind("The tiles of a Builder", self.tiles, TileSet, "a TileSet")
 
     def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
-        """Return a builder for a library call inside this one, with a sequence of its own."""
+        """Return a builder for a library call inside this one, with its own sequence."""
         debug = self.debug.child(name, "library", operation, detail)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         return replace(self, sequence=sequence, debug=debug)
 
     def on_tiles(self, tiles: Iterable[int]) -> Builder:
-        """Return this builder for other tiles: those of a pipeline stage, say.
+        """Return this builder for other tiles, such as those of a pipeline stage.
 
         Raises
         ------
@@ -129,9 +129,9 @@ class Builder:
         Parameters
         ----------
         name
-            Its name inside this call.
+            Name within this call.
         stage, stage_index
-            Which stage of the plan it carries out; nothing where no operation is planned.
+            Stage of the plan; ignored outside a planned operation.
         """
         plan_stage = None
         if self.plan_id is not None:
@@ -158,7 +158,7 @@ def refuse_float8(operation: str, x: View) -> None:
     Raises
     ------
     BadGraph
-        When the operand is float8.
+        If the operand is float8.
     """
     if x.dtype.kind == "float8":
         raise BadGraph(

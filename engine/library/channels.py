@@ -28,16 +28,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Axis:
-    """A dimension of a tensor that lies in blocks of units, the last of them perhaps not full.
+    """A dimension of a tensor stored in blocks of units; the last block may be partial.
 
     Parameters
     ----------
     logical
-        Its dimension in logical order.
+        Dimension in logical order.
     block, unit
-        The two dimensions it has in memory.
+        The two dimensions in memory.
     have, size
-        Elements that are there, and units of a block.
+        Number of elements, and units per block.
     """
 
     logical: int
@@ -47,7 +47,7 @@ class _Axis:
     size: int
 
     def real(self, source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Return the full blocks of a source and a target, and what the last block holds."""
+        """Return the full blocks of a source and a target, and the partial last block."""
         full, rest = divmod(self.have, self.size)
         pairs = []
         if full:
@@ -60,7 +60,7 @@ class _Axis:
         return pairs
 
     def padding(self, target: Tensor) -> list[Tensor]:
-        """Return what is missing in the last block."""
+        """Return the padding of the last block."""
         full, rest = divmod(self.have, self.size)
         if not rest:
             return []
@@ -83,13 +83,13 @@ def zeros_into(
 def _pairs(
     builder: Builder, source: Tensor, target: Tensor, axes: Sequence[_Axis], order: Sequence[int]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return what to copy where so that a tensor lies in blocks, zeros where units are missing.
+    """Return the copies that store a tensor in blocks, padded with zeros.
 
     `order` brings the target's dimensions into logical order.
     """
     try:
         real, padding = _cut(source, target, axes)
-    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+    except BadGraph:  # The strides of a dimension are incompatible with the cut.
         source = row_major_copy(builder, source, "rowMajor")
         real, padding = _cut(source, target, axes)
     pairs = [(of, to.dim_shuffle(*order).reshape(*of.shape)) for of, to in real]
@@ -99,7 +99,7 @@ def _pairs(
 def _cut(
     source: Tensor, target: Tensor, axes: Sequence[_Axis]
 ) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
-    """Return pieces of both that are full, and what of the target is padding."""
+    """Return the full pieces of both, and the padding of the target."""
     real, padding = [(source, target)], []
     for axis in axes:
         padding += [part for _, to in real for part in axis.padding(to)]
@@ -108,7 +108,7 @@ def _cut(
 
 
 def _in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor | None:
-    """Return images as they are read, if they lie so."""
+    """Return the images in the layout of the vertices if they have it, else None."""
     images, _, rows, columns = x.shape
     shape = (images, blocks, channels, inner, rows, columns)
     if not x.can_reshape(*shape):
@@ -120,14 +120,14 @@ def _in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor | Non
 
 
 def channel_runs(x: Tensor, n_groups: int) -> tuple[int, ...]:
-    """Return the sizes of groups of channels in which images can be read as they lie, ascending.
+    """Return the channel group sizes for which images can be read in place, ascending.
 
     Parameters
     ----------
     x
         Shape (images, channels, rows, columns).
     n_groups
-        Convolution groups; groups of channels lie within one, or take in several whole ones.
+        Convolution groups; a channel group is part of one, or spans several whole ones.
     """
     n_channels = x.shape[1]
     per_group = n_channels // n_groups
@@ -147,7 +147,7 @@ def arranged_images(
 ) -> Tensor:
     """Return images as [block, image, channel block, row, column, channel], channels contiguous.
 
-    They are copied to `tiles` where they lie otherwise, or channels have to be padded.
+    They are copied to `tiles` if their layout differs or channels need padding.
     """
     images, _, rows, columns = x.shape
     blocks, channels = layout.blocks
@@ -186,7 +186,7 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     images : ndarray, shape (images, channels, rows, columns)
         Constants.
     layout
-        How the channels are to lie.
+        Layout of the channels.
     """
     n, _, rows, columns = images.shape
     blocks, channels = layout.blocks
@@ -208,9 +208,9 @@ def weight_values(
     Parameters
     ----------
     weights : ndarray, shape (groups, out channels, in channels, kernel rows, kernel columns)
-        As the model has them.
+        Weights of the model.
     shape, grouping
-        What they are for.
+        The operation, and its channel groups.
     """
     blocks, in_groups, out_groups = grouping.count(shape)
     inside, n_in, n_out = grouping.inside, grouping.own_inputs, grouping.own_outputs
@@ -230,14 +230,14 @@ def weight_values(
 def arranged_weights(
     builder: Builder, weights: Tensor, shape: ConvolutionShape, grouping: Grouping
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return a variable for weights that are computed, and what has to be copied into it.
+    """Return a variable for computed weights, and the copies into it.
 
     Parameters
     ----------
     weights
         Shape (groups, out channels, in channels, kernel rows, kernel columns).
     shape, grouping
-        What they are for.
+        The operation, and its channel groups.
 
     Returns
     -------
@@ -267,14 +267,14 @@ def arranged_weights(
 def _combined_weights(
     builder: Builder, weights: Tensor, made: Tensor, grouping: Grouping
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return what to copy so that groups combined into one have zeros between them."""
+    """Return the copies that combine groups into one, with zeros between different groups."""
     n, n_in, n_out = grouping.combined, grouping.own_inputs, grouping.own_outputs
     full, rest = divmod(weights.shape[0], n)
     sizes = made.shape[:5]
     dense = made.reshape(*sizes, n, n_in, n, n_out)
     try:
         whole = weights.slice(0, 0, full * n).reshape(full, n, *weights.shape[1:]) if full else None
-    except BadGraph:  # A dimension of several strides cannot be cut everywhere.
+    except BadGraph:  # The strides of a dimension are incompatible with the cut.
         weights = row_major_copy(builder, weights, "rowMajor")
         return _combined_weights(builder, weights, made, grouping)
     pairs, zeros = [], []

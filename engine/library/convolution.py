@@ -1,6 +1,6 @@
 """Convolutions and products of matrices: plan, lay out, convolve, reduce.
 
-Everything is brought to one form first: an input [block of groups, image, channel group, row,
+All operands are converted to one form: an input [block of groups, image, channel group, row,
 column, channel], weights [block, out group, in group, ky, kx, in, out] and an output [block,
 image, out group, row, column, out channel].
 """
@@ -57,29 +57,28 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     groups
         Convolution groups.
     weights_dtype
-        Type of constants; that of the other operand if not given.
+        Type of constants; by default, the type of the other operand.
     available_memory_proportion
-        Largest share of a tile for temporary memory; the builder's if not given.
+        Largest share of a tile for temporary memory; by default, the builder's.
     partials_type
-        ``float`` or ``half``: in which type halves are added up; the builder's if not given.
+        Type of partial sums of halves, ``float`` or ``half``; by default, the builder's.
     family
-        The only family of vertices to take; the best when empty.
+        The only family of vertices to consider; all if empty.
     split
-        Part counts that the plan has to have, by dimension as in `Plan.split`; all are free if not
-        given.
+        Part counts that the plan must have, by dimension as in `Plan.split`; others are free.
 
     Returns
     -------
     Tensor
         Shape (images, out channels, rows, columns), channels innermost in groups; of the input's
-        type, or half where that is float8.
+        type, or half for float8.
 
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or no such plan exists for them.
+        If the shapes or types are incompatible, or no plan meets the request.
     BadOption
-        When the share of memory or the type of partial sums is invalid.
+        If the share of memory or the type of partial sums is invalid.
     """
     check_rank(f"{name}: its input", x, "images, channels, rows, columns")
     check_rank(f"{name}: its weights", weights, "out channels, channels, rows, columns")
@@ -121,7 +120,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     )
     flat = (n_images, n_channels, 1, height * width)
     if shape.is_flat and x.can_reshape(*flat) and len(x.reshape(*flat).dims[3]) == 1:
-        # The field of a kernel of one element is one row, which splits more evenly.
+        # For a kernel of one element, treat the field as one row, which splits more evenly.
         x = x.reshape(*flat)
         shape = replace(shape, height=1, width=rows * columns, in_height=1, in_width=flat[3])
     shape = replace(shape, runs=channel_runs(x, groups), weights=_lie_of(weights, 0))
@@ -153,26 +152,26 @@ def matmul(
     b
         Shape (batch, inner, columns): a tensor, or an ndarray of constants.
     b_dtype
-        Type of constants; that of the other operand if not given.
+        Type of constants; by default, the type of the other operand.
     available_memory_proportion
-        Largest share of a tile for temporary memory; the builder's if not given.
+        Largest share of a tile for temporary memory; by default, the builder's.
     partials_type
-        ``float`` or ``half``: in which type halves are added up; the builder's if not given.
+        Type of partial sums of halves, ``float`` or ``half``; by default, the builder's.
     split
-        Part counts that the plan has to have, by dimension as in `Plan.split`, the rows of the
-        product as columns of the field; all are free if not given.
+        Part counts that the plan must have, by dimension as in `Plan.split`; others are free. The
+        rows of the product are the columns of the field.
 
     Returns
     -------
     Tensor
-        Shape (batch, rows, columns); of the operands' type, or half where that is float8.
+        Shape (batch, rows, columns); of the operands' type, or half for float8.
 
     Raises
     ------
     BadGraph
-        When the shapes or types do not go together, or no such plan exists for them.
+        If the shapes or types are incompatible, or no plan meets the request.
     BadOption
-        When the share of memory or the type of partial sums is invalid.
+        If the share of memory or the type of partial sums is invalid.
     """
     check_rank(f"{name}: its left operand", a, "batch, rows, inner")
     check_rank(f"{name}: its right operand", b, "batch, inner, columns")
@@ -212,7 +211,7 @@ def matmul(
 
 
 def _in_one(build: Builder, weights: View | NDArray[Any]) -> Tensor | NDArray[Any]:
-    """Return weights on one variable, or constants as they are."""
+    """Return weights on one variable; constants are unchanged."""
     return in_one(build, weights) if isinstance(weights, View) else weights
 
 
@@ -245,12 +244,12 @@ def _product(
 
 
 def _said(types: ProductTypes) -> dict[str, str]:
-    """Return what a report says of the types."""
+    """Return the types for the report."""
     return {"types": f"{types.x} x {types.weights}", "partialsType": types.partials.name}
 
 
 def _lie_of(weights: Tensor | NDArray[Any], d: int) -> str:
-    """Return how weights lie, as the planner takes it; `d` is the dimension of the outputs."""
+    """Return the weight layout for the planner; `d` is the dimension of the outputs."""
     if not isinstance(weights, Tensor):
         return "constant"
     return "rows" if weights.dims[d][-1][1] == 1 else "strided"
@@ -265,7 +264,7 @@ def _transposed(matrices: NDArray[Any]) -> NDArray[Any]: ...
 
 
 def _transposed(matrices: Tensor | NDArray[Any]) -> Tensor | NDArray[Any]:
-    """Return a batch of matrices with rows for columns."""
+    """Return a batch of transposed matrices."""
     if isinstance(matrices, Tensor):
         return matrices.dim_shuffle(0, 2, 1)
     return matrices.transpose(0, 2, 1)
@@ -278,7 +277,7 @@ def _plan(
     family: str = "",
     split: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Return the plan, which the report will have."""
+    """Return the plan, and record it for the report."""
     machine = build.tiles.machine
     asked = family, tuple(sorted((split or {}).items()))
     plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)

@@ -44,7 +44,7 @@ def build_convolution(
     Parameters
     ----------
     build
-        Where it goes.
+        Target of the program.
     x
         Shape (images, channels, rows, columns).
     weights
@@ -61,7 +61,7 @@ def build_convolution(
     """
     serial, grouping = plan.serial, Grouping(**plan.grouping)
     part = serial.part_of(shape)
-    assert part is not None, "a plan has serial parts that the shape has"
+    assert part is not None, "the shape supports the plan's serial parts"
     steps = _Steps(part, grouping, Placement(plan, part, grouping, build), constant_dtype)
     if serial.n_parts == 1:
         return steps.convolved(build, steps.source(build, x), weights)
@@ -127,7 +127,7 @@ class _Steps:
         layout = input_layout(self.shape, self.grouping)
         if isinstance(x, Tensor):
             return arranged_images(builder, x, layout, self.placement.all_tiles().tolist())
-        # The vertices map it, to the tiles that read it.
+        # The vertices map it to the tiles that read it.
         return self._constant(builder, image_values(x, layout))
 
     def convolved(self, builder: Builder, source: Tensor, weights: Operand) -> Tensor:

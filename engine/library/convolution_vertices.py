@@ -43,7 +43,7 @@ def _regions(
 ) -> Regions:
     """Return blocks of a tensor, given by their first index and size along each dimension.
 
-    They lie `further` elements behind that.
+    The blocks are offset by `further` elements.
     """
     strides = _strides(tensor)
     start = tensor.offset + sum(at * stride for at, stride in zip(first, strides, strict=True))
@@ -64,13 +64,13 @@ def convolve(
     Parameters
     ----------
     builder
-        Where they go.
+        Target of the vertices.
     x
-        Seen as [block, image, in group, row, column, channel].
+        Shape [block, image, in group, row, column, channel].
     weights
-        Seen as [block, out group, in group, ky, kx, in, out].
+        Shape [block, out group, in group, ky, kx, in, out].
     shape, grouping, placement
-        What is convolved, by which plan.
+        The convolution and its plan.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def _map_input(
 def _cast_partials(
     builder: Builder, partials: Tensor, tile: NDArray[np.int64], regions: Regions, result: DType
 ) -> Tensor:
-    """Return the sums in the type of the result, on the same tiles."""
+    """Return the sums cast to the result type, on the same tiles."""
     graph = builder.graph
     held = partials.variable
     out = graph.add_variable(result, partials.shape, "out", builder.debug)

@@ -53,7 +53,7 @@ __all__ = [
 
 
 def vector_elements(machine: Machine, dtype: DType) -> int:
-    """Return the elements that one load takes; variables are spread in whole vectors."""
+    """Return the elements per load; variables are spread in whole vectors."""
     return max(1, machine.data_path_bytes // dtype.n_bytes)
 
 
@@ -62,8 +62,8 @@ def similar(
 ) -> Tensor:
     """Return a new tensor with the layout and mapping of the first operand that fills its variable.
 
-    That is an operand that lies on the builder's tiles; without one the tensor is row-major and
-    spread evenly.
+    Only operands on the builder's tiles qualify; without one, the tensor is row-major and spread
+    evenly.
     """
     graph = builder.graph
     for operand in operands:
@@ -91,7 +91,7 @@ def _apply(
     operands: Sequence[View],
     out: View,
 ) -> bool:
-    """Add the compute set; False when the strides are incompatible."""
+    """Add the compute set; return False if the strides are incompatible."""
     walks = joint_walks(operands, out)
     if walks is None:
         return False
@@ -108,7 +108,7 @@ def _apply_to(
     if not _apply(builder, name, plain, in_blocks, [x], out):
         in_order = row_major_copy(builder, x, "rearrange")
         is_done = _apply(builder, name, plain, in_blocks, [in_order], out)
-        assert is_done, "an operand in row-major order can be walked with its result"
+        assert is_done, "row-major operands are compatible with the result"
 
 
 def _add_walk(
@@ -138,19 +138,18 @@ def copy_together(
     Parameters
     ----------
     builder
-        Where the program goes.
+        Target of the program.
     pairs
-        Sources and targets: any views, the targets on variables that no source is on.
+        Sources and targets: any views; targets and sources are on different variables.
     name
-        Of the compute set.
+        Name of the compute set.
     stage
-        Of a planned operation, which the compute set carries out.
+        Stage of a planned operation.
 
     Raises
     ------
     BadGraph
-        When the strides of a source and its target are incompatible even through a row-major
-        copy.
+        If the strides of a source and its target are incompatible even through a row-major copy.
     """
     walks: list[Walk] = []
     for source, target in pairs:
@@ -175,14 +174,14 @@ def copy_to(builder: Builder, source: View, target: View, name: str = "Copy") ->
     Raises
     ------
     BadGraph
-        When types differ, or the strides are incompatible even through a row-major copy.
+        If types differ, or the strides are incompatible even through a row-major copy.
     """
     if source.dtype != target.dtype:
         raise BadGraph(
             f"cannot copy {source.name!r} ({source.dtype}) to {target.name!r} ({target.dtype}):"
             " cast it first"
         )
-    # A vertex must not read what another writes: aliased elements go through a new variable.
+    # A vertex must not read what another writes: copy aliased elements through a new variable.
     if not share_elements(source, target) and _apply(
         builder, name, COPY, COPY_BLOCK, [source], target
     ):
@@ -201,7 +200,7 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     Raises
     ------
     BadGraph
-        When the strides are incompatible with that order.
+        If the strides are incompatible with row-major order.
     """
     made = builder.graph.add_variable(source.dtype, source.shape, name, builder.debug)
     builder.spread(made, grain=vector_elements(builder.tiles.machine, source.dtype))
@@ -216,14 +215,14 @@ def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
     Raises
     ------
     BadGraph
-        When its strides are incompatible with logical order.
+        If its strides are incompatible with row-major order.
     """
     return view if isinstance(view, Tensor) else row_major_copy(builder, view, name)
 
 
 @checked
 def rearranged(builder: Builder, source: View, shape: Sequence[int], name: str) -> Tensor:
-    """Return a tensor reshaped, copied first where its layout makes that necessary."""
+    """Return a reshaped tensor; copy it first if its layout requires that."""
     source = in_one(builder, source, name)
     if source.can_reshape(*shape):
         return source.reshape(*shape)
@@ -231,12 +230,12 @@ def rearranged(builder: Builder, source: View, shape: Sequence[int], name: str) 
 
 
 def _rate_of(function: str, rates: Mapping[str, Rate], n_operands: int) -> Rate:
-    """Return how fast a function is on each type.
+    """Return the rates of a function by type.
 
     Raises
     ------
     BadGraph
-        When the function is unknown.
+        If the function is unknown.
     """
     if function not in rates:
         raise BadGraph(
@@ -268,7 +267,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
     Raises
     ------
     BadGraph
-        When the function is unknown, or no vertex of it has the type.
+        If the function is unknown or does not support the type.
     """
     _check_types(function, _rate_of(function, UNARY_RATES, 1), [x])
     build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
@@ -286,19 +285,19 @@ def binary(
     Parameters
     ----------
     builder
-        Where it goes.
+        Target of the program.
     function
-        Its name.
+        Name of the function.
     a, b
-        Of one type.
+        Operands of one type.
     shape
-        What both broadcast to; by numpy's rules if not given.
+        Shape of the result; by default, by numpy's broadcasting rules.
 
     Raises
     ------
     BadGraph
-        When the function is unknown, no vertex of it has the type, or types or shapes do not go
-        together.
+        If the function is unknown or does not support the type, or if types or shapes are
+        incompatible.
     """
     _check_types(function, _rate_of(function, BINARY_RATES, 2), [a, b])
     dtype = BOOL if function in TO_BOOL else a.dtype
@@ -312,16 +311,16 @@ def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
     Parameters
     ----------
     builder
-        Where it goes.
+        Target of the program.
     a, b
-        Of one type.
+        Operands of one type.
     chooser
-        Bools; all three broadcast by numpy's rules.
+        Bools; all three operands broadcast by numpy's rules.
 
     Raises
     ------
     BadGraph
-        When types or shapes do not go together.
+        If types or shapes are incompatible.
     """
     _check_types("select", TERNARY_RATES["select"], [a, b])
     if chooser.dtype != BOOL:
@@ -331,12 +330,12 @@ def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
 
 @checked
 def clamp(builder: Builder, x: View, low: View, high: View) -> Tensor:
-    """Return `x` kept within limits of its type; all three broadcast by numpy's rules.
+    """Return `x` clamped to limits of the same type; operands broadcast by numpy's rules.
 
     Raises
     ------
     BadGraph
-        When types or shapes do not go together.
+        If types or shapes are incompatible.
     """
     _check_types("clamp", TERNARY_RATES["clamp"], [x, low, high])
     return _joint(builder, "clamp", (TERNARY, TERNARY_BLOCK), [x, low, high], x.dtype)
@@ -368,20 +367,20 @@ def _joint(
         ]
         out = similar(build, "out", [], shape, dtype)
         is_done = _apply(build, function, plain, in_blocks, operands, out)
-        assert is_done, "operands in row-major order can be walked together"
+        assert is_done, "row-major operands have compatible strides"
     return out
 
 
 @checked
 def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
-    """Return the elements in another type: rounded to half or float8, cut to whole numbers.
+    """Return the elements cast to another type: rounded to half or float8, truncated to integers.
 
-    As bools all but zero are true. The type is a name, a numpy type or a `DType`.
+    Nonzero values become true. The type is a name, a numpy type or a `DType`.
 
     Raises
     ------
     BadGraph
-        When the type is unknown, or no vertex converts between the two.
+        If the type is unknown, or the cast is not supported.
     """
     dtype = dtype_of(dtype)
     kinds = {x.dtype.kind, dtype.kind}

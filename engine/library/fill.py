@@ -1,4 +1,4 @@
-"""One value into every element of a tensor."""
+"""Fills: write one value to every element of a tensor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _holds(dtype: DType, value: float) -> bool:
 
 @checked
 def fill(builder: Builder, target: View, value: float) -> None:
-    """Write a value into every element of a tensor, which may be part of its variable.
+    """Write a value to every element of a tensor, which may be part of its variable.
 
     Raises
     ------
     BadGraph
-        When the tensor is broadcast, or its type cannot hold the value.
+        If the tensor is broadcast, or its type does not represent the value.
     """
     dtype = target.dtype
     if not _holds(dtype, value):
@@ -34,7 +34,7 @@ def fill(builder: Builder, target: View, value: float) -> None:
     detail = {"shape": list(target.shape), "value": float(value)}
     build = builder.inside("fill", "popops.fill", detail)
     walks = joint_walks([], target)
-    assert walks is not None, "one tensor by itself can always be walked"
+    assert walks is not None, "a single tensor always has compatible strides"
     compute_set = build.compute_set("fill")
     batches = (batch for walk in walks for batch in walk.batches())
     for is_block, tiles, (regions,) in batches:

@@ -42,14 +42,14 @@ class Placement:
     plan, shape, grouping
         The plan, the operation and its groups of channels.
     builder
-        Its tiles are used.
+        Provides the tiles.
 
     Attributes
     ----------
     counts
         Part counts by dimension.
     edges
-        Start of each part along a dimension, and the end, in units: ndarrays of int64.
+        Starts of the parts along a dimension, and the end, in units: ndarrays of int64.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Placement:
         return np.asarray(self._tiles[index])
 
     def partial(self, part: PerDimension[Counts]) -> Counts:
-        """Return the index of the partial sum of each part: ndarray of int64, shape (n,)."""
+        """Return the partial sum index of every part: ndarray of int64, shape (n,)."""
         index = np.zeros_like(part.inputs)
         for d in SUMMED:
             index = index * self.counts[d] + part[d]
@@ -82,7 +82,7 @@ class Placement:
         return self._tiles
 
     def ranges(self) -> tuple[PerDimension[Counts], PerDimension[Counts], PerDimension[Counts]]:
-        """Return part, first unit and number of units on each tile: ndarrays of int64, shape (n,).
+        """Return part, first unit and number of units per tile: ndarrays of int64, shape (n,).
 
         The vertices' order is that of `Dimension`, the last dimension fastest.
         """
@@ -103,7 +103,7 @@ class _Along:
     first, size, part : ndarray of int64, shape (n,)
         First unit of a step, its number of units, and its part.
     within : ndarray of int64, shape (n,)
-        Steps of the same part before it.
+        Earlier steps of the same part.
     """
 
     first: Counts
@@ -130,11 +130,11 @@ def map_weights(
     Parameters
     ----------
     builder
-        Its graph has the weights.
+        Builder of the weights' graph.
     weights
         Shape (block, out group, in group, ky, kx, in, out).
     placement, grouping
-        Which tiles use them, and which channels lie together.
+        The tiles that use the weights, and the contiguous channels.
     """
     *sizes, n_in, row = weights.shape
     counts, edges = placement.counts, placement.edges
@@ -162,7 +162,7 @@ def map_weights(
     n_pieces = np.minimum(sharers, n_grains)
     piece = np.arange(int(n_pieces.max()))[None]
     start = base + piece * n_grains // n_pieces * grain
-    # A block begins at the tile after the end of the one before it, which spreads short blocks.
+    # A block starts at the tile after the previous block's end, which spreads short blocks.
     out, before = at[1][1], at[2][0].within[at[2][1]] * sizes[3] + at[3][0].within[at[3][1]]
     sharer = (piece + out + before * n_pieces * has_parts) % sharers
     group, out_part, *summed = (step.part[i] for step, i in at)

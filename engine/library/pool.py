@@ -1,4 +1,4 @@
-"""Pooling: largest or mean of windows."""
+"""Pooling: maximum or mean over windows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def pool(
     window
         Geometry.
     is_max
-        Largest instead of mean.
+        Maximum instead of mean.
     counts_padding
         Whether the mean divides by the whole window at the edges.
 
     Raises
     ------
     BadGraph
-        When the tensor is float8 or of another shape, or the window does not fit it.
+        If the tensor is float8 or has another rank, or the window does not fit.
     """
     refuse_float8("pooling", x)
     check_rank("pool: its input", x, "images, channels, rows, columns")

@@ -1,4 +1,4 @@
-"""The number types of a product: of its operands, its partial sums and its result."""
+"""Number types of a product: operands, partial sums and result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_NAME = {"float": FLOAT32, "half": FLOAT16}
 
 @dataclass(frozen=True)
 class ProductTypes:
-    """Of the input, the weights and the partial sums."""
+    """Types of the input, the weights and the partial sums."""
 
     x: DType
     weights: DType
@@ -37,25 +37,25 @@ def product_types(
     Parameters
     ----------
     name
-        Of the operation, for messages.
+        Name of the operation, for messages.
     x, weights
-        What is multiplied.
+        The operands.
     weights_dtype
-        Type of constant weights; that of `x` when None.
+        Type of constant weights; by default, the type of `x`.
     partials
         ``float`` or ``half`` for operands in half.
     own_partials
-        What the operation itself was asked for, or None.
+        The operation's own choice, or None.
 
     Raises
     ------
     BadGraph
-        When the types do not go together, or have no vertices.
+        If the types are incompatible or not supported.
 
     Notes
     -----
-    Source: poplin ConvVertexType.cpp, canUseConvolutionInstruction: float8 adds up in half only,
-    float in float only.
+    Source: poplin ConvVertexType.cpp, canUseConvolutionInstruction: float8 is summed in
+    half only, float in float only.
     """
     if isinstance(weights, View):
         kind = weights.dtype
@@ -63,7 +63,7 @@ def product_types(
             raise BadGraph(f"{name}: its weights are {kind}, not {dtype_of(weights_dtype)}")
     else:
         kind = x.dtype if weights_dtype is None else dtype_of(weights_dtype)
-    # Only float8 comes in several formats that go together.
+    # Only float8 has several compatible formats.
     is_same = kind.kind == "float8" if x.dtype.kind == "float8" else kind == x.dtype
     if not x.dtype.is_float or not is_same:
         raise BadGraph(
@@ -72,6 +72,6 @@ def product_types(
         )
     if x.dtype.kind == "float8":
         if own_partials == "float":
-            raise BadGraph(f"{name}: products of {x.dtype} add up in half, not in float")
+            raise BadGraph(f"{name}: partial sums of {x.dtype} are half, float is not supported")
         return ProductTypes(x.dtype, kind, FLOAT16)
     return ProductTypes(x.dtype, kind, FLOAT32 if x.dtype == FLOAT32 else _BY_NAME[partials])

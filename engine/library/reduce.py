@@ -18,7 +18,7 @@ from tilescope.engine.library.walk import cut_rows, joint_walk
 
 __all__ = ["reduce"]
 
-#: A vertex that would reduce more than this many elements is split over several tiles first.
+#: Reductions of more elements per vertex are split over several tiles first.
 _SPLIT_ABOVE = 256
 
 
@@ -26,7 +26,7 @@ _SPLIT_ABOVE = 256
 def reduce(
     builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float = 1.0
 ) -> Tensor:
-    """Reduce over `dims` and multiply by `scale`; the reduced dimensions stay with size 1.
+    """Reduce over `dims` and multiply by `scale`; the reduced dimensions keep size 1.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def reduce(
     Raises
     ------
     BadGraph
-        When the operation or a dimension is unknown, or no vertex of it has the type.
+        If the operation or a dimension is unknown, or the type is not supported.
     """
     refuse_float8("a reduction", x)
     if operation not in REDUCE:
         raise BadGraph(f"Unknown reduction {operation!r}; use one of {', '.join(REDUCE)}")
     if operation == "sum" and x.dtype == BOOL:
-        raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count what is true")
+        raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count true values")
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
     build = builder.inside("reduce", "popops.reduce", detail)
     x = in_one(build, x)
@@ -64,7 +64,7 @@ def reduce(
 
 
 def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor:
-    """Reduce the second dimension of [kept, reduced]; a sum over many goes over partials."""
+    """Reduce the second dimension of [kept, reduced]; a long sum uses partial sums."""
     n_kept, n_reduced = x.shape
     parts = _split(x, builder.tiles.n_tiles)
     if parts > 1:
@@ -76,7 +76,7 @@ def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor
 
 
 def _split(x: Tensor, n_tiles: int) -> int:
-    """Return into how many parts a reduction is split so that tiles are not left idle."""
+    """Return the number of parts of a reduction that avoids idle tiles."""
     n_kept, n_reduced = x.shape
     if n_reduced <= _SPLIT_ABOVE or n_kept * 2 > n_tiles:
         return 1
@@ -99,7 +99,7 @@ def _one_stage(builder: Builder, name: str, operation: str, x: Tensor, scale: fl
     builder.spread(out)
     first = Tensor(x.variable, x.offset, (x.dims[0],))
     walk = joint_walk([first], out)
-    if walk is None:  # one dimension against a contiguous one always divides
+    if walk is None:  # the strides of single dimensions are always compatible
         raise AssertionError(x.dims)
     pieces = cut_rows(out.variable, walk.sizes[-1], 1)
     source, target = walk.starts(pieces.start)

@@ -35,24 +35,24 @@ def scaled_add(
     Parameters
     ----------
     builder
-        Where it goes.
+        Target of the program.
     a
-        What is added to; a view that has each of its elements once.
+        Target of the addition; a view without aliased elements.
     b
-        What is added, of the same type; it is broadcast to the shape of `a`. Where it has elements
-        of `a` in other places it is copied first.
+        Addend of the same type, broadcast to the shape of `a`. It is copied first if it aliases
+        elements of `a` at other positions.
     scale
-        A tensor of one element of that type, or a number, which becomes a constant on the
-        first of the builder's tiles.
+        A tensor of one element of the same type, or a number, which becomes a constant on the
+        builder's first tile.
     optimise_for_speed
-        Whether `a` and `b` are asked to lie where the loop is fast: in other memory elements, and
-        in vectors `a` in interleaved memory. The library has it off, and for halves only.
+        Whether `a` and `b` must meet the memory constraints of the fast loop: different memory
+        elements and, for vectors, `a` in interleaved memory. Off by default in the library, which
+        supports it for halves only.
 
     Raises
     ------
     BadGraph
-        When types or shapes do not fit, `a` is broadcast, or they lie so differently that there
-        is no way to walk them.
+        If types, shapes or strides are incompatible, or `a` is broadcast.
     """
     if a.dtype.name not in ("float16", "float32"):
         raise BadGraph(
@@ -65,16 +65,16 @@ def scaled_add(
     for operand in (b, scale):
         if operand.dtype != a.dtype:
             raise BadGraph(
-                f"{operand.name!r} is {operand.dtype}, but what it is added to,"
-                f" {a.name!r}, is {a.dtype}: cast one of them"
+                f"{operand.name!r} is {operand.dtype}, but its target"
+                f" {a.name!r} is {a.dtype}: cast one of them"
             )
     if scale.n_elements != 1:
         raise BadGraph(
-            f"{scale.variable.name!r} scales an addition and has {scale.n_elements} elements: it"
-            " takes one"
+            f"{scale.variable.name!r} scales an addition and has {scale.n_elements} elements:"
+            " expected one"
         )
     build = builder.inside("scaledAdd", "popops.scaledAddTo", {"shape": list(a.shape)})
-    # What a vertex reads must not be what another one writes; its own element may be both.
+    # A vertex must not read what another writes; it may read elements that it writes itself.
     if b != a and share_elements(a, b):
         b = row_major_copy(build, b, "copy")
     if share_elements(a, scale):

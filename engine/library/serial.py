@@ -1,7 +1,7 @@
-"""Serial parts: of the outputs, copied to their place, or of the inputs, added up.
+"""Serial parts: of the outputs, copied into the result, or of the inputs, summed.
 
-The parts have one layout, so that every element of the result is on the tile that computes it, and
-copies and additions need no exchange.
+The parts have one layout, so every element of the result is on the tile that computes it. Copies
+and additions need no exchange.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilescope.engine.tiling.channel_layout import output_layout
 
 __all__ = ["inputs_in_series", "outputs_in_series"]
 
-#: Makes a part by its index, with its own builder.
+#: Builds a part, given its index and builder.
 MakePart = Callable[[Builder, int], Tensor]
 
 
@@ -46,7 +46,7 @@ def outputs_in_series(
     builder
         Takes the parts, one call per part: ``serial0`` and so on.
     shape
-        The whole convolution, of one group and in whole groups of output channels.
+        The whole convolution, with one group and whole output channel groups.
     grouping
         Groups of channels.
     n_parts
@@ -80,7 +80,7 @@ def outputs_in_series(
 def _map_as_parts(
     builder: Builder, whole: Tensor, part: Tensor, n_images: int, n_parts: int
 ) -> None:
-    """Map every element to the tile that has it in its part; all parts have the same mapping."""
+    """Map every element to its tile in its part; all parts have the same mapping."""
     held = part.variable
     image = held.n_elements // n_images  # contiguous in both
     edges = np.union1d(held.map_start, np.arange(n_images) * image)
@@ -95,7 +95,7 @@ def _map_as_parts(
 def inputs_in_series(
     builder: Builder, n_parts: int, result: DType, convolve_part: MakePart
 ) -> Tensor:
-    """Convolve equal parts of the input channels in sequence, and add them up.
+    """Convolve equal parts of the input channels in sequence, and sum the results.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def inputs_in_series(
     n_parts
         Number of parts.
     result
-        Type of the sum; the parts are of that of the partial sums.
+        Type of the result; the parts have the type of the partial sums.
     convolve_part
-        Returns a part, shape (images, channels, rows, columns): part of a variable of its own.
+        Returns a part, shape (images, channels, rows, columns), on its own variable.
 
     Returns
     -------
@@ -130,12 +130,12 @@ def inputs_in_series(
 def _over_all(
     builder: Builder, stage: Stage, codelets: tuple[Codelet, Codelet], fields: Mapping[str, Tensor]
 ) -> None:
-    """Add vertices over whole variables of one layout; the last gives the tiles."""
+    """Add vertices over whole variables of one layout; the last determines the tiles."""
     source, target = (
         Tensor(of.variable, 0, (((of.variable.n_elements, 1),),)) for of in fields.values()
     )
     walk = joint_walk([source], target)
-    assert walk is not None, "variables can be walked from end to end"
+    assert walk is not None, "whole variables have compatible strides"
     compute_set = builder.compute_set(str(stage), stage)
     for is_block, tiles, regions in walk.batches():
         named = dict(zip(fields, regions, strict=True))

@@ -1,7 +1,7 @@
 """Transposed convolutions, and the two backward passes of a convolution, as convolutions.
 
-A transposed convolution with a stride is one plain convolution for each remainder of an output's
-place by the stride: only the weights that reach it take part, and no zeros are multiplied.
+A strided transposed convolution is one plain convolution per phase. The phase is the output index
+modulo the stride. Only the weights that reach a phase take part, and no zeros are multiplied.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class _Phase:
     remainder
         Outputs at `remainder`, `remainder` + stride …
     count
-        How many.
+        Number of outputs.
     first, step, taps
-        The kernel positions that reach them, in ascending order; to be taken backwards.
+        The kernel positions that reach them, ascending; used in reverse.
     dilation, before, after
-        Of the plain convolution.
+        Geometry of the plain convolution.
     """
 
     remainder: int
@@ -55,7 +55,7 @@ class _Phase:
 
 @dataclass(frozen=True)
 class _Part:
-    """The outputs of a remainder of rows and one of columns; none where no tap reaches them."""
+    """The outputs of a phase of rows and a phase of columns; None if no tap reaches them."""
 
     rows: _Phase
     columns: _Phase
@@ -98,7 +98,7 @@ def _every(x: Tensor, d: int, first: int, step: int, count: int) -> Tensor:
 def _turned(
     weights: Tensor | NDArray[Any], groups: int, rows: _Phase, columns: _Phase
 ) -> Tensor | NDArray[Any]:
-    """Return the weights of a phase with inputs and outputs swapped and the kernel turned."""
+    """Return the weights of a phase, with inputs and outputs swapped and the kernel rotated."""
     n_in, n_out, *kernel = (int(size) for size in weights.shape)
     sizes = (groups * n_out, n_in // groups)
     if isinstance(weights, Tensor):
@@ -124,16 +124,16 @@ def transposed_convolution(
     name: str = "transposedConvolution",
     **options: Any,
 ) -> Tensor:
-    """Convolve backwards: the gradient of a convolution with regard to its input.
+    """Transposed convolution: the gradient of a convolution with respect to its input.
 
     Parameters
     ----------
     builder
-        Where it goes.
+        Target of the program.
     x
-        Shape (images, channels, rows, columns): what the convolution gave, or its gradient.
+        Shape (images, channels, rows, columns): the convolution's output, or its gradient.
     weights
-        Those of the convolution, shape (channels, out channels / groups, kernel rows, kernel
+        Weights of the convolution, shape (channels, out channels / groups, kernel rows, kernel
         columns): a tensor, or an ndarray of constants.
     window
         Geometry of the convolution.
@@ -154,7 +154,7 @@ def transposed_convolution(
     Raises
     ------
     BadGraph
-        When a convolution of an input of that size does not give what `x` has.
+        If a convolution of an input of that size does not have the shape of `x`.
     """
     check_rank(f"{name}: its operand", x, "images, channels, rows, columns")
     check_rank(f"{name}: its weights", weights, "channels, out channels, rows, columns")
@@ -194,7 +194,7 @@ def transposed_convolution(
 def _interleaved(
     build: Builder, parts: Sequence[_Part], x: View, n_out: int, size: tuple[int, int]
 ) -> Tensor:
-    """Return one tensor of the outputs of all phases; those without any taps are zero."""
+    """Return one tensor of the outputs of all phases; phases without taps are zero."""
     n_images = x.shape[0]
     strides = parts[-1].rows.remainder + 1, parts[-1].columns.remainder + 1
     counts = [-(-size[d] // strides[d]) for d in (0, 1)]
@@ -229,21 +229,21 @@ def weight_gradient(
     name: str = "weightGradient",
     **options: Any,
 ) -> Tensor:
-    """Return the gradient of a convolution with regard to its weights.
+    """Return the gradient of a convolution with respect to its weights.
 
-    Images and channels change roles: each input channel is an image with the images as channels,
-    and the gradient is the kernel, as far apart as the stride was.
+    Images and channels swap roles: an input channel is an image with the images as channels, and
+    the gradient is the kernel, dilated by the stride.
 
     Parameters
     ----------
     builder
-        Where it goes.
+        Target of the program.
     x
         The convolution's input, shape (images, channels, rows, columns).
     gradient
-        Of its output, shape (images, out channels, rows, columns).
+        Gradient of its output, shape (images, out channels, rows, columns).
     window
-        Its geometry.
+        Geometry of the convolution.
     groups
         Convolution groups.
     name
@@ -259,7 +259,7 @@ def weight_gradient(
     Raises
     ------
     BadGraph
-        When a convolution of `x` does not give what `gradient` is of.
+        If a convolution of `x` does not have the shape of `gradient`.
     """
     for what, operand in (("input", x), ("gradient", gradient)):
         check_rank(f"{name}: its {what}", operand, "images, channels, rows, columns")
@@ -296,5 +296,5 @@ def weight_gradient(
 
 
 def _regrouped(builder: Builder, x: View, sizes: Sequence[int], order: Sequence[int]) -> Tensor:
-    """Return a view with dimensions split and in another order; a copy where there is none."""
+    """Return a view with dimensions split and reordered; a copy if no view exists."""
     return rearranged(builder, x, sizes, "rearrange").dim_shuffle(*order)

@@ -1,7 +1,7 @@
-"""Which vertices of an operation get a codelet made for their layout.
+"""Chooses specialised codelets for the layouts of an operation's vertices.
 
-An elementwise operation may have an operand of one row that many rows share; a copy may be a
-transposition. The vertices for which that holds go to batches of their own.
+An elementwise operation may broadcast one row; a copy may be a transposition. The vertices of these
+cases form separate batches.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def choose_vertices(
     regions: Sequence[Regions],
     machine: Machine,
 ) -> Batches:
-    """Return the batch, parted by the codelets that suit its vertices best.
+    """Return the batch, split by the best codelet for its vertices.
 
     Parameters
     ----------
     function
-        What is computed.
+        Name of the operation.
     codelet
-        Of the batch as it is.
+        Codelet of the whole batch.
     tile : ndarray of int32, shape (n,)
-        Where its vertices run.
+        Tiles of the vertices.
     regions
-        By field, in the codelet's order.
+        Regions by field, in the codelet's order.
     machine
         The target.
     """
@@ -78,7 +78,7 @@ def choose_vertices(
 
 
 def _is_transposed(x: Regions, out: Regions, machine: Machine) -> NDArray[np.bool_]:
-    """Whether rows lie where the source has columns, in whole blocks, and turning them pays."""
+    """Whether rows are columns of the source, in whole blocks, and a transposition is faster."""
     _, rows, columns = out.size.T
     grain = grain_of(out.variable.dtype.n_bytes)
     if grain is None or not rows.size:
@@ -101,7 +101,7 @@ def _is_transposed(x: Regions, out: Regions, machine: Machine) -> NDArray[np.boo
 
 
 def _shares_row(function: str, data: Regions, shared: Regions, out: Regions) -> NDArray[np.bool_]:
-    """Whether an operand's row is that of all rows, or of all rows of a plane."""
+    """Whether an operand's row is shared by all rows, or by all rows of a plane."""
     planes, rows, columns = out.size.T
     is_row = (columns > 1) & (out.stride[:, 2] == 1)
     is_row &= (data.stride[:, 2] == 1) & (shared.stride[:, 2] == 1)
@@ -113,7 +113,7 @@ def _shares_row(function: str, data: Regions, shared: Regions, out: Regions) -> 
 
 
 def _rows_of(shared: Regions) -> Regions:
-    """Return the shared rows alone: one, or one a plane."""
+    """Return only the shared rows: one, or one per plane."""
     of_all = (shared.size[:, 0] == 1) | (shared.stride[:, 0] == 0)
     size, stride = shared.size[:, [0, 2]].copy(), shared.stride[:, [0, 2]].copy()
     size[of_all, 0], stride[of_all, 0] = 1, 0

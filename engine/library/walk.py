@@ -24,7 +24,7 @@ __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """Rectangles of an output, every one of them on one tile.
+    """Rectangles of an output, all on one tile per rectangle.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Pieces:
     start : ndarray of int64, shape (n,)
         First elements, in memory order.
     n_rows, n_columns : ndarray of int64, shape (n,)
-        Extents; several rows only if the rows are whole.
+        Extents; several rows only if they are whole.
     """
 
     tile: NDArray[np.int32]
@@ -62,7 +62,7 @@ def cut_rows(variable: Variable, row: int, n_rows: int) -> Pieces:
     total = variable.n_elements
     edges = [variable.map_start, np.arange(0, total, row * n_rows, dtype=np.int64)]
     starts = variable.map_start
-    # A piece that begins or ends inside a row leaves the part of that row to a piece of its own.
+    # A partial row at the start or end of a piece becomes a separate piece.
     unaligned = starts[starts % row != 0]
     edges += [unaligned // row * row, np.minimum(-(-unaligned // row) * row, total)]
     cuts = np.unique(np.concatenate(edges))
@@ -99,7 +99,7 @@ class Walk:
         return len(self.sizes) == 1 and all(stride == (1,) for stride in self.strides)
 
     def starts(self, element: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Return, per operand, where the given elements of the output are: ndarrays of int64."""
+        """Return the positions of the output's elements in every operand: ndarrays of int64."""
         index: list[NDArray[np.int64]] = []
         rest = element
         for size in reversed(self.sizes):

@@ -83,7 +83,7 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         share = real / total
         moved = np.ceil(pixels * inner * share).astype(np.int64)
         padding = pixels * inner - moved
-        # A tile with the end of one block of channels and the begin of the next copies twice.
+        # A tile with the end of one channel block and the start of the next copies twice.
         groups, in_groups, _ = grouping.count(shape)
         rest = np.where(tiles % (shape.images * groups * in_groups) > 0, moved // 2, 0)
         cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
@@ -113,7 +113,7 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
 
 
 def _torn(splits: Splits, machine: Machine) -> Counts:
-    """Return how many vertices beyond the first copy a tile's weights: ndarray of int64.
+    """Return the vertices beyond the first that copy a tile's weights: ndarray of int64.
 
     Chunks of several blocks are not evenly spaced; a chunk that begins and ends within a row is
     three.

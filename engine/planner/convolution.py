@@ -30,7 +30,7 @@ from tilescope.reports.figures import tile_balance
 __all__ = ["plan_convolution"]
 
 #: Plans slower than the fastest by more than this factor are not considered.
-_MOST_TIMES = 4  # Assumption: nobody wants a product ten times slower for a percent of memory
+_MOST_TIMES = 4  # Assumption: a tenfold slowdown is never worth a percent of memory
 
 #: Splits of a family and grouping that are costed exactly.
 _PROMISING = 128
@@ -348,19 +348,19 @@ def _choices(request: PlanRequest, serial: Serial, most_cycles: float = np.inf) 
                     continue
                 most_products = machine.n_tiles * family.most_products(part, grouping, machine)
                 if serial.n_parts * part.n_products > most_cycles * most_products:
-                    continue  # even on all tiles without a lost cycle
+                    continue  # even at full utilisation of all tiles
                 splits = Splits.over(part, grouping, machine.n_tiles, serial, request.split)
                 splits = splits.keep(family.can_do(work_of(splits.batch())))
                 if len(splits.parts):
                     costs = cost_of(family, splits, machine, most_cycles)
                     most_cycles = min(most_cycles, _MOST_TIMES * int(costs.total.min()))
-                    # A copy drops the batch that the splits have cached while they were costed.
+                    # A copy drops the batch cached during costing.
                     choices.append(_Choice(family, replace(splits), costs, way is not shape))
     return choices
 
 
 def _balance(splits: Splits, i: int, machine: Machine) -> float:
-    """Return the tile balance of a split by its work, which no cycle law has seen yet."""
+    """Return the tile balance of a split, estimated from its work without a cycle law."""
     largest = np.prod(splits.largest()[i].astype(np.float64))
     total = np.prod(np.asarray(splits.sizes, dtype=np.float64))
     return tile_balance(float(total), float(largest), machine.n_tiles) or 0.0

@@ -1,4 +1,4 @@
-"""Predicted cost of splits, phase by phase; the largest part along every dimension decides."""
+"""Predicted cost of splits by phase, from the largest part along every dimension."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def exact_compute_cycles(family: Family, splits: Splits, machine: Machine) -> ND
     return np.asarray(splits.serial.n_parts * cycles.reshape(len(batches), -1).max(axis=0))
 
 
-#: The dimensions of which a tile may have smaller parts, alone or together.
+#: The dimensions along which a tile may have smaller parts, alone or combined.
 _SMALLER = (
     (Dimension.ROWS,),
     (Dimension.COLUMNS,),
@@ -178,7 +178,7 @@ def _with_compute(
     # Data that both tiles of a pair read arrives at the rate of the pair.
     arranged = arranged_bytes(shape, grouping, tiles_used)
     if shape.is_input_constant:
-        # It is spread over the tiles that read it.
+        # The data is spread over the tiles that read it.
         input_bytes = input_bytes - input_bytes // splits.counts.outputs
     else:
         input_bytes = input_bytes - _held_bytes(splits, arranged)
@@ -208,7 +208,7 @@ def _with_compute(
     return costs if splits.serial.n_parts == 1 else _in_series(costs, splits, machine)
 
 
-#: The stage that runs once, however many serial parts of the outputs there are.
+#: The stage that runs once for all serial parts of the outputs.
 _ONCE = Stage.PRE_ARRANGE
 
 
@@ -253,7 +253,7 @@ def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
 
 
 def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bytes of its arranged inputs that a tile holds itself: ndarray of int64.
+    """Return the bytes of a tile's arranged inputs that are local: ndarray of int64.
 
     Inputs and parts are both in the order of groups, rows and columns over the tiles; with the
     columns split, a tile holds its own columns of its rows.

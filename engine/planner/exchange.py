@@ -28,9 +28,9 @@ def exchange_cycles(
     tiles_used : ndarray of int64
         Tiles that receive as much; they span several IPUs if one has fewer.
     machine
-        Gives the rates and the fixed costs.
+        Source of the rates and the fixed costs.
     fragments : ndarray of int64, or int
-        Fragments that arrive; one takes a few instructions.
+        Fragments received; a fragment costs a few instructions.
 
     Notes
     -----

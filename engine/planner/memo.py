@@ -30,7 +30,7 @@ class PlanMemo:
     most
         Most plans kept; the least recently used is dropped first.
     n_made, n_reused
-        Calls that planned, and calls answered from the memo.
+        Memo misses and hits.
     """
 
     most: int = 4096
@@ -130,7 +130,7 @@ def planned_once(
         if store is not None:
             store.add(key, found)
         _log.debug(
-            "planned %s %s: as %s before it; %d plans made and %d reused so far",
+            "planned %s %s: same as %s; %d plans made and %d reused so far",
             found.operation,
             name,
             found.name,

@@ -32,7 +32,7 @@ class Phase:
 
     @property
     def name(self) -> str:
-        """Label for people and reports; nothing reads it back."""
+        """Display name, also in reports; it is not parsed."""
         if not self.is_exchange:
             return stage_name(self.stage, self.index)
         if self.stage is Stage.COMPUTE:

@@ -25,8 +25,8 @@ class PlannedStage:
     stage, index
         As in `tilescope.engine.graph.PlanStage`.
     exchange_cycles, compute_cycles
-        Of the exchange before the vertices, and of the vertices, summed over all serial parts; None
-        where the planner expects no such phase.
+        Cycles of the exchange before the vertices, and of the vertices, over all serial parts; None
+        if the planner expects no such phase.
     """
 
     stage: Stage
@@ -36,7 +36,7 @@ class PlannedStage:
 
     @property
     def name(self) -> str:
-        """Label for people."""
+        """Display name."""
         return stage_name(self.stage, self.index)
 
     @property
@@ -68,8 +68,8 @@ class Plan:
     split
         Number of parts by dimension: see `tilescope.engine.tiling.DIMENSIONS`. Parts of the
         dimensions that are summed, inputs and kernel, give partial sums; ``serial outputs`` or
-        ``serial inputs`` count the serial parts, if there are several, each of them split over
-        tiles by the other counts.
+        ``serial inputs`` count the serial parts, if there are several; every serial part is split
+        over tiles by the other counts.
     swaps_operands
         Whether a product is computed as the product of its transposed operands in reverse order.
     stages
@@ -86,7 +86,7 @@ class Plan:
         The next best: its family, grouping (its counts as above), split and cycles by name.
     plan_id
         Its id in the graph, which its compute sets carry as `ComputeSet.plan_stage`; None until a
-        library call takes it up.
+        library call adopts the plan.
     call
         Context of that library call.
     """
@@ -114,7 +114,7 @@ class Plan:
 
     @property
     def n_serial(self) -> int:
-        """Number of serial parts; 1 if the operation is made at once."""
+        """Number of serial parts; 1 if the operation is not serialised."""
         return self.serial.n_parts
 
     @property
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def predicted(self) -> Mapping[str, int]:
-        """Cycles by the name of the phase, for people."""
+        """Cycles by display name of the phase."""
         return {phase.name: cycles for phase, cycles in self.predicted_phases.items()}
 
     @property
@@ -149,7 +149,7 @@ class Plan:
         return sum(at.stage is Stage.REDUCE_STAGE for at in self.stages)
 
     def to_facts(self) -> dict[str, Any]:
-        """Return the decision as JSON types, without the call that it is of."""
+        """Return the decision as JSON types, without the library call."""
         facts = {name: getattr(self, name) for name in _FACTS}
         return {**facts, "stages": [list(astuple(at)) for at in self.stages]}
 
@@ -160,7 +160,7 @@ class Plan:
         Raises
         ------
         ValueError
-            When something else is described.
+            If the facts do not describe a plan.
         """
         if set(facts) != set(_FACTS):
             raise ValueError("not the facts of a plan")
@@ -168,5 +168,5 @@ class Plan:
         return cls(**{**facts, "stages": stages})
 
 
-#: Fields of a decision; the others say whose it is.
+#: Fields of a decision; the others identify the library call.
 _FACTS = tuple(f.name for f in fields(Plan) if f.name not in ("plan_id", "call"))

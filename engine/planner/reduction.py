@@ -1,4 +1,4 @@
-"""How partial sums are added: at once, or in two or three stages where that is faster."""
+"""Reduction of partial sums: in one stage, or in two or three if that is faster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TWO_STAGES, _THREE_STAGES = 16, 125  # Source: lib/poplin/ConvReducePlan.cpp, g
 
 @cache
 def library_stages(n_partials: int) -> tuple[int, ...]:
-    """Return how many partial sums Poplar's library has left after every stage but the last.
+    """Return the partial sums that Poplar's library has left after every stage but the last.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def library_stages(n_partials: int) -> tuple[int, ...]:
 
 
 def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, ...]]:
-    """Return the messages to a tile over the stages, and the partial sums left by the earlier."""
+    """Return the messages to a tile over all stages, and the partial sums left by earlier ones."""
     if n_stages == 1:
         return n_partials, ()
     below = int(n_partials ** ((n_stages - 1) / n_stages))
@@ -62,7 +62,7 @@ def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, 
 
 
 def left_after_stages(plan: Plan) -> tuple[int, ...]:
-    """Return how many partial sums of a result are left after every stage of a reduction.
+    """Return the partial sums per result left after every stage of a reduction.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
         _LAST: np.where(is_reduced, reduce, 0),
     }
     at_once = by_phase[_LAST_EXCHANGE] + by_phase[_LAST]
-    # A stage costs at least a sync and the start of its vertices: that rules out most splits.
+    # A stage costs at least a sync and a vertex start: this bound rules out most splits.
     none, types = np.zeros(1, np.int64), (shape.partial_bytes, shape.result_bytes)
     start_cycles = int(reduce_partials_cycles(none + 1, none, *types, machine)[0])
     least = machine.sync_cycles + machine.latest_start_cycles + start_cycles
@@ -159,7 +159,7 @@ def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[Phase, Counts]:
     for k in range(_MOST_EARLIER):
         is_there = left[:, k] > 0
         sections = np.where(is_there, left[:, k], 1)
-        # A section has as many tiles as partial sums, at first; fewer tiles have larger shares.
+        # Initially, a section has as many tiles as partial sums; fewer tiles have larger shares.
         few, many = n_partials // sections, -(-n_partials // sections)
         cases = ((few, few), (many, many)) if k == 0 else ((-(-before // sections), few),)
         ways = [
@@ -199,7 +199,7 @@ def _stage(
 
 @dataclass(frozen=True)
 class Shares:
-    """Layout of the outputs on the tile that has most of them.
+    """Layout of the outputs on the tile with the largest share.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def _shares(
 
 
 def result_shares(splits: Splits, machine: Machine) -> Shares:
-    """Return the layout of the results on the tile that has most of them.
+    """Return the layout of the results on the tile with the largest share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A request to the planner: the operation, the machine, and what of the plan is given."""
+"""A request to the planner: the operation, the machine, and constraints on the plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PlanRequest"]
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """An operation to plan on a machine, and what of the plan is given.
+    """An operation to plan on a machine, with constraints on the plan.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class PlanRequest:
     families
         The vertices to choose from.
     split
-        Part counts that are given, by dimension.
+        Fixed part counts, by dimension.
     serial
-        The serial parts that are given; None where the planner chooses.
+        Fixed serial parts; None if the planner chooses.
     """
 
     shape: ConvolutionShape
@@ -49,7 +49,7 @@ class PlanRequest:
         Raises
         ------
         BadGraph
-            When the family or a dimension is unknown, or both serial splits are given.
+            If the family or a dimension is unknown, or both serial splits are given.
         """
         families = tuple(known for known in FAMILIES if family in ("", known.name))
         if not families:
@@ -64,8 +64,8 @@ class PlanRequest:
         in_turn = [wanted.get(name, 1) for name in SERIAL]
         if min(in_turn) < 1 or min(in_turn) > 1:
             raise BadGraph(
-                f"Serial parts are of the outputs or of the inputs, got {in_turn[0]} of the outputs"
-                f" and {in_turn[1]} of the inputs: leave one at 1"
+                f"Expected serial parts of the outputs or of the inputs, got {in_turn[0]} and"
+                f" {in_turn[1]}: set one of them to 1"
             )
         serial = Serial(*in_turn) if any(name in wanted for name in SERIAL) else None
         return cls(shape, machine, families, wanted, serial)

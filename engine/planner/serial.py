@@ -1,4 +1,4 @@
-"""Serial parts: an operation as several equal parts in sequence, where memory is short."""
+"""Serial parts: an operation as several equal parts in sequence, to save memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Serial:
     A part of the outputs is copied to its place in the result; a part of the inputs is added to the
     sums of the parts before it.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial and
-    inChanSplit.serial, of which one is 1.
+    inChanSplit.serial; one of them is 1.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Serial:
 
     @property
     def n_parts(self) -> int:
-        """Number of serial parts; 1 if the operation is made at once."""
+        """Number of serial parts; 1 if the operation is not serialised."""
         return self.outputs * self.inputs
 
     def counts(self) -> dict[str, int]:
-        """Return the entries of a plan's split; none if the operation is made at once."""
+        """Return the entries of a plan's split; none if the operation is not serialised."""
         counts = dict(zip(SERIAL, (self.outputs, self.inputs), strict=True))
         return {name: count for name, count in counts.items() if count > 1}
 

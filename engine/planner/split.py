@@ -81,7 +81,7 @@ def _options(
     return tuple(found)
 
 
-@lru_cache(maxsize=8)  # the families and groupings of a shape have few sizes between them
+@lru_cache(maxsize=8)  # families and groupings of a shape share few sizes
 def _all_parts(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[np.int64]:
     """Return all splits with the given part counts over at most `n_tiles` tiles."""
     columns: list[NDArray[np.int64]] = []
@@ -140,7 +140,7 @@ class Splits:
     def over_kernel(
         self, cycles: NDArray[np.float64], n_tiles: int, most_cycles: float
     ) -> tuple[Splits, NDArray[np.float64]]:
-        """Return these splits with the kernel split too, where that may be fast enough.
+        """Return these splits with the kernel split too, if that may be fast enough.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Splits:
 
     @cached_property
     def _n_cut(self) -> int:
-        """How many dimensions are split at all: the kernel, which comes last, is mostly whole."""
+        """Number of leading dimensions to consider; the kernel comes last and is mostly whole."""
         n = len(Dimension)
         return n if (self.parts[:, _KERNEL] > 1).any() else n - len(KERNEL)
 
@@ -251,7 +251,7 @@ class Splits:
         return np.asarray(found[pairs])
 
     def batch(self, smaller: Sequence[Dimension] = ()) -> Batch:
-        """Return the vertices with the largest parts, as a cycle law takes them; see `largest`."""
+        """Return the vertices with the largest parts, for a cycle law; see `largest`."""
         return self._make_batch(smaller) if smaller else self._largest_batch
 
     @cached_property

@@ -1,4 +1,4 @@
-"""How a convolution or product is cut over tiles: the rules that planner and library share."""
+"""Division of convolutions and products over tiles: rules shared by planner and library."""
 
 from tilescope.engine.tiling.dimension import (
     DIMENSIONS,

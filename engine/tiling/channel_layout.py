@@ -1,4 +1,4 @@
-"""How the channels of images lie in memory: in groups, padded to whole ones."""
+"""Memory layout of the channels of images: grouped, padded to whole groups."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Counts = NDArray[np.int64]
 class ChannelLayout:
     """Images whose channels are grouped: the channels of one group are contiguous in a pixel.
 
-    If channels are padded, all channels of a pixel are contiguous: the real ones are a view.
+    If channels are padded, all channels of a pixel are contiguous, and the images are a view.
 
     Parameters
     ----------
     n_groups, n_channels
         Convolution groups, and channels per group.
     inside, size
-        Convolution groups processed as one, and channels per group. Several such groups have only
-        one channel group.
+        Convolution groups processed as one, and channels per channel group. Several convolution
+        groups processed as one have a single channel group.
     """
 
     n_groups: int
@@ -54,12 +54,12 @@ class ChannelLayout:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there are zeros beside the channels."""
+        """Whether memory holds padding."""
         return self.pads_groups or self.pads_channels
 
     @property
     def is_by_pixel(self) -> bool:
-        """Whether all channels of a pixel lie together, not those of one group only."""
+        """Whether all channels of a pixel are contiguous, not only those of one group."""
         return self.is_padded or self.inside > 1
 
     def variable_shape(self, images: int, rows: int, columns: int) -> tuple[int, ...]:
@@ -72,7 +72,7 @@ class ChannelLayout:
         return blocks, images, channels, rows, columns, self.size
 
     def as_read(self, made: Tensor) -> Tensor:
-        """Return such a variable as [block, image, channel block, row, column, channel]."""
+        """Return a variable as [block, image, channel block, row, column, channel]."""
         blocks, channels = self.blocks
         inner = self.inside * self.size
         if self.pads_groups:
@@ -106,10 +106,10 @@ class ChannelLayout:
         return view.reshape(images, blocks, channels * self.size, rows, columns)
 
     def run_of(self, counts: PerDimension[Counts], most: PerDimension[Counts]) -> Counts:
-        """Return how many groups of channels of a part lie together in memory: ndarray of int64.
+        """Return the contiguous channel groups of a part: ndarray of int64.
 
-        Rows of the field lie in a line, and groups of channels behind each other; by pixel, all
-        channels come first.
+        The field's rows are contiguous, and channel groups follow each other; by pixel, the
+        channels are innermost.
 
         Parameters
         ----------
@@ -128,10 +128,10 @@ class ChannelLayout:
 
 
 def input_layout(shape: ConvolutionShape, grouping: Grouping) -> ChannelLayout:
-    """Return how the vertices read the images."""
+    """Return the layout in which vertices read the images."""
     return ChannelLayout(shape.groups, shape.in_channels, grouping.inside, grouping.own_inputs)
 
 
 def output_layout(shape: ConvolutionShape, grouping: Grouping) -> ChannelLayout:
-    """Return how the vertices write the results."""
+    """Return the layout in which vertices write the results."""
     return ChannelLayout(shape.groups, shape.out_channels, grouping.inside, grouping.own_outputs)

@@ -35,7 +35,7 @@ class PerDimension(NamedTuple, Generic[T]):
 
 
 class Dimension(IntEnum):
-    """A dimension that is split over tiles: its place in `PerDimension`."""
+    """A dimension that is split over tiles: its index in `PerDimension`."""
 
     GROUPS = 0
     BATCH = 1
@@ -52,7 +52,7 @@ class Dimension(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-#: Names of the dimensions in plans, in their order.
+#: Names of the dimensions in plans, in order.
 DIMENSIONS = tuple(d.label for d in Dimension)
 
 #: The dimensions of the kernel.
@@ -61,8 +61,8 @@ KERNEL = (Dimension.KERNEL_ROWS, Dimension.KERNEL_COLUMNS)
 #: The dimensions that are summed: their parts give partial sums of the same outputs.
 SUMMED = (Dimension.INPUTS, *KERNEL)
 
-#: The dimensions in the order in which parts take tiles, the last fastest. Parts of the outputs are
-#: on neighbouring tiles: they read the same inputs, which both tiles of a pair receive at once.
+#: The order in which parts are assigned to tiles, the last dimension fastest. Parts of the outputs
+#: are on neighbouring tiles: they read the same inputs, which both tiles of a pair receive at once.
 TILE_ORDER = (
     Dimension.GROUPS,
     Dimension.BATCH,

@@ -1,4 +1,4 @@
-"""Channels that lie together in memory and are worked on as one."""
+"""Channels that are contiguous in memory and processed as one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Grouping:
     inputs, outputs
         Channels of one such group.
     combined
-        Convolution groups of the operation that form one of `groups`: their channels follow each
-        other, and weights between inputs and outputs of different groups are zeros.
+        Convolution groups of the operation combined into one of `groups`: their channels are
+        concatenated, and weights between different groups are zero.
 
     Notes
     -----
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/Convolution.cpp, what is done to operands
-    by the combineConvGroups transformation.
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/Convolution.cpp, the
+    combineConvGroups transformation.
     """
 
     groups: int
@@ -58,7 +58,7 @@ class Grouping:
         )
 
     def counts(self) -> dict[str, int]:
-        """Return it as a plan lists it; `combined` only if it is more than 1."""
+        """Return the counts as in a plan; `combined` only if more than 1."""
         counts = asdict(self)
         if self.combined == 1:
             del counts["combined"]

@@ -1,4 +1,4 @@
-"""Parts of a dimension, and the inputs that a part of the outputs reads."""
+"""Parts of a dimension, and the input range of a part of the outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Counts = NDArray[np.int64]
 
 
 class FieldWindow(NamedTuple):
-    """The window along rows or columns; a part of a kernel is a window, too.
+    """The window along rows or columns; part of a kernel is also a window.
 
     `kernel` and `padding` may be arrays, one value per part.
     """
@@ -25,7 +25,7 @@ class FieldWindow(NamedTuple):
 
 
 def part_edges(size: int, parts: int) -> Counts:
-    """Return the start of each of `parts` nearly equal parts, and the end."""
+    """Return the starts of `parts` nearly equal parts, and the end."""
     return np.arange(parts + 1, dtype=np.int64) * size // parts
 
 
@@ -39,14 +39,14 @@ def clipped_range(
     first, count : ndarray of int64
         Outputs along a dimension.
     size
-        Size of the input along it.
+        Input size along the dimension.
     window
-        The window along it.
+        The window along the dimension.
 
     Returns
     -------
     start, length, shift : ndarray of int64
-        The range, at least one element, and where the first window begins within it.
+        The range, at least one element, and the first window's start relative to it.
     """
     begin = first * window.stride - window.padding
     end = begin + (count - 1) * window.stride + (window.kernel - 1) * window.dilation + 1

@@ -34,16 +34,16 @@ class ConvolutionShape:
     is_matmul
         Whether it is a product of matrices.
     runs
-        Sizes of channel groups in which the input can be read in place, ascending.
+        Channel group sizes for which the input can be read in place, ascending.
     is_input_constant
         Whether the input is laid out before the program runs.
     weights
-        ``constant``; or for computed weights ``rows``, the outputs of an input are contiguous, or
+        ``constant``; for computed weights, ``rows`` if the outputs of an input are contiguous, else
         ``strided``.
     swapped
         For a product, the product of the transposed operands in reverse order.
     input_parts
-        Number of serial parts of the inputs of which this is one. If there are several, the outputs
+        Number of serial parts of the inputs; this is one part. If there are several, the outputs
         have the type of the partial sums.
     """
 
@@ -80,7 +80,7 @@ class ConvolutionShape:
 
     @property
     def result_dtype(self) -> str:
-        """Type of the outputs: that of the inputs, and half where those are float8."""
+        """Type of the outputs: half for float8 inputs, else the type of the inputs."""
         if self.input_parts > 1:
             return self.partial_dtype
         return "float16" if self.item_bytes == 1 else self.dtype
@@ -101,7 +101,7 @@ class ConvolutionShape:
         return (
             self.is_pointwise
             and self.stride == (1, 1)
-            and self.padding_before == (0, 0)  # cropping at one end may be padding at the other
+            and self.padding_before == (0, 0)  # cropping at one end may offset padding at the other
             and (self.height, self.width) == (self.in_height, self.in_width)
         )
 
@@ -111,7 +111,7 @@ class ConvolutionShape:
 
     @property
     def n_products(self) -> int:
-        """Multiplications, those of padding in the field included."""
+        """Multiplications, including padding of the field."""
         channels = self.groups * self.in_channels * self.out_channels
         return channels * self.images * self.height * self.width * prod(self.kernel)
 

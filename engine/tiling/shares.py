@@ -1,6 +1,6 @@
-"""Blocks of a variable, shared among several tiles: either in whole runs or evenly.
+"""Division of a variable's blocks among several tiles: in whole runs or evenly.
 
-`largest_shares` says what the fullest tile gets, `share_out` who gets what.
+`largest_shares` gives the largest share, `share_out` the shares of all tiles.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Pieces:
     tile, start : ndarray of int64, shape (n,)
         Tile and first element of every block.
     size, stride : ndarray of int64, shape (n, 3)
-        Its extents and strides; its last dimension is contiguous.
+        Extents and strides of a block; the last dimension is contiguous.
     """
 
     map_start: NDArray[np.int64]
@@ -42,16 +42,16 @@ class Pieces:
 
 @dataclass(frozen=True)
 class LargestShares:
-    """What the tile gets that has most of a block, in grains, either way of sharing.
+    """The largest share of a block, in grains, for whole runs and for even shares.
 
     Parameters
     ----------
     rows, columns : ndarray of int64, shape (n,)
-        In whole runs: rows at one distance, and grains of each, which lie together.
+        In whole runs: rows of constant stride, and contiguous grains per row.
     even : ndarray of int64, shape (n,)
-        Grains when shares are as even as can be.
+        Grains of an even share.
     torn : ndarray of int64, shape (n,)
-        How many further pieces the even share is in, each a vertex of its own.
+        Pieces of an even share beyond the first, one vertex per piece.
     """
 
     rows: Counts
@@ -66,7 +66,7 @@ def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestSha
     Parameters
     ----------
     n_grains, run : ndarray of int64, shape (n,)
-        Grains of a block, and of those that lie together.
+        Grains of a block, and grains of a contiguous run.
     sharers : ndarray of int64, shape (n,)
         Tiles that share a block.
     """
@@ -75,7 +75,7 @@ def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestSha
     is_long = run >= sharers
     rows = np.where(is_long, n_runs, -(-n_runs // sharers))
     columns = np.where(is_long, -(-run // sharers), run)
-    # Shares that are even may be in two or three pieces.
+    # Even shares may have two or three pieces.
     torn = np.where((n_runs == 1) | (rows * columns == even), 0, np.where(even > run, 2, 1))
     return LargestShares(rows, columns, even, torn)
 

@@ -1,4 +1,4 @@
-"""The fields of the vertices that convolve: their dimensions, and what a part takes of each."""
+"""Fields of convolution vertices: their dimensions, and their sizes for a part."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 def field_sizes(
     units: PerDimension[T], in_rows: T, in_columns: T, grouping: Grouping
 ) -> dict[str, tuple[T | int, ...]]:
-    """Return the size of each field of a vertex along the field's dimensions.
+    """Return the sizes of a vertex's fields along the fields' dimensions.
 
     Parameters
     ----------
     units
         Units of the vertex's part.
     in_rows, in_columns
-        Input rows and columns that it reads.
+        Input rows and columns that the part reads.
     grouping
-        Channels that lie together.
+        Contiguous channels.
 
     Returns
     -------

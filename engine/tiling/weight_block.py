@@ -1,9 +1,9 @@
-"""Blocks of weights: what lies together for one part, and how its sharers cut it.
+"""Blocks of weights: contiguous weights of one part, and their division among the sharers.
 
-A block is all inputs of a part where the kernel is whole, the rows of one group of inputs where the
-kernel is split, and part of one kernel row where the kernel's columns are split. The parts of the
-batch and the field share a block: in whole rows of outputs where a group of inputs has enough of
-them for all sharers, else in vectors.
+A block is all inputs of a part if the kernel is whole, the rows of one input group if the kernel is
+split, and part of one kernel row if the kernel's columns are split. The parts of the batch and the
+field share a block: in whole rows of outputs if an input group has enough rows for all sharers,
+otherwise in vectors.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Flags = NDArray[np.bool_]
 
 
 class BlockUnits(NamedTuple):
-    """Whether blocks are of one input group, and of one kernel row: ndarrays of bool."""
+    """Whether a block has one input group, and one kernel row: ndarrays of bool."""
 
     input_groups: Flags
     kernel_rows: Flags
 
 
 def block_units(counts: PerDimension[Any]) -> BlockUnits:
-    """Return along which dimensions a block of weights is a single unit.
+    """Return the dimensions along which a block of weights is a single unit.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def block_units(counts: PerDimension[Any]) -> BlockUnits:
 
 
 def n_sharers(counts: PerDimension[Any]) -> Counts:
-    """Return how many tiles share a block of weights: ndarray of int64."""
+    """Return the number of tiles that share a block of weights: ndarray of int64."""
     return np.asarray(counts.batch * counts.rows * counts.columns)
 
 
@@ -56,9 +56,9 @@ def shares_whole_rows(
     counts
         Part counts: ints, or ndarrays of int64.
     most
-        Units of the largest part, likewise.
+        Units of the largest part: ints, or ndarrays of int64.
     grouping
-        Channels that lie together.
+        Contiguous channels.
     """
     kernel_rows = np.where(block_units(counts).kernel_rows, 1, most.kernel_rows)
     n_rows = kernel_rows * most.kernel_columns * grouping.inputs

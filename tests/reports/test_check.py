@@ -106,7 +106,7 @@ def _run_elsewhere(writer):
     ("spoil", "words"),
     [
         (_lost_reference, "a missing"),
-        (_wrong_children, "says 2 children and has 0"),
+        (_wrong_children, "declares 2 children and has 0"),
         (_unequal_columns, "different lengths"),
         (_entries_without_run, "belong to no run"),
         (_memory_without_rows, "more memory without gaps"),

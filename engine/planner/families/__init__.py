@@ -9,5 +9,5 @@ from tilescope.engine.planner.families.vertical_mac import VERTICAL_MAC
 
 __all__ = ["FAMILIES", "Family"]
 
-#: All families; the first wins among equal costs.
+#: All families; ties go to the first.
 FAMILIES = (AMP, SLIC, HORIZONTAL_MAC, VERTICAL_MAC, OUTER_PRODUCT)

@@ -12,7 +12,7 @@ from tilescope.engine.tiling import ConvolutionShape, Grouping
 
 __all__ = ["AMP"]
 
-#: Inputs that a unit's weights are loaded for at a time, as a share of its weights.
+#: Depth of a chain: a group has at least the unit's weights divided by it as inputs.
 _CHAIN_LENGTH = 4  # Source: poplin ConvVertexType.cpp, chains of four units deep
 
 
@@ -40,8 +40,8 @@ def _combined(shape: ConvolutionShape, weights: int, widths: Sequence[int]) -> l
     """Return 2, 4, 8 … convolution groups of few inputs as one of as many inputs as the unit loads.
 
     Source: poplin ConvPlan.cpp, getCombineConvGroupCandidates: groups of one input, or two in half.
-    Assumption: more outputs than one group of channels has are of no use; where they are padded,
-    each convolution group's are.
+    Assumption: more outputs than one channel group are not useful; padding applies to every
+    convolution group.
     """
     most_inputs = {4: 1, 2: 2}.get(shape.item_bytes, 0)
     if shape.groups == 1 or shape.in_channels > most_inputs:

@@ -16,8 +16,8 @@ __all__ = ["HORIZONTAL_MAC"]
 def _groupings(shape: ConvolutionShape, _: Machine) -> Sequence[Grouping]:
     """Return inputs in 1, 2, 4 … groups of a whole number of words.
 
-    Source: poplin ConvVertexType.cpp, getConvVertexHMACCandidates, which tries every number of
-    groups; float8 would have to be cast to half first. Assumption: powers of two are enough.
+    Source: poplin ConvVertexType.cpp, getConvVertexHMACCandidates, which considers any number
+    of groups. float8 would need a cast to half. Assumption: powers of two are enough.
     """
     if shape.item_bytes == 1:
         return []

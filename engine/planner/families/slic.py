@@ -22,7 +22,7 @@ _UNITS = 16
 
 
 def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
-    """Return what the unit can hold; it takes no products, dilation or stride above 2.
+    """Return the supported groupings; products, dilation and strides above 2 are not supported.
 
     Source: poplin ConvModel.cpp, addSLICConstraints; ConvVertexType.cpp, getConvMethodCandidates.
     Assumption: machines with units of 8 have no such instruction.

@@ -19,7 +19,7 @@ __all__ = ["VERTICAL_MAC"]
 def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     """Return groups of 4, and of 8 and 16 for sums in half.
 
-    Source: poplin ConvVertexType.cpp, getConvVertexVMACCandidates: there is none for floats.
+    Source: poplin ConvVertexType.cpp, getConvVertexVMACCandidates: floats are not supported.
     """
     if shape.item_bytes != 2 or (shape.in_channels, shape.out_channels) != (1, 1):
         return []

@@ -98,6 +98,6 @@ def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
     assert (MEMO.n_made, MEMO.n_reused) == (3, 1)
     assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(4)]
     assert executable.plans[1].split == executable.plans[2].split
-    assert "conv2/convolution: as conv1/convolution before it; 2 plans made and 1 reused" in (
+    assert "conv2/convolution: same as conv1/convolution; 2 plans made and 1 reused" in (
         caplog.text
     )
