@@ -140,8 +140,8 @@ def _check_header(file: Path) -> None:
     n_pages = int.from_bytes(header[28:32])
     if int.from_bytes(header[56:60]) != 1 or n_pages * page_bytes != size_bytes:
         raise DamagedReport(
-            f"{file} is damaged: it has {size_bytes} bytes, its header declares"
-            f" {n_pages * page_bytes}, or another text encoding. Copy it again from its source."
+            f"{file} is damaged: it has {size_bytes} bytes where its header declares"
+            f" {n_pages * page_bytes}, or its text is not UTF-8. Copy it again from its source."
         )
 
 

@@ -1,4 +1,4 @@
-"""Library functions on the compiled and on the naive machine, compared."""
+"""Runs library functions on the compiled and the naive machine, and compares them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_both(
     inputs: Sequence[tuple[View, np.ndarray]],
     outputs: Sequence[View],
 ) -> tuple[Executable, list[np.ndarray]]:
-    """Run the compiled and the naive machine; compare values, exchanges, liveness, the rule."""
+    """Run both machines; compare values, exchanges, liveness and the compute set rule."""
     executable = compile_programs(graph, [program], is_checked=True)
     check_memory(executable)
     check_places(executable)
@@ -72,14 +72,14 @@ def check(
 
 
 def held(graph: Any, tensor: View, values: np.ndarray) -> np.ndarray:
-    """Return values as a tensor's type holds them, by the naive machine."""
+    """Return values rounded to a tensor's type by the naive machine."""
     naive = NaiveMachine(graph)
     naive.write(tensor, values)
     return naive.read(tensor).astype(np.float64)
 
 
 def near(result: np.ndarray, expected: np.ndarray, n_terms: int, dtype: str) -> None:
-    """Compare sums of so many products of numbers of about 1, each rounded to its type."""
+    """Compare sums of `n_terms` products of numbers near 1, rounded to their type."""
     step = 1e-5 if dtype == "float32" else 2.0**-10
     np.testing.assert_allclose(result, expected, rtol=8 * step, atol=4 * n_terms * step)
 

@@ -1,4 +1,4 @@
-"""Random tensors: any order and direction in memory, any mapping, part of a larger variable."""
+"""Random tensors: any dimension order and direction, any mapping, parts of larger variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def machines(draw: st.DrawFn, most_tiles: int = 9) -> Machine:
 
 @st.composite
 def mappings(draw: st.DrawFn, graph: Graph, tensor: Tensor) -> None:
-    """Map a variable in pieces of any length to any tiles."""
+    """Map a variable in chunks of any length to any tiles."""
     n = tensor.variable.n_elements
     cuts = draw(st.lists(st.integers(1, n - 1), max_size=6, unique=True)) if n > 1 else []
     starts = [0, *sorted(cuts)]
@@ -48,7 +48,7 @@ def tensors(
     *,
     may_be_part: bool = True,
 ) -> Tensor:
-    """Return a tensor of a shape: permuted, cut out of more, reversed, mapped at random."""
+    """Return a tensor of a shape: permuted, sliced, reversed and mapped at random."""
     rank = len(shape)
     order = draw(st.permutations(range(rank)))
     margins = [draw(st.integers(0, 2)) if may_be_part and draw(st.booleans()) else 0 for _ in order]
@@ -78,12 +78,12 @@ def views(
     *,
     may_be_part: bool = True,
 ) -> View:
-    """Return a tensor as `tensors` does, or several joined, of which some are joined again."""
+    """Return a tensor like `tensors`, or a nested concatenation of several."""
     wide = [d for d, size in enumerate(shape) if size > 1]
     if not wide or draw(st.integers(0, 3)) < 3:
         return draw(tensors(graph, shape, dtype, name, may_be_part=may_be_part))
     dim = draw(st.sampled_from(wide))
-    # Some of what is joined may be cut off again, at both ends.
+    # The concatenation may be sliced at both ends.
     before, after = (draw(st.integers(0, 1)) if may_be_part else 0 for _ in range(2))
     total = shape[dim] + before + after
     first = draw(st.integers(1, total - 1))
@@ -107,6 +107,6 @@ def shapes(draw: st.DrawFn, most: int = 40, rank: int = 4) -> tuple[int, ...]:
 
 
 def new_builder(machine: Machine) -> tuple[Graph, Builder]:
-    """Return a graph and a builder on a fresh sequence."""
+    """Return a graph, and a builder with a new sequence."""
     graph = Graph(machine)
     return graph, Builder(graph, ProgramSequence("program"), ROOT)

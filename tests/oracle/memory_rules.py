@@ -1,4 +1,4 @@
-"""The rules of a tile's memory in plain Python, for any executable."""
+"""The rules of tile memory in plain Python, for any executable."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def check_memory(executable: Executable) -> None:
 
 
 def _always_live_code(executable: Executable, tile: int) -> int:
-    """Return the bytes below the first part: all categories that are no variables."""
+    """Return the bytes below the first part: all categories except variables."""
     held = ("variable", "constant", "message")
     categories = executable.memory.categories
     return sum(int(split[:, tile].sum()) for name, split in categories.items() if name not in held)
 
 
 def check_places(executable: Executable) -> None:
-    """Check that every field lies where its codelet asks, or its vertices are on the slow path."""
+    """Check that fields meet the memory constraints of codelets, or vertices take the slow path."""
     for step in executable.steps:
         if step.compute_set is None:
             continue
@@ -72,7 +72,7 @@ def check_places(executable: Executable) -> None:
                 tile = int(batch.tile[vertex])
                 slow = executable.memory.slow_tiles.get((step.step_id, place))
                 if batch.codelet.has_slow_path:
-                    # Vertices of a tile are judged together: one that is met may be slow.
+                    # Vertices of a tile are slow together, even those that are met.
                     assert is_met or (slow is not None and tile in slow)
                 else:
                     assert slow is None
@@ -95,12 +95,12 @@ def _is_met(executable: Executable, step: Step, batch: VertexBatch, vertex: int)
             for one, other in product(spans[a], spans[b]):
                 if elements(one, machine) & elements(other, machine):
                     return False
-    assert all(spans.values()), f"a field on tile {tile} lies nowhere"
+    assert all(spans.values()), f"a field on tile {tile} has no address"
     return True
 
 
 def elements(span: Span, machine: Machine) -> set[int]:
-    """Return the memory elements of a span, walked from where the regions meet."""
+    """Return the memory elements of a span, counted from the boundary of the regions."""
     meet, size = machine.non_interleaved_bytes, machine.memory_element_bytes
     found = set()
     for address in range(*span):

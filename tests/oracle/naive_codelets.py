@@ -1,7 +1,7 @@
-"""Every codelet again, as one obvious function on the values a vertex holds on its tile.
+"""Reference implementations of all codelets, one simple function per codelet.
 
-Each takes the fields as arrays of float64 (or int64) in the shape of their regions and the
-scalars, and returns the outputs in the shape of theirs. `counts` are the sizes of output regions.
+A function takes the fields as arrays of float64 (or int64) with the shapes of their regions, and
+the scalars, and returns the outputs. `counts` are the sizes of output regions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ UNARY: dict[str, Callable[[float], float]] = {
     "is_inf": math.isinf,
     "is_finite": math.isfinite,
 }
-#: Of whole numbers, or of truth values, only.
+#: Functions of integers or bools only.
 UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
     "bitwise_not": lambda x: ~int(x),
     "logical_not": lambda x: not x,
@@ -155,7 +155,7 @@ def _reduce(name: str) -> Naive:
 
 
 def _window(scalars: Mapping[str, Any], oy: int, ox: int, ky: int, kx: int) -> tuple[int, int]:
-    """Return where a window's position lies in the region."""
+    """Return the position in the region of a window's element."""
     return (
         oy * scalars["stride_y"] + ky * scalars["dilation_y"] + scalars["shift_y"],
         ox * scalars["stride_x"] + kx * scalars["dilation_x"] + scalars["shift_x"],
@@ -163,7 +163,7 @@ def _window(scalars: Mapping[str, Any], oy: int, ox: int, ky: int, kx: int) -> t
 
 
 def _convolve(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
-    """Sum over kernel positions and inputs; several groups side by side do not mix."""
+    """Sum over kernel positions and inputs; interleaved groups do not mix."""
     x, w = fields["x"], fields["w"]
     out = np.zeros(counts)
     n_in_groups, height, width, n_channels = x.shape[2:]
@@ -235,7 +235,7 @@ NAIVE: dict[str, Naive] = {
     "poplar::Memcpy": _copy,
     "poplar::StridedCopy": _copy,
     "poplar_rt::Transpose": _copy,
-    # The machine stores what it is given as its type holds it.
+    # The machine rounds values to the type when it stores them.
     "popops::Cast1D": _copy,
     "popops::Cast2D": _copy,
     **{

@@ -1,8 +1,8 @@
-"""A bulk-synchronous machine in plain Python: every tile has a memory of its own.
+"""A bulk-synchronous machine in plain Python: every tile has its own memory.
 
-It shares nothing with the compiled path but the graph: who owns an element, what a vertex reads
-and what moves is computed element by element in loops. A vertex sees what its own tile owns and
-what was sent to it, nothing else.
+It shares only the graph with the compiled path: owners of elements, reads of vertices and traffic
+are computed element by element in loops. A vertex only sees elements that its tile owns or
+received.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Element = tuple[int, int]
 
 @dataclass
 class Traffic:
-    """Bytes and pieces by tile in one exchange, and bytes over links by IPU."""
+    """Bytes and fragments per tile in one exchange, and bytes over links per IPU."""
 
     sent_bytes: Counter[int] = field(default_factory=Counter)
     received_bytes: Counter[int] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class Traffic:
 
 
 def elements_of(regions: Regions, vertex: int) -> list[Element]:
-    """Return the elements of one vertex's region in the order of its dimensions."""
+    """Return the elements of one vertex's region in logical order."""
     sizes = [int(s) for s in regions.size[vertex]]
     strides = [int(s) for s in regions.stride[vertex]]
     return [
@@ -87,7 +87,7 @@ _FLOAT8 = {"143": ml_dtypes.float8_e4m3fnuz, "152": ml_dtypes.float8_e5m2fnuz}
 
 
 def _held(value: float, dtype: DType) -> Any:
-    """Return a value as the device's type holds it."""
+    """Return a value rounded to the device type."""
     if dtype.kind != "float8":
         return np.dtype("float16" if dtype.name == "float16" else dtype.host).type(value).item()
     layout, _, scale = dtype.name.removeprefix("float8_").partition("@")
@@ -99,7 +99,7 @@ def _held(value: float, dtype: DType) -> Any:
 class NaiveMachine:
     """Runs programs on the graph they were built with.
 
-    `violations` are elements for which the bulk-synchronous rule is broken, by compute set.
+    `violations` are elements that violate the bulk-synchronous rule, by compute set.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -121,7 +121,7 @@ class NaiveMachine:
         return self._owners[element[0]][element[1]]
 
     def _store(self, element: Element, value: float) -> None:
-        """Keep a value as the device's type holds it, on the tile that owns it."""
+        """Store a value, rounded to the device type, on its owner's tile."""
         dtype = self.graph.variables[element[0]].dtype
         self.memory[self.owner(element)][element] = _held(value, dtype)
 
@@ -137,7 +137,7 @@ class NaiveMachine:
         return np.array(values).reshape(tensor.shape)
 
     def run(self, program: Program) -> None:
-        """Run a program tree as its author wrote it."""
+        """Run a program tree as written."""
         match program:
             case ProgramSequence():
                 for child in program.children:
@@ -145,7 +145,7 @@ class NaiveMachine:
             case Repeat():
                 for _ in range(program.count):
                     self.run(program.body)
-            case Overlap():  # in the other order than the engine: neither may see the other
+            case Overlap():  # the reverse order of the engine: the parts are independent
                 self.run(program.compute)
                 self.run(program.io)
             case Execute():
@@ -156,7 +156,7 @@ class NaiveMachine:
                 raise NotImplementedError(type(program).__name__)
 
     def execute(self, compute_set: ComputeSet) -> None:
-        """Exchange what vertices read, run each on its tile, exchange what they wrote."""
+        """Exchange the vertices' inputs, run the vertices, exchange their outputs."""
         self._check_rule(compute_set)
         mailbox: list[dict[Element, float]] = [{} for _ in self.memory]
         moved: set[tuple[int, int, Element]] = set()
@@ -198,7 +198,7 @@ class NaiveMachine:
         return [(tile, e, v) for e, v in zip(outputs, values.reshape(-1).tolist(), strict=True)]
 
     def _check_rule(self, compute_set: ComputeSet) -> None:
-        """Within a compute set no vertex reads or writes an element another vertex writes."""
+        """Record elements that one vertex writes and another reads or writes."""
         writers: dict[Element, set[int]] = {}
         readers: dict[Element, set[int]] = {}
         for number, (_, batch, vertex) in enumerate(_vertices(compute_set)):
@@ -234,7 +234,7 @@ class NaiveMachine:
         return traffic
 
     def _time(self, traffic: Traffic, moved: set[tuple[int, int, Element]]) -> None:
-        """Time every tile alone and with its partner, and take what is shorter on its IPU."""
+        """Time every tile alone and with its partner; use the shorter time per IPU."""
         machine = self.graph.machine
         alone = self._times(traffic, moved, {})
         if machine.paired_exchange_bytes_per_cycle == machine.exchange_bytes_per_cycle:
@@ -264,14 +264,15 @@ class NaiveMachine:
     def _without_single_words(
         self, shared: set[tuple[int, Element]], sender: Mapping[tuple[int, Element], int]
     ) -> set[tuple[int, Element]]:
-        """Leave out runs of less than two words: nothing lies beside them to go with."""
+        """Remove runs shorter than two words: they are not sent to a pair."""
         kept: set[tuple[int, Element]] = set()
         run: list[tuple[int, Element]] = []
-        for each in [*sorted(shared), None]:
-            if run and each is not None:
+        for receipt in [*sorted(shared), None]:
+            if run and receipt is not None:
                 receiver, (variable, place) = run[-1]
                 follows = (
-                    each == (receiver, (variable, place + 1)) and sender[each] == sender[run[-1]]
+                    receipt == (receiver, (variable, place + 1))
+                    and sender[receipt] == sender[run[-1]]
                 )
             else:
                 follows = not run
@@ -279,8 +280,8 @@ class NaiveMachine:
                 if sum(self._item_bytes(element) for _, element in run) >= 8:
                     kept |= set(run)
                 run = []
-            if each is not None:
-                run.append(each)
+            if receipt is not None:
+                run.append(receipt)
         return kept
 
     def _partner(self, tile: int) -> int | None:
@@ -291,7 +292,7 @@ class NaiveMachine:
     def _times(
         self, traffic: Traffic, moved: set[tuple[int, int, Element]], shared: Any
     ) -> tuple[dict[int, int], dict[int, int]]:
-        """Return busy cycles of every tile and when it is done."""
+        """Return the busy cycles and the end time of every tile."""
         machine = self.graph.machine
         slow, fast = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
         sent_alone = {(s, e) for s, r, e in moved if (r, e) not in shared}
@@ -319,7 +320,7 @@ class NaiveMachine:
 
 
 def naive_row(tile: int, n_rows: int) -> int:
-    """Walk the pairs of tiles down a column of rows, up the next, and so on."""
+    """Follow the pairs of tiles down a column of rows, up the next, and so on."""
     row, step = 0, 1
     for _ in range(tile // 2):
         if 0 <= row + step < n_rows:
@@ -341,9 +342,9 @@ def _vertices(compute_set: ComputeSet) -> list[tuple[int, Any, int]]:
 def naive_live_bytes(executable: Executable) -> np.ndarray:
     """Return not-always-live bytes by step and tile: shape (n_steps, n_tiles).
 
-    Loops are unrolled. A variable is live where it is touched and between touches, unless it was
-    read and is written next. One that is read first holds what the host put there and is live
-    everywhere. What holds in any round of a loop holds for the step.
+    Loops are unrolled. A variable is live from one access to the next, unless the next access is a
+    write. A variable that is read first holds data from the host and is always live. A step
+    of a loop is live if it is live in any iteration.
     """
     trace: list[int] = []
 
@@ -375,8 +376,8 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
     for step in steps:
         if step.messages is None:
             continue
-        # Inputs arrive in the exchange before the compute phase; outputs wait, over a sync, for
-        # the exchange after it.
+        # Inputs arrive in the exchange before the compute phase; outputs stay live, over a sync,
+        # until the exchange after it.
         is_output = step.compute_set is not None
         for at in range(step.step_id, step.step_id + (3 if is_output else 2)):
             live[at] += step.messages.by_tile(executable.machine.n_tiles)
@@ -384,7 +385,7 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
 
 
 def _live_positions(touches: list[tuple[bool, bool]]) -> list[bool]:
-    """Return where a variable is live, from whether each position reads and writes it."""
+    """Return the positions where a variable is live, from its reads and writes per position."""
     touched = [at for at, (reads, writes) in enumerate(touches) if reads or writes]
     is_live = [False] * len(touches)
     if not touched:
@@ -405,7 +406,7 @@ def counts(counter: Counter[int], n: int) -> list[int]:
 
 
 def check_traffic(machine: NaiveMachine, executable: Executable) -> None:
-    """Compare every exchange of an executable with what the naive machine counted."""
+    """Compare every exchange of an executable with the traffic of the naive machine."""
     steps = executable.steps
     for i, step in enumerate(steps):
         if step.compute_set is None:
@@ -423,7 +424,7 @@ EXCHANGES = ("DoExchange", "GlobalExchange")
 
 def _check_step(traffic: Traffic, step: Step | None) -> None:
     if step is None:
-        assert not traffic.sent_bytes, "tiles need what others hold, and nothing is exchanged"
+        assert not traffic.sent_bytes, "tiles need remote data, but nothing is exchanged"
         return
     cost = step.cost
     n_tiles = cost.sent_bytes.size

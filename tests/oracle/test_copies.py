@@ -54,7 +54,7 @@ def test_a_copy_that_transposes(data: st.DataObject, machine: Any, dtype: str, s
     ("dtype", "rows", "is_taken"),
     [("float16", 8, True), ("float16", 6, False), ("int32", 6, True), ("uint8", 8, False)],
 )
-def test_when_a_copy_turns_whole_blocks(dtype: str, rows: int, is_taken: bool) -> None:
+def test_condition_for_the_transposition_vertex(dtype: str, rows: int, is_taken: bool) -> None:
     graph, builder = new_builder(small_machine(2))
     source = graph.add_variable(dtype, (12, 16, rows), "source")
     target = graph.add_variable(dtype, (12, rows, 16), "target")
@@ -73,7 +73,7 @@ def test_when_a_copy_turns_whole_blocks(dtype: str, rows: int, is_taken: bool) -
     st.sampled_from([("float32", 0.5), ("float16", -3.0), ("int32", 7), ("uint8", 200)]),
 )
 def test_fill(data: st.DataObject, machine: Any, shape: Any, kind: tuple[str, float]) -> None:
-    """Every element of the tensor, and no other of its variable."""
+    """Fills every element of the tensor, and no other of its variable."""
     graph, builder = new_builder(machine)
     dtype, value = kind
     target = data.draw(tensors(graph, shape, dtype, "target"))
@@ -85,7 +85,7 @@ def test_fill(data: st.DataObject, machine: Any, shape: Any, kind: tuple[str, fl
     assert (all_of_it == value).sum() == target.n_elements
 
 
-def test_a_value_that_the_type_cannot_hold() -> None:
+def test_a_value_out_of_range_of_the_type() -> None:
     graph, builder = new_builder(small_machine(1))
     for dtype, value in (("int32", 0.5), ("uint8", 256), ("uint8", -1)):
         x = graph.add_variable(dtype, (2,), "x")
@@ -96,7 +96,7 @@ def test_a_value_that_the_type_cannot_hold() -> None:
 
 @given(st.data(), machines(), shapes(), seeds)
 def test_copy_into_a_part(data: st.DataObject, machine: Any, shape: Any, seed: int) -> None:
-    """A target may be cut out of its variable, and reversed; the rest stays as it is."""
+    """A target may be a reversed slice of its variable; the rest is unchanged."""
     graph, builder = new_builder(machine)
     source = data.draw(views(graph, shape, name="source"))
     target = data.draw(tensors(graph, shape, name="target"))

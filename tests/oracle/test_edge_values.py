@@ -1,7 +1,7 @@
-"""What the elementwise functions and reductions give at the edges of their types, against numpy.
+"""Elementwise functions and reductions at the limits of their types, against numpy.
 
-Every value stands in a run of its own and among many, so that the loop's vectors and what is left
-over of them are both tried: one value must not depend on how many lie beside it.
+Every value is tested alone and among many, which covers the loop's vectors and its remainder: a
+result must not depend on the number of neighbours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Values = NDArray[Any]
 
 
 class Small:
-    """A graph, its builder, and the values its variables get."""
+    """A graph, its builder, and the values of its variables."""
 
     def __init__(self, n_tiles: int) -> None:
         self.graph = engine.Graph(small_machine(n_tiles))
@@ -54,7 +54,7 @@ class Small:
 
 
 def alone_and_among_many(function: str, *operands: Values) -> list[Values]:
-    """Return what a function gives with an element a tile, and with all of them on one."""
+    """Return a function's results with one element per tile, and with all elements on one tile."""
     results = []
     for n_tiles in (operands[0].size, 1):
         small = Small(n_tiles)
@@ -89,14 +89,14 @@ def test_round_next_to_a_half_and_beyond_the_mantissa() -> None:
         ("shift_right_sign_extend", np.right_shift),
     ],
 )
-def test_whole_numbers_of_any_size(function: str, expected: Any) -> None:
+def test_integers_of_any_size(function: str, expected: Any) -> None:
     a, b = (grid.reshape(-1) for grid in np.meshgrid(WHOLE, WHOLE[WHOLE != 0]))
     for result in alone_and_among_many(function, a, b):
         assert result.tolist() == expected(a, b).tolist()
 
 
 @pytest.mark.parametrize("source", ["float32", "float16", "int32", "uint8", "bool"])
-def test_all_but_zero_is_true(source: str) -> None:
+def test_nonzero_is_true(source: str) -> None:
     values: list[float] = [0, 1, 0, 1] if source == "bool" else [0, 1, 2, 255]
     if source in ("float32", "float16"):
         values += [0.5, -0.25, 256, np.inf, np.nan]
@@ -105,7 +105,7 @@ def test_all_but_zero_is_true(source: str) -> None:
     small = Small(2)
     x = small.given(np.array(values), source)
     truth = cast(small.builder, x, dtype_of("bool"))
-    both = cast(small.builder, x.reverse(0), dtype_of("bool"))  # goes in blocks
+    both = cast(small.builder, x.reverse(0), dtype_of("bool"))  # uses the block vertex
     results = small.run(truth, cast(small.builder, truth, dtype_of("int32")), both)
     expected = [value != 0 for value in values]
     assert results[0].tolist() == expected
@@ -126,13 +126,13 @@ def test_a_bool_holds_true_and_false_only() -> None:
         small.run()
 
 
-def test_an_infinite_whole_number() -> None:
+def test_an_infinite_integer() -> None:
     with pytest.raises(BadGraph, match="'c' holds int32: it is given numbers that are not whole"):
         Small(1).graph.add_constant([np.inf], "c", dtype="int32")
 
 
 @pytest.mark.parametrize(("operation", "function"), [("sum", np.sum), ("product", np.prod)])
-def test_reductions_of_whole_numbers_wrap_around(operation: str, function: Any) -> None:
+def test_integer_reductions_wrap_around(operation: str, function: Any) -> None:
     values = np.random.default_rng(0).integers(2**20, MOST, (3, 600)).astype(np.int32) | 1
     small = Small(8)
     out = reduce(small.builder, operation, small.given(values), [1])
@@ -142,7 +142,7 @@ def test_reductions_of_whole_numbers_wrap_around(operation: str, function: Any) 
     assert result.tolist() == expected.tolist()
 
 
-def test_trues_are_not_added_up() -> None:
+def test_bools_have_no_sum() -> None:
     small = Small(2)
     flags = small.given(np.array([True, True]))
     with pytest.raises(BadGraph, match="cast it to int32 first to count"):
@@ -151,7 +151,7 @@ def test_trues_are_not_added_up() -> None:
     assert [r.tolist() for r in small.run(is_any, are_all)] == [[True], [True]]
 
 
-def test_a_scaled_addition_of_what_it_writes_reads_first() -> None:
+def test_a_scaled_addition_reads_aliased_elements_first() -> None:
     values = np.arange(1, 13, dtype=np.float32)
     pair = values.reshape(6, 2)
     small = Small(4)
@@ -163,7 +163,7 @@ def test_a_scaled_addition_of_what_it_writes_reads_first() -> None:
     n_before = len(small.graph.compute_sets)
     scaled_add(small.builder, grid.slice(1, 0, 1), grid.slice(1, 1, 2), 2.0)
     scaled_add(small.builder, itself, itself, 2.0)
-    assert len(small.graph.compute_sets) == n_before + 2  # neither is copied first
+    assert len(small.graph.compute_sets) == n_before + 2  # neither operand is copied
     results = small.run(turned, spread, scaled, grid, itself)
     assert results[0].tolist() == (values + values[::-1]).tolist()
     assert results[1].tolist() == (values + values[3]).tolist()

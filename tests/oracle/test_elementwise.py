@@ -54,12 +54,12 @@ def test_scaled_add(
     ("a", "b", "scale", "message"),
     [
         ("int32", "int32", 2.0, "'a' is int32: a scaled addition takes float16 or float32"),
-        ("float32", "float16", 2.0, "'b' is float16, but what it is added to, 'a', is float32"),
-        ("float32", "float32", "float16", "'s' is float16, but what it is added to"),
+        ("float32", "float16", 2.0, "'b' is float16, but its target 'a' is float32"),
+        ("float32", "float32", "float16", "'s' is float16, but its target 'a'"),
         ("float32", "float32", "float32", "'s' scales an addition and has 3 elements"),
     ],
 )
-def test_a_scaled_addition_that_cannot_be(a: str, b: str, scale: Any, message: str) -> None:
+def test_an_invalid_scaled_addition(a: str, b: str, scale: Any, message: str) -> None:
     graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=2))
     x, y = graph.add_variable(a, (3,), "a"), graph.add_variable(b, (3,), "b")
     factor = graph.add_variable(scale, (3,), "s") if isinstance(scale, str) else scale
@@ -103,10 +103,8 @@ def test_binary_broadcasts(
 
 
 @given(st.data(), machines(), st.sampled_from(["add", "subtract", "multiply", "divide"]), seeds)
-def test_a_row_that_all_rows_share(
-    data: st.DataObject, machine: Any, function: str, seed: int
-) -> None:
-    """Rows of one tile share a bias or a scale: of all rows, or another for each group."""
+def test_broadcast_of_one_row(data: st.DataObject, machine: Any, function: str, seed: int) -> None:
+    """Rows of one tile share a bias or a scale, for all rows or per group."""
     graph, builder = new_builder(machine)
     groups, rows = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 7))
     columns = data.draw(st.sampled_from([1, 3, 4, 8, 12]))
@@ -132,7 +130,7 @@ def test_a_row_that_all_rows_share(
         ("maximum", "float16", 16, False),
     ],
 )
-def test_when_a_shared_row_has_a_vertex(
+def test_condition_for_the_shared_row_vertex(
     function: str, dtype: str, columns: int, is_taken: bool
 ) -> None:
     """Source: graphcore/poplibs sdk-release-3.4, lib/popops/ElementWise.cpp."""
@@ -183,7 +181,7 @@ def test_ternary_broadcasts(
 
 
 @given(st.data(), machines(), shapes(), st.sampled_from(sorted(BINARY_OF_WHOLE)), seeds)
-def test_functions_of_whole_numbers(
+def test_integer_functions(
     data: st.DataObject, machine: Any, shape: Any, function: str, seed: int
 ) -> None:
     graph, builder = new_builder(machine)
@@ -210,7 +208,7 @@ def test_functions_of_whole_numbers(
         ("less", [16_777_217, -1, 0, 3], [16_777_216, 0, 0, 4], [0, 1, 0, 1]),
     ],
 )
-def test_whole_numbers_beyond_the_mantissa(
+def test_integers_beyond_the_mantissa(
     function: str, left: list[int], right: list[int], expected: list[int]
 ) -> None:
     graph, builder = new_builder(small_machine(2))
@@ -223,7 +221,7 @@ def test_whole_numbers_beyond_the_mantissa(
     assert result.astype(int).tolist() == expected
 
 
-def test_halves_are_rounded_away_from_zero_or_to_even() -> None:
+def test_ties_round_away_from_zero_or_to_even() -> None:
     graph, builder = new_builder(small_machine(2))
     x = graph.add_variable("float32", (6,), "x")
     graph.map_linearly(x)
@@ -238,7 +236,7 @@ def test_halves_are_rounded_away_from_zero_or_to_even() -> None:
     ]
 
 
-def test_operands_that_do_not_go_together() -> None:
+def test_incompatible_operands() -> None:
     graph, builder = new_builder(small_machine(2))
     x, whole, flag, other = (
         graph.add_variable(dtype, shape, name)
@@ -282,7 +280,7 @@ def test_operands_that_do_not_go_together() -> None:
 
 
 @pytest.mark.parametrize("function", ["exp", "inverse", "tanh"])
-def test_a_function_of_real_numbers_takes_no_whole_ones(function: str) -> None:
+def test_real_functions_reject_integers(function: str) -> None:
     graph, builder = new_builder(small_machine(2))
     x = graph.add_variable("int32", (4,), "x")
     graph.map_linearly(x)

@@ -23,7 +23,7 @@ NAMES = [family.name for family in FAMILIES]
 
 
 def _windows(family: str, height: int, width: int) -> st.SearchStrategy[Window]:
-    """Windows that a family takes."""
+    """Return windows that a family supports."""
     if family == "outer product":
         return st.just(Window((1, 1)))
     drawn = windows(height, width)
@@ -33,7 +33,7 @@ def _windows(family: str, height: int, width: int) -> st.SearchStrategy[Window]:
 
 
 def _with_short_steps(window: Window, height: int, width: int) -> Window:
-    """Return a window without dilation and of a stride of 2 at most, padded to fit."""
+    """Return a window without dilation, with a stride of at most 2, padded to fit."""
     after = [
         max(0, window.kernel[d] - size - window.padding_before[d])
         for d, size in enumerate((height, width))
@@ -71,7 +71,7 @@ def test_a_convolution_by_each_family(
     values = values_for(x, seed)
     (result,) = check(builder, [(x, values)], [out])
     if dtype == "float16":
-        values, w = (each.astype(np.float16).astype(np.float32) for each in (values, w))
+        values, w = (a.astype(np.float16).astype(np.float32) for a in (values, w))
     expected = naive_convolution(values, w, window, groups)
     near = 2e-2 if dtype == "float16" else 1e-4
     np.testing.assert_allclose(result, expected, rtol=near, atol=near)

@@ -1,4 +1,4 @@
-"""Transposed convolutions and the backward passes, against sums written out in numpy."""
+"""Transposed convolutions and the backward passes, against explicit sums in numpy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tilescope.engine.library.window import Window, output_size
 
 
 def places(window: Window, y: int, x: int, ky: int, kx: int) -> tuple[int, int]:
-    """Return which input an output reads through a kernel position."""
+    """Return the input that an output reads through a kernel position."""
     at = [
         o * window.stride[d] - window.padding_before[d] + k * window.dilation[d]
         for d, (o, k) in enumerate(((y, ky), (x, kx)))
@@ -57,7 +57,7 @@ def naive_weight_gradient(
 
 @settings(max_examples=8)
 @given(st.data(), machines(), st.booleans(), st.integers(0, 1000))
-def test_gradient_with_regard_to_the_input(
+def test_gradient_with_respect_to_the_input(
     data: st.DataObject, machine: Any, is_constant: bool, seed: int
 ) -> None:
     graph, builder = new_builder(machine)
@@ -85,7 +85,7 @@ def test_gradient_with_regard_to_the_input(
 
 @settings(max_examples=8)
 @given(st.data(), machines(), st.integers(0, 1000))
-def test_gradient_with_regard_to_the_weights(data: st.DataObject, machine: Any, seed: int) -> None:
+def test_gradient_with_respect_to_the_weights(data: st.DataObject, machine: Any, seed: int) -> None:
     graph, builder = new_builder(machine)
     size = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
     window = data.draw(windows(*size))
@@ -103,7 +103,7 @@ def test_gradient_with_regard_to_the_weights(data: st.DataObject, machine: Any, 
 
 
 def test_forward_and_backward_are_adjoint() -> None:
-    """For any x and y: <conv(x), y> = <x, transposed(y)>, which needs no second definition."""
+    """For any x and y: <conv(x), y> = <x, transposed(y)>, without a second definition."""
     random = np.random.default_rng(3)
     window = Window((3, 2), stride=(2, 3), padding_before=(1, 0), padding_after=(0, 1))
     x = random.standard_normal((1, 4, 9, 8)).astype(np.float32)

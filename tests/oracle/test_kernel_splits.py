@@ -1,4 +1,4 @@
-"""Convolutions whose kernel is spread over tiles, forced, against sums written out in numpy."""
+"""Convolutions with forced kernel splits over tiles, against explicit sums in numpy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY_PLANS = settings(max_examples=8, suppress_health_check=[HealthCheck.filter_
 
 @st.composite
 def splits(draw: st.DrawFn, kernel: tuple[int, int]) -> dict[str, int]:
-    """Return parts of a kernel of which at least one dimension has several."""
+    """Return part counts of a kernel, with several parts in at least one dimension."""
     parts = [draw(st.integers(1, size)) for size in kernel]
     assume(parts[0] * parts[1] > 1)
     asked = {"kernel rows": parts[0], "kernel columns": parts[1]}
@@ -35,7 +35,7 @@ def splits(draw: st.DrawFn, kernel: tuple[int, int]) -> dict[str, int]:
 
 
 def machine_of(data: st.DataObject, least: int = 12) -> Any:
-    """Return a machine with a tile for every part of a kernel, and some more."""
+    """Return a machine with more tiles than kernel parts."""
     return load_machine(
         data.draw(st.sampled_from(["gc200", "c600"])),
         n_ipus=data.draw(st.integers(1, 2)),
@@ -81,8 +81,8 @@ def test_convolution(family: str, data: st.DataObject, is_constant: bool, seed: 
 
 @MANY_PLANS
 @given(st.data(), st.sampled_from([1, 2]), seeds)
-def test_gradient_with_regard_to_the_weights(data: st.DataObject, groups: int, seed: int) -> None:
-    """Its kernel is the whole field of the outputs."""
+def test_gradient_with_respect_to_the_weights(data: st.DataObject, groups: int, seed: int) -> None:
+    """The kernel is the whole output field."""
     graph, builder = new_builder(machine_of(data))
     size = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
     window = data.draw(windows(*size))

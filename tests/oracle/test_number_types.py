@@ -1,7 +1,7 @@
 """Products of every number type on random shapes, layouts and mappings, against the naive machine.
 
-Casts between all types, products of float8 in both formats with scales of their own, and products
-of halves that add up in either type.
+Casts between all types, products of float8 in both formats with different scales, and products of
+halves with partial sums of either type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ all_types = st.one_of(float8_types, st.sampled_from(["float32", "float16", "uint
 
 @st.composite
 def narrow_machines(draw: st.DrawFn) -> Any:
-    """Return a small machine that has float8."""
+    """Return a small machine that supports float8."""
     return load_machine(
         "c600",
         n_ipus=draw(st.integers(1, 2)),
@@ -37,7 +37,7 @@ def narrow_machines(draw: st.DrawFn) -> Any:
 
 
 def near(expected: np.ndarray, n_terms: int, result: np.ndarray) -> None:
-    """Check a result in half: each of few roundings is of at most half a step."""
+    """Check a result in half: few roundings, of at most half a step."""
     np.testing.assert_allclose(
         result.astype(np.float64), expected, rtol=4 * HALF_STEP, atol=n_terms * HALF_STEP
     )

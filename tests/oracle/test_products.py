@@ -41,7 +41,7 @@ def test_convolution(data: st.DataObject, machine: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("before", [-2, -1, 1, 2])
 def test_a_kernel_of_one_element_over_a_field_that_is_moved(before: int) -> None:
-    """Cut off at one end and padded at the other, the field is as large as before."""
+    """A field cropped at one end and padded at the other keeps its size."""
     graph, builder = new_builder(small_machine(3))
     window = Window((1, 1), padding_before=(before, 0), padding_after=(-before, 0))
     x = graph.add_variable("float32", (2, 3, 4, 2), "x")
@@ -92,7 +92,7 @@ def test_matmul(data: st.DataObject, machine: Any, is_constant: bool, seed: int)
 
 @given(st.data(), machines(), seeds)
 def test_half_precision(data: st.DataObject, machine: Any, seed: int) -> None:
-    """A product, a bias and a relu in half: every step's results lie on the half grid."""
+    """A product, a bias and a relu in half: all intermediate results are representable in half."""
     graph, builder = new_builder(machine)
     rows, inner, columns = (data.draw(st.sampled_from(sizes)) for sizes in ([1, 3], [2, 16], [4]))
     a = data.draw(views(graph, (1, rows, inner), "float16", "a"))

@@ -1,4 +1,4 @@
-"""Vertices and loops beside what the library makes, against the naive machine."""
+"""Vertices and loops that the library does not build, against the naive machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
 def test_outputs_on_other_tiles_are_exchanged(
     data: st.DataObject, machine: Any, size: int, n_vertices: int
 ) -> None:
-    """A vertex may write what another tile holds; no library function makes one do that."""
+    """A vertex may write remote elements; no library function does so."""
     graph, builder = new_builder(machine)
     out = graph.add_variable("float32", (n_vertices, size), "out")
     data.draw(mappings(graph, out))
@@ -72,7 +72,7 @@ def test_a_loop_carries_its_state(
 
 
 def test_the_rule_is_broken_where_two_vertices_write_one_element() -> None:
-    """The naive machine would say so: it finds an overlap that is there."""
+    """The naive machine detects a planted overlap."""
     graph, builder = new_builder(small_machine(2))
     out = graph.add_variable("float32", (4,), "out")
     graph.map_linearly(out)

@@ -1,4 +1,4 @@
-"""Reductions, and partial sums added up in two and three stages, against the naive machine."""
+"""Reductions, and partial sums reduced in two and three stages, against the naive machine."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_product_in_stages(n_tiles: int, n_stages: int) -> None:
     ("n_tiles", "channels", "n_stages"), [(40, (640, 3), 2), (160, (2560, 1), 3)]
 )
 def test_convolution_in_stages(n_tiles: int, channels: tuple[int, int], n_stages: int) -> None:
-    """Of four pixels; the sections of the partial sums are not of one size."""
+    """Four pixels; the sections of the partial sums differ in size."""
     machine = load_machine("gc200", tiles_per_ipu=n_tiles, parameter_set="ipu_model")
     graph, builder = new_builder(machine)
     inputs, outputs = channels

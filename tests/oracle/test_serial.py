@@ -1,4 +1,4 @@
-"""Convolutions and products whose outputs are made in several parts, one after the other."""
+"""Convolutions and products with serial parts of the outputs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tilescope.engine.graph import View
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 
-#: A share that no plan keeps to: the one that needs the least memory is taken.
+#: A share that no plan meets: the planner chooses the plan with the least memory.
 LEAST = 1e-6
 
-# Whether a plan is split in time is known when it is made, before anything runs.
+# Plans show whether they have serial parts before anything runs.
 MANY_PLANS = settings(max_examples=6, suppress_health_check=[HealthCheck.filter_too_much])
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and products of parts of their inputs, one after the other, and added up."""
+"""Convolutions and products with serial parts of the inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tilescope.engine.library.window import Window, output_size
 
 MANY_PLANS = settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])
 
-#: Parts of the inputs, and perhaps of what else is summed.
+#: Parts of the inputs, and optionally of the other summed dimensions.
 SPLITS = st.sampled_from(
     [
         {"serial inputs": 2},
@@ -36,7 +36,7 @@ SPLITS = st.sampled_from(
 def test_convolution(
     data: st.DataObject, machine: Any, dtype: str, is_constant: bool, seed: int
 ) -> None:
-    """Of one group and of several, strided, dilated and padded, sums in half and in float."""
+    """One group and several, strided, dilated and padded, with partial sums in half and float."""
     graph, builder = new_builder(machine)
     size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
     window = data.draw(windows(*size))
@@ -70,7 +70,7 @@ def test_convolution(
 @MANY_PLANS
 @given(st.data(), machines(), st.sampled_from(["constant", "computed", "left"]), seeds)
 def test_matmul(data: st.DataObject, machine: Any, kind: str, seed: int) -> None:
-    """Also of a batch; where operands are swapped the constants are the images."""
+    """Also batched; with swapped operands, the constants are the images."""
     graph, builder = new_builder(machine)
     batch = data.draw(st.sampled_from([1, 3]))
     rows, inner, columns = (data.draw(st.sampled_from([4, 8, 16, 48])) for _ in range(3))
@@ -96,7 +96,7 @@ def test_matmul(data: st.DataObject, machine: Any, kind: str, seed: int) -> None
 @MANY_PLANS
 @given(st.data(), machines(), st.booleans(), seeds)
 def test_backward_passes(data: st.DataObject, machine: Any, of_weights: bool, seed: int) -> None:
-    """The gradient of the weights sums over the images, that of the input over the outputs."""
+    """The weight gradient sums over the images, the input gradient over the outputs."""
     graph, builder = new_builder(machine)
     size = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
     window = data.draw(windows(*size))

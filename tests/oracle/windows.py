@@ -1,4 +1,4 @@
-"""Drawn windows of convolutions, and what a convolution is, in plain loops."""
+"""Random windows, and a naive convolution in plain loops."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_text_that_is_no_text_is_damage(small_report):
     connection = apsw.Connection(str(small_report))
     connection.execute("UPDATE step SET name = CAST(x'c328ff' AS TEXT) WHERE step_id = 1")
     connection.close()
-    with open_report(small_report) as report, pytest.raises(DamagedReport, match="no text"):
+    with open_report(small_report) as report, pytest.raises(DamagedReport, match="not valid UTF-8"):
         report.table(step)
 
 

@@ -98,8 +98,8 @@ _NO_REPORTS = (
     [
         (lambda _: None, ReportNotFound, "does not exist"),
         (lambda path: path.write_bytes(b""), NotAReport, "is empty"),
-        (lambda path: path.write_text("hello\n" * 99), NotAReport, "no report"),
-        (lambda path: path.write_bytes(b"SQLite format 3\0"), NotAReport, "no report"),
+        (lambda path: path.write_text("hello\n" * 99), NotAReport, "not a report"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0"), NotAReport, "not a report"),
         (_other_sqlite, NotAReport, "another program's"),
         (_of_version(7), UnsupportedSchema, "schema 7; this TileScope supports 2. Update"),
         (_of_version(0), UnsupportedSchema, "Run the program again"),
@@ -126,7 +126,7 @@ def test_a_name_that_cannot_exist_is_not_found():
 
 def test_a_truncated_report_says_so(small_report, small_bytes):
     small_report.write_bytes(small_bytes[: len(small_bytes) // 2])
-    with pytest.raises(DamagedReport, match="bytes, its header declares"):
+    with pytest.raises(DamagedReport, match="bytes where its header declares"):
         open_report(small_report)
 
 

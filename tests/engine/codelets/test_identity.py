@@ -1,4 +1,4 @@
-"""A kernel's compiled launcher is never taken for another kernel's."""
+"""Compiled launchers of different kernels are never confused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def law(batch: Batch, _: Any) -> Any:
 
 
 def filling(value: float) -> Codelet:
-    """Return a codelet whose text does not tell what it fills with."""
+    """Return a codelet with a fill value that is not part of its source."""
 
     @codelet(Field("out", "out"), law=law, code_bytes=10, name="filling")
     def fill(out: Any) -> None:
@@ -56,7 +56,7 @@ def run(made: Codelet) -> list[float]:
         return values
 
 
-def test_codelets_of_one_name_and_text_do_what_each_was_made_for() -> None:
+def test_codelets_of_equal_name_and_source_are_distinct() -> None:
     for value in (1.0, 2.0, 1.0):
         assert run(filling(value)) == [value] * 3
 
@@ -90,7 +90,7 @@ def over(inner: Any) -> Any:
     ],
     ids=["int", "type", "width", "array", "order", "callee", "constant", "default"],
 )
-def test_what_a_kernel_encloses_is_part_of_it(one: Any, other: Any) -> None:
+def test_the_closure_is_part_of_the_digest(one: Any, other: Any) -> None:
     assert kernel_digest(one) not in (None, kernel_digest(other))
 
 
@@ -99,18 +99,18 @@ def test_the_same_kernel_has_one_digest() -> None:
     assert kernel_digest(over(jit(scaled(2)))) == kernel_digest(over(jit(scaled(2))))
 
 
-def test_every_codelet_of_the_library_is_kept() -> None:
-    """Or the first run of every process would compile it anew."""
+def test_every_codelet_of_the_library_is_cached() -> None:
+    """Otherwise every process would compile it again."""
     for info in pkgutil.iter_modules(codelets.__path__):
         for value in vars(
             importlib.import_module(f"tilescope.engine.codelets.{info.name}")
         ).values():
-            for each in value.values() if isinstance(value, dict) else [value]:
-                if isinstance(each, Codelet):
-                    assert kernel_digest(each.kernel) is not None, each.name
+            for item in value.values() if isinstance(value, dict) else [value]:
+                if isinstance(item, Codelet):
+                    assert kernel_digest(item.kernel) is not None, item.name
 
 
-def test_what_has_no_digest_is_not_kept() -> None:
+def test_kernels_without_a_digest_are_not_cached() -> None:
     assert kernel_digest(scaled(object())) is None
 
 

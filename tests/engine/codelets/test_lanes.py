@@ -1,4 +1,4 @@
-"""The block kernels of products, wherever their operands lie."""
+"""The block kernels of products, at any alignment of their operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLOCKS = block_kernels()
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("pixels", PIXELS)
-def test_a_block_adds_its_product_wherever_it_lies(pixels: int, lanes: int) -> None:
+def test_a_block_adds_its_product_at_any_alignment(pixels: int, lanes: int) -> None:
     block = BLOCKS[pixels, lanes]
 
     @jit

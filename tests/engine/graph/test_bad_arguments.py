@@ -1,4 +1,4 @@
-"""What users hand to graphs, programs and engines by mistake ends in one sentence that names it."""
+"""Invalid arguments of graphs, programs and engines raise one-sentence errors that name them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tilescope.engine.program import (
     Switch,
 )
 
-#: Mistakes of type, which mypy would see.
+#: Type errors that mypy would report.
 NOTHING: Any = None
 TEXT: Any = "gc200"
 FRACTION: Any = 2.5
@@ -48,7 +48,7 @@ class Small:
     """A graph with two mapped variables, and another graph with the same."""
 
     def __init__(self) -> None:
-        # Mistakes of type are made on purpose: to mypy these are anything.
+        # `Any` hides the deliberate type errors from mypy.
         self.graph: Any
         self.x: Any
         self.y: Any
@@ -65,7 +65,7 @@ class Small:
         return graph, x, y
 
     def vertices(self, tile: Any = (0,), made: Any = COPY, **fields: Any) -> ComputeSet:
-        """Add vertices that copy x to y, but for what is given."""
+        """Add vertices that copy x to y, with overrides."""
         compute_set: ComputeSet = self.graph.add_compute_set("step")
         whole = {
             "x": blocks(self.x.variable, 0, [8], [1], 1),
@@ -84,7 +84,7 @@ class Small:
             return engine
 
     def named_alike(self, **more: Any) -> None:
-        """Add vertices of two codelets of one name, which differ in what is given."""
+        """Add vertices of two codelets with one name and different arguments."""
         for facts in ({}, more):
             made = codelet(
                 Field("x", "in"),
@@ -94,7 +94,7 @@ class Small:
             self.vertices(made=made)
 
     def by_law(self, law: Any, **more: Any) -> Engine:
-        """Run a codelet of a law."""
+        """Run a codelet with a law."""
 
         @codelet(Field("x", "in"), Field("out", "out"), law=law, code_bytes=8, name="odd", **more)
         def copy(x: Any, out: Any) -> None:

@@ -1,4 +1,4 @@
-"""The rule of compute sets: planted violations are found and named, and nothing else is."""
+"""The compute set rule: planted violations are reported, and nothing else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_two_writers_of_an_element_are_named() -> None:
     compile_programs(graph, [Execute(compute_set)])
 
 
-def test_a_reader_of_what_another_batch_writes_is_named() -> None:
+def test_a_reader_of_another_batch_s_writes_is_named() -> None:
     graph, compute_set, (x, y) = new("x", "y")
     graph.add_vertices(
         compute_set, COPY, [1], {"x": intervals(x, (0, 20)), "out": intervals(y, (0, 20))}
@@ -98,7 +98,7 @@ def touched(regions: Regions, vertex: int) -> set[tuple[str, int]]:
 
 
 @given(drawn())
-def test_it_agrees_with_the_rule_written_out_element_by_element(compute_set: ComputeSet) -> None:
+def test_it_agrees_with_a_check_element_by_element(compute_set: ComputeSet) -> None:
     reads, writes = [], []
     for batch in compute_set.batches:
         for vertex in range(batch.n_vertices):

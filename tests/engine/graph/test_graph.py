@@ -1,4 +1,4 @@
-"""Variables, tile mapping, vertices: what is refused, and with which words."""
+"""Variables, tile mapping, vertices: errors and their messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def x(graph: Graph) -> Tensor:
         ([0, 5], [-1, 0], "mapped to tile -1"),
     ],
 )
-def test_a_mapping_that_is_none(
+def test_an_invalid_mapping(
     graph: Graph, x: Tensor, starts: list[int], tiles: list[int], words: str
 ) -> None:
     with pytest.raises(BadGraph, match=words):
@@ -103,7 +103,7 @@ def test_vertices_that_do_not_match_their_codelet(graph: Graph, x: Tensor) -> No
     assert compute_set.batches == []
 
 
-def test_types_and_shapes_the_device_does_not_have(graph: Graph) -> None:
+def test_unsupported_types_and_shapes(graph: Graph) -> None:
     with pytest.raises(BadGraph, match="no type 'complex64'"):
         graph.add_variable("complex64", (3,), "c")
     with pytest.raises(BadGraph, match="at least 1"):
@@ -114,7 +114,7 @@ def test_types_and_shapes_the_device_does_not_have(graph: Graph) -> None:
     assert held.dtype.name == "int32"
 
 
-def test_programs_that_cannot_be(graph: Graph, x: Tensor) -> None:
+def test_invalid_programs(graph: Graph, x: Tensor) -> None:
     y = graph.add_variable("float32", (5, 2), "y")
     with pytest.raises(BadGraph, match="cannot go to"):
         Copy(x, y)

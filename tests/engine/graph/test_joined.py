@@ -35,7 +35,7 @@ from tilescope.engine.program import (
 )
 
 NO_REPORT = resolve_options(environ={})
-PER_VARIABLE = 1000  # Elements are numbered from there on, variable by variable.
+PER_VARIABLE = 1000  # Elements are numbered in steps of this, per variable.
 
 
 def new() -> Graph:
@@ -49,13 +49,13 @@ def variable(graph: Graph, shape: tuple[int, ...], name: str = "x") -> Tensor:
 
 
 def numbered(tensor: Tensor) -> np.ndarray:
-    """Return variable and element of each element of a whole variable, as one number."""
+    """Return the elements of a whole variable as numbers that encode variable and index."""
     first = tensor.variable.variable_id * PER_VARIABLE
     return np.arange(first, first + tensor.n_elements).reshape(tensor.shape)
 
 
 def elements(view: View) -> np.ndarray:
-    """Return what `numbered` gives, of any view, by loops over parts and atoms."""
+    """Return the numbers of any view's elements, by loops over parts and atoms."""
     if isinstance(view, Joined):
         return np.concatenate([elements(part) for part in view.parts], view.dim)
     numbers = np.array(view.offset + view.variable.variable_id * PER_VARIABLE)
@@ -69,7 +69,7 @@ def elements(view: View) -> np.ndarray:
 
 @st.composite
 def joined(draw: st.DrawFn, graph: Graph, depth: int = 2) -> tuple[View, np.ndarray]:
-    """Return a view that joins parts, some of which are joined themselves, and its elements."""
+    """Return a nested concatenation, and its elements."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.integers(1, 5)) for _ in range(rank))
     return draw(joined_of(graph, shape, depth))
@@ -144,7 +144,7 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_parts_in_row_major_order_can_have_any_shape(data: st.DataObject) -> None:
-    """Nothing is refused where no part is permuted, however unevenly its rows are cut."""
+    """Any reshape works if no part is permuted, for any cut of the rows."""
     graph = new()
     sizes = data.draw(st.lists(st.integers(1, 7), min_size=2, max_size=4))
     parts = [variable(graph, (2, size)) for size in sizes]
@@ -195,7 +195,7 @@ def test_views_are_cut_alike_until_each_is_on_one_variable(data: st.DataObject) 
 
 @st.composite
 def cut_of(draw: st.DrawFn, graph: Graph, shape: tuple[int, ...]) -> tuple[View, np.ndarray]:
-    """Return a view of a shape that joins two, and its elements."""
+    """Return a view of a shape that joins two tensors, and its elements."""
     dim = draw(st.sampled_from([d for d, n in enumerate(shape) if n > 1]))
     first = draw(st.integers(1, shape[dim] - 1))
     sizes = [
@@ -224,7 +224,7 @@ def test_neighbours_are_one_tensor_again() -> None:
     assert elements(twice).tolist() == [[4, 5, 6, 7]] * 2
 
 
-def test_what_cannot_be_joined_or_seen_otherwise() -> None:
+def test_invalid_concatenations_and_views() -> None:
     graph = new()
     x = graph.add_variable("float32", (2, 3), "x")
     wide = graph.add_variable("float32", (2, 4), "y")
@@ -300,14 +300,14 @@ def test_streams_and_remote_buffers_reach_several_variables() -> None:
         with pytest.raises(BadInput, match=r"takes an array of shape \(2, 8\), not \(8, 2\)"):
             device.write_tensor(both, values.T)
     steps = [step for step in device.executable.steps if step.kind == "StreamCopyMid"]
-    ids = [each.variable.variable_id for each in (x, y, z)]
+    ids = [tensor.variable.variable_id for tensor in (x, y, z)]
     assert [step.writes for step in steps] == [tuple(ids[:2]), (), (ids[2],), ()]
     assert steps[0].overwrites == tuple(ids[:2])
     assert steps[2].overwrites == (ids[2],), "both halves of it"
     assert steps[3].reads == tuple(ids)
 
 
-def test_what_is_written_in_parts_is_overwritten_only_when_all_of_it_is() -> None:
+def test_a_variable_is_overwritten_once_all_its_parts_are() -> None:
     graph = new()
     x, y = variable(graph, (8,), "x"), variable(graph, (4,), "y")
     executable = compile_programs(
@@ -328,7 +328,7 @@ def test_what_is_written_in_parts_is_overwritten_only_when_all_of_it_is() -> Non
 
 
 @pytest.mark.parametrize("kind", ["stream", "remote", "copy"])
-def test_a_target_that_has_an_element_twice_is_refused(kind: str) -> None:
+def test_a_target_with_aliased_elements_is_refused(kind: str) -> None:
     graph = new()
     x, y = variable(graph, (8,), "x"), variable(graph, (10,), "y")
     buffer = graph.add_remote_buffer("store", "float32", 10)
@@ -359,8 +359,8 @@ def test_an_error_shows_a_joined_tensor() -> None:
             device.run()
 
 
-def test_what_one_stride_describes_costs_one_compute_set() -> None:
-    """A copy of joined tensors is one exchange and one compute set, not one for each part."""
+def test_one_stride_costs_one_compute_set() -> None:
+    """A copy of joined tensors is one exchange and one compute set, not one per part."""
     graph = new()
     parts = [variable(graph, (2, 3), f"part{i}") for i in range(5)]
     target = variable(graph, (2, 15), "target")

@@ -1,4 +1,4 @@
-"""Every argument of every library function, given what is of the wrong kind or shape."""
+"""Every argument of every library function, with values of the wrong type or shape."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tilescope.engine.program import Copy, Sequence
 
 
 class World:
-    """Operands of every rank that the library asks for."""
+    """Operands of all ranks that the library needs."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -52,7 +52,7 @@ class World:
 
 
 class Take(str):
-    """The name of what a world has."""
+    """The name of an attribute of a world."""
 
 
 X, Y, B = Take("x"), Take("y"), Take("builder")
@@ -118,7 +118,7 @@ def called(case: str, **changed: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_right_kinds_are_taken(case: str) -> None:
+def test_valid_arguments_are_accepted(case: str) -> None:
     called(case)
 
 
@@ -126,8 +126,8 @@ def test_the_right_kinds_are_taken(case: str) -> None:
     ("case", "argument"),
     [(case, name) for case, (_, good) in CASES.items() for name in ("builder", *good)],
 )
-def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
-    """Whatever is not taken is refused in one line; no other exception comes out."""
+def test_an_argument_of_the_wrong_type_is_named(case: str, argument: str) -> None:
+    """Invalid arguments raise `EngineError` with a one-line message, and no other exception."""
     said = []
     for wrong in WRONG:
         try:
@@ -139,7 +139,7 @@ def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["kernel", "stride", "dilation", "padding_before"])
-def test_a_window_of_what_is_no_pair_of_whole_numbers(part: str) -> None:
+def test_a_window_needs_pairs_of_integers(part: str) -> None:
     for wrong in (3, (3,), "ab", (1.5, 1), None, (1, 2, 3)):
         with pytest.raises(BadGraph, match=f"The {part.replace('_', ' ')} of a window is"):
             Window(**({"kernel": (3, 3)} | {part: wrong}))  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_a_mistake_is_named(words: str, call: Callable[[Any], Any]) -> None:
         call(World())
 
 
-def test_a_function_of_what_is_stretched_over_as_many_elements_as_its_variable_has() -> None:
+def test_a_function_of_a_broadcast_tensor_of_its_variable_s_size() -> None:
     world = World()
     wide = world.x.slice(0, 0, 1).broadcast_to((4, 6))
     assert unary(world.builder, "negate", wide).shape == (4, 6)
@@ -208,7 +208,7 @@ def test_a_function_of_what_is_stretched_over_as_many_elements_as_its_variable_h
     ],
     ids=["Copy", "copy_to", "fill", "scaled_add"],
 )
-def test_what_is_written_without_a_place(write: Callable[[Any, Any], Any]) -> None:
+def test_a_target_without_a_mapping(write: Callable[[Any, Any], Any]) -> None:
     world = World()
     nowhere = world.graph.add_variable("float32", (4, 6), "nowhere")
     with pytest.raises(BadGraph, match="'nowhere' has no tile mapping yet: give it one with"):
@@ -224,7 +224,7 @@ def test_what_is_written_without_a_place(write: Callable[[Any, Any], Any]) -> No
     ],
     ids=["fill", "scaled_add", "copy_to"],
 )
-def test_what_would_be_written_several_times(write: Callable[[Any, Any], Any]) -> None:
+def test_a_target_with_aliased_elements(write: Callable[[Any, Any], Any]) -> None:
     world = World()
     row = world.y.slice(0, 0, 2)
     for out in (concat([row, row]), world.y.slice(0, 0, 1).broadcast_to((4, 6))):

@@ -17,13 +17,13 @@ MACHINE = load_machine("gc200", tiles_per_ipu=4)
 
 
 def fresh(shape: tuple[int, ...]) -> tuple[Tensor, np.ndarray]:
-    """Return a tensor and the array of its elements' numbers in the variable."""
+    """Return a tensor, and the array of its elements' indices in the variable."""
     tensor = Graph(MACHINE).add_variable("float32", shape, "x")
     return tensor, np.arange(math.prod(shape)).reshape(shape)
 
 
 def elements(tensor: Tensor) -> np.ndarray:
-    """Return the number of every element of a view, by loops over its atoms."""
+    """Return the index of every element of a view, by loops over its atoms."""
     numbers = np.array(tensor.offset)
     for dim in tensor.dims:
         column = np.zeros(1, np.int64)
@@ -34,7 +34,7 @@ def elements(tensor: Tensor) -> np.ndarray:
 
 
 def slice_or_none(tensor: Tensor, dim: int, start: int, stop: int) -> Tensor | None:
-    """Return a slice, or None where it is no view."""
+    """Return a slice, or None if it is not a view."""
     try:
         return tensor.slice(dim, start, stop)
     except BadGraph as error:
@@ -59,7 +59,7 @@ def factorised(draw: st.DrawFn, n: int) -> tuple[int, ...]:
 
 @given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> None:
-    """A view that is refused is one numpy would have to copy, or one that cuts atoms unevenly."""
+    """Refused views are those that numpy would copy, or that cut atoms unevenly."""
     tensor, array = fresh(tuple(shape))
     for _ in range(data.draw(st.integers(1, 5))):
         kinds = ["reshape", "shuffle", "slice", "reverse", "broadcast", "flatten"]
@@ -127,12 +127,12 @@ def test_refine_cuts_dimensions_into_factors(shape: list[int], data: st.DataObje
     assert numbers.reshape(-1).tolist() == elements(tensor).reshape(-1).tolist()
 
 
-def test_minus_one_stands_for_the_rest() -> None:
+def test_minus_one_infers_the_size() -> None:
     tensor, array = fresh((4, 6))
     assert tensor.reshape(3, -1).shape == array.reshape(3, -1).shape
 
 
-def test_what_is_no_view_is_refused() -> None:
+def test_invalid_views_are_refused() -> None:
     tensor, _ = fresh((4, 6))
     with pytest.raises(BadGraph, match=r"Cannot reshape .* to \(5, 5\)"):
         tensor.reshape(5, 5)
@@ -180,7 +180,7 @@ def test_the_mapping_of_a_view_says_where_each_element_lies(
     assert mapping.elements_by_tile(4).tolist() == np.bincount(expected, minlength=4).tolist()
 
 
-def test_a_mapping_that_is_not_there_or_of_another_graph_is_refused() -> None:
+def test_a_mapping_that_is_missing_or_of_another_graph_is_refused() -> None:
     tensor, _ = fresh((4,))
     graph = Graph(MACHINE)
     graph.add_variable("float32", (4,), "y")

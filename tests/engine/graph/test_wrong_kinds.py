@@ -1,4 +1,4 @@
-"""Every argument of the public interface, given what is of the wrong kind."""
+"""Every argument of the public interface, with values of the wrong type."""
 
 from __future__ import annotations
 
@@ -257,8 +257,8 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "run": (of_engine("run"), {"program": 0, "name": "n"}),
     "timelines": (of_engine("timelines"), {"program": 0}),
-    "what a stream gives": (lambda world, **a: world.stream(a["v"]), {"v": np.zeros((2, 4))}),
-    "what a callback gives": (
+    "values of a stream": (lambda world, **a: world.stream(a["v"]), {"v": np.zeros((2, 4))}),
+    "values of a callback": (
         lambda world, **a: world.stream(lambda: a["v"]),
         {"v": np.zeros((2, 4))},
     ),
@@ -276,7 +276,7 @@ for _which in ("x", "both"):
 
 
 def called(case: str, **changed: Any) -> Any:
-    """Call a case with its own arguments but for those given."""
+    """Call a case with its own arguments and overrides."""
     call, good = CASES[case]
     world = World()
     arguments = {
@@ -289,14 +289,14 @@ def called(case: str, **changed: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_right_kinds_are_taken(case: str) -> None:
+def test_valid_arguments_are_accepted(case: str) -> None:
     called(case)
 
 
 @pytest.mark.parametrize(
     ("case", "argument"), [(case, name) for case, (_, good) in CASES.items() for name in good]
 )
-def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
+def test_an_argument_of_the_wrong_type_is_named(case: str, argument: str) -> None:
     """Invalid arguments raise `EngineError` with a one-line message, and no other exception."""
     said = []
     for wrong in WRONG:
@@ -308,7 +308,7 @@ def test_what_is_of_the_wrong_kind_is_named(case: str, argument: str) -> None:
     assert not [text for text in said if "\n" in text or len(text) > 400]
 
 
-def test_a_tensor_is_no_sequence_of_tensors() -> None:
+def test_a_tensor_is_not_a_sequence_of_tensors() -> None:
     world = World()
     assert isinstance(world.x, Tensor)
     with pytest.raises(EngineError, match="expected a list of tensors"):

@@ -1,4 +1,4 @@
-"""Routes over ladder and torus, what links carry, and what a global exchange then costs."""
+"""Routes over ladder and torus, loads of links, and cycles of a global exchange."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_idle_system_loads_no_link() -> None:
 
 
 def cycles_of(pairs: list[tuple[int, int]], n_ipus: int, topology: str = "ladder") -> int:
-    """Return what 64 KiB from IPU to IPU take on links, 1 KiB from each of 64 tiles."""
+    """Return the cycles of 64 KiB between IPUs over links, 1 KiB per tile."""
     machine = load_machine("gc200", n_ipus=n_ipus, tiles_per_ipu=64, link_topology=topology)
     graph = Graph(machine)
     n = 256
@@ -80,7 +80,7 @@ def test_a_global_exchange_waits_for_its_busiest_link() -> None:
     machine = load_machine("gc200")
     assert machine.link_start_cycles == 1694  # 1.274 µs at 1.33 GHz
     one, three = (ceil(n * 65536 / machine.bundle_bytes_per_cycle("rail")) for n in (1, 3))
-    assert cycles_of([(0, 2), (1, 3)], 8) == one  # rails of their own
+    assert cycles_of([(0, 2), (1, 3)], 8) == one  # separate rails
     assert cycles_of([(0, 4), (2, 6), (0, 6)], 8) == three  # all use the rail from 2 to 4
     assert cycles_of([(0, 1)], 2) == ceil(65536 / machine.bundle_bytes_per_cycle("pair"))
     to_last = [(source, 14) for source in range(0, 14, 2)]

@@ -1,4 +1,4 @@
-"""Custom machines: a TOML file with or without a base, and what such a file cannot contain."""
+"""Custom machines: TOML files with or without a base, and invalid files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def written(folder: Path, text: str | bytes, name: str = "mine.toml") -> str:
     return str(path)
 
 
-def test_a_file_over_a_base_changes_what_it_names_only(tmp_path: Path) -> None:
+def test_a_file_overrides_only_the_figures_it_names(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         'base = "gc200"\nlink_topology = "torus"\n[common]\nclock_hz = 2e9\nsync_cycles = 50\n'

@@ -1,4 +1,4 @@
-"""Machine presets: every figure has a source, sizes are those of the machines."""
+"""Machine presets: every figure has a source, and sizes match published ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_figure_has_a_source(name: str) -> None:
 def test_memory_regions_make_up_the_tile(name: str, parameter_set: str) -> None:
     machine = load_machine(name, parameter_set=parameter_set)
     regions_bytes = machine.non_interleaved_bytes + machine.interleaved_bytes
-    reserved = 8192 if name == "gc2" else 0  # of a GC2 tile's 256 KiB, 8 KiB are the system's
+    reserved = 8192 if name == "gc2" else 0  # the system reserves 8 KiB of a GC2 tile's 256 KiB
     assert machine.bytes_per_tile - regions_bytes == reserved
     assert machine.n_worker_contexts == 6
     assert machine.total_bytes == machine.n_tiles * machine.bytes_per_tile
@@ -41,7 +41,7 @@ def test_external_sync_takes_the_published_cycles() -> None:
         machine = load_machine(name, n_ipus=n_ipus, parameter_set=parameter_set)
         return machine.external_sync_cycles
 
-    # lbm-graphcore: 501 to 642 on 16 GC2; poplibs: 2 x 15 ns x clock for each of 1 + IPUs/4 hops.
+    # lbm-graphcore: 501 to 642 on 16 GC2; poplibs: 2 x 15 ns x clock per hop, 1 + IPUs/4 hops.
     assert cycles("gc2", 16, "hardware") == 642
     assert [cycles("gc200", n, "ipu_model") for n in (1, 2, 4, 16)] == [40, 40, 80, 200]
 

@@ -1,4 +1,4 @@
-"""POPLAR_TARGET_OPTIONS: keys that act, keys that are recorded, and what it cannot hold."""
+"""POPLAR_TARGET_OPTIONS: keys with an effect, recorded keys, and invalid values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_more_ipus_than_the_link_domain() -> None:
         ("[]", ["must be a JSON object"]),
     ],
 )
-def test_what_it_cannot_hold(options: object, words: list[str]) -> None:
+def test_invalid_values(options: object, words: list[str]) -> None:
     with pytest.raises(BadOption) as caught:
         machine_under(options)
     assert all(word in str(caught.value) for word in words)

@@ -28,7 +28,7 @@ def from_environment(text: str) -> EngineOptions:
 
 
 def refused(text: str) -> str | None:
-    """Return the sentence a text is refused with, None when it is taken."""
+    """Return the error message for a text, or None if it is valid."""
     try:
         from_environment(text)
     except BadOption as error:
@@ -94,7 +94,7 @@ def test_environment_beats_command_line_beats_code_beats_default() -> None:
     assert resolve(environ={}).text(name) == "."
 
 
-def test_the_records_say_who_decided() -> None:
+def test_the_records_name_the_origin() -> None:
     options = resolve(
         environ={ENVIRONMENT_VARIABLE: '{"autoReport.all": "true"}'},
         command_line={"autoReport.directory": "here"},
@@ -257,7 +257,7 @@ def test_a_home_directory_is_understood(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert options.report_directory == tmp_path / "report"
 
 
-def test_a_named_engine_has_a_folder_of_its_own() -> None:
+def test_a_named_engine_has_its_own_folder() -> None:
     options = from_environment('{"autoReport.directory": "out"}')
     assert engine_directory(options) == Path("out")
     assert engine_directory(options, "inference") == Path("out/inference")
@@ -272,7 +272,7 @@ def test_no_name_leaves_the_folder_of_reports(name: str) -> None:
     assert len(folder.name) < 100
 
 
-def test_names_that_clean_to_the_same_do_not_meet() -> None:
+def test_names_with_equal_cleaned_forms_have_different_folders() -> None:
     options = resolve(environ={}, code={"autoReport.directory": "out"})
     folders = {engine_directory(options, name) for name in ("a b", "a/b", "a_b", "a:b")}
     assert len(folders) == 4

@@ -11,8 +11,8 @@ __all__ = ["LAYERS", "Layer"]
 class Layer:
     """A convolution of an image, or a product where `kernel` is 0.
 
-    For a product `groups` are matrices of a batch, `size` the rows, `inputs` and `outputs` the
-    inner dimension and the columns.
+    For a product, `groups` is the batch size, `size` the rows, and `inputs` and `outputs` the inner
+    dimension and the columns.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What is planned for layers of published networks is what the compiled programs then cost."""
+"""Predicted and compiled cycles agree for layers of published networks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MACHINE = load_machine("gc200")
 def build(
     layer: Layer, share: float | None = None, split: Mapping[str, int] | None = None
 ) -> tuple[Graph, Sequence, Plan]:
-    """Return the program of a layer whose operands lie spread over all tiles."""
+    """Return the program of a layer with operands spread over all tiles."""
     graph, program = Graph(MACHINE), Sequence("main")
     builder = Builder(graph, program)
     options: dict[str, Any] = {"available_memory_proportion": share, "split": split}
@@ -60,7 +60,7 @@ def build(
 
 
 class Questions:
-    """Keeps what the planner is asked, and answers nothing."""
+    """A plan store that records requests and has no plans."""
 
     def __init__(self) -> None:
         self.asked: dict[tuple[Any, ...], Plan | None] = {}
@@ -76,7 +76,7 @@ class Questions:
 
 
 def asked_of_planner(layer: Layer) -> tuple[ConvolutionShape, Machine]:
-    """Return what the library asks the planner for a layer."""
+    """Return the library's request to the planner for a layer."""
     questions = Questions()
     token = STORE.set(questions)
     try:
@@ -88,7 +88,7 @@ def asked_of_planner(layer: Layer) -> tuple[ConvolutionShape, Machine]:
 
 
 def compiled_parts(executable: Executable) -> Mapping[str, int]:
-    """Return the cycles of each compute set, and of the syncs and the exchange before it."""
+    """Return the cycles of every compute set, and of the syncs and the exchange before it."""
     found: dict[str, int] = {}
     for step in executable.steps:
         at = step.plan_stage
@@ -99,12 +99,12 @@ def compiled_parts(executable: Executable) -> Mapping[str, int]:
 
 
 def check_parts(graph: Graph, program: Sequence, plan: Plan) -> None:
-    """Check each part of a plan against the compiled program."""
+    """Check every phase of a plan against the compiled program."""
     compiled = compiled_parts(compile_programs(graph, [program], plans=[plan]))
     planned = {part: cycles for part, cycles in plan.predicted.items() if cycles}
     assert set(planned) == set(compiled)
     total = sum(compiled.values())
-    # Of a part that hardly counts a tenth may be a handful of cycles.
+    # For a short phase, a tenth may be a handful of cycles.
     wrong = {
         part: (planned[part], compiled[part])
         for part in planned
@@ -134,7 +134,7 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
     ],
 )
 def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, serial: Serial) -> None:
-    layer = next(each for each in LAYERS if each.name == name)
+    layer = next(layer for layer in LAYERS if layer.name == name)
     graph, program, plan = build(layer, share)
     assert plan.serial == serial
     assert plan.temporary_bytes < build(layer, 1.0)[2].temporary_bytes
@@ -155,7 +155,7 @@ def test_parts_made_in_turn_cost_what_was_planned(name: str, share: float, seria
     ],
 )
 def test_parts_of_the_inputs_cost_what_was_planned(name: str, n_parts: int) -> None:
-    layer = next(each for each in LAYERS if each.name == name)
+    layer = next(layer for layer in LAYERS if layer.name == name)
     graph, program, plan = build(layer, split={"serial inputs": n_parts})
     assert plan.serial == Serial(inputs=n_parts)
     assert plan.predicted["add"] > 0
@@ -172,7 +172,7 @@ def test_where_most_tiles_are_idle_the_plan_says_why(layer: Layer) -> None:
 
 @pytest.mark.parametrize("name", ["vgg16 conv3", "resnet50 first", "bert intermediate"])
 def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
-    layer = next(each for each in LAYERS if each.name == name)
+    layer = next(layer for layer in LAYERS if layer.name == name)
     shares = np.geomspace(0.9, 0.001, 24).tolist()
     shape, machine = asked_of_planner(layer)
     plans = [plan_convolution("op", shape, machine, share) for share in shares]
@@ -182,7 +182,7 @@ def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
     assert all(less <= more for more, less in pairwise(taken))
     assert all(slower >= faster for faster, slower in pairwise(cycles))
     assert plans[0].n_serial == 1 < plans[-1].n_serial
-    # A plan stays until it does not fit any more: shares between two steps change nothing.
+    # A plan is kept until it no longer fits: shares between two steps change nothing.
     assert 2 <= len(set(taken)) < len(shares) / 2
     for plan, share in zip(plans, shares, strict=True):
         fits = plan.temporary_bytes <= share * MACHINE.allocatable_bytes

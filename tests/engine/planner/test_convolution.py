@@ -1,4 +1,4 @@
-"""The planner uses the machine, keeps to the memory, and says why."""
+"""The planner uses the machine, respects the memory limit, and explains its choice."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def test_the_best_split_beats_the_runner_up_and_a_single_tile() -> None:
     one = plan_convolution("conv", LARGE, load_machine("gc200", tiles_per_ipu=1))
     assert one.n_tiles == 1
     assert one.predicted_cycles > 100 * plan.predicted_cycles
-    assert one.predicted["preArrange_exchange"] > 0, "inputs are taken to come from anywhere"
+    assert one.predicted["preArrange_exchange"] > 0, "inputs are assumed to come from any tile"
 
 
 def test_a_tiny_product_stays_on_few_tiles() -> None:
     shape = ConvolutionShape(1, 1, 1, 1, 8, 4, in_height=1, in_width=1, is_matmul=True)
     plan = plan_convolution("product", shape, MACHINE)
     assert (plan.operation, plan.n_tiles) == ("matmul", 1)
-    # What is turned down are groupings that leave more of the unit idle.
+    # The rejected groupings leave more of the unit idle.
     assert int(plan.runner_up["cycles"]) >= plan.predicted_cycles
 
 
 def test_no_plan_is_many_times_slower_for_a_little_memory() -> None:
-    """A product whose quickest splits do not fit: dot products one by one would save 1 percent."""
+    """A product with fastest splits that do not fit: single dot products would save 1 percent."""
     shape = ConvolutionShape(
         1, 1, 1, 2048, 2048, 2048, in_height=1, in_width=2048, is_matmul=True, runs=(8,)
     )
@@ -81,7 +81,7 @@ def test_a_faster_split_that_needs_too_much_memory_is_named() -> None:
     assert tight.bound.endswith("memory")
 
 
-def test_where_nothing_fits_the_least_memory_is_taken_and_that_is_said() -> None:
+def test_if_nothing_fits_the_plan_with_the_least_memory_is_chosen() -> None:
     plan = plan_convolution("conv", LARGE, MACHINE, available_memory_proportion=1e-6)
     assert plan.bound == "least_memory"
     shares = [plan_convolution("conv", LARGE, MACHINE, 2.0**-i).temporary_bytes for i in range(16)]

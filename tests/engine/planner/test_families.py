@@ -1,4 +1,4 @@
-"""Families of vertices: which shapes they take, and their laws computed on paper."""
+"""Families of vertices: supported shapes, and hand-computed cycles of their laws."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ PRODUCT = ConvolutionShape(1, 1, 1, 64, 1, 256, in_height=1, in_width=64, is_mat
 
 
 def work(*, item_bytes: int = 2, partial_bytes: int = 2, **sizes: int) -> Work:
-    """Return one vertex's shapes; those not given are 1."""
+    """Return one vertex's shapes; 1 by default."""
     names = [field.name for field in fields(Work) if not field.name.endswith("_bytes")]
     arrays = {name: np.array([sizes.get(name, 1)], np.int64) for name in names}
     return Work(**arrays, item_bytes=item_bytes, partial_bytes=partial_bytes)
 
 
 def groupings(family: str, shape: ConvolutionShape) -> list[Grouping]:
-    found = next(each for each in FAMILIES if each.name == family)
+    found = next(candidate for candidate in FAMILIES if candidate.name == family)
     return list(found.groupings(shape, MACHINE))
 
 
-def test_halves_have_a_vertical_mac_and_slic_floats_have_not() -> None:
+def test_vertical_mac_and_slic_support_halves_only() -> None:
     in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
     assert groupings("vertical mac", DEPTHWISE) == [Grouping(n, 1, 1) for n in (4, 8, 16)]
     assert groupings("vertical mac", replace(DEPTHWISE, partial_dtype="float32")) == [
@@ -52,7 +52,7 @@ def test_halves_have_a_vertical_mac_and_slic_floats_have_not() -> None:
     assert groupings("horizontal mac", in_float) == [Grouping(1, 1, 1)]
 
 
-def test_what_slic_does_not_take() -> None:
+def test_shapes_that_slic_does_not_support() -> None:
     for other in (
         replace(DEPTHWISE, dilation=(1, 2)),
         replace(DEPTHWISE, stride=(1, 3)),
@@ -75,11 +75,11 @@ def test_amp_takes_few_inputs_in_groups_that_divide_its_weights() -> None:
 
 
 def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
-    """Twos, fours and eights in float, fours to sixteens in half."""
+    """Groups of 2, 4 and 8 in float, 4 to 16 in half."""
 
     def combined(shape: ConvolutionShape) -> set[tuple[int, int, int]]:
         found = [grouping for grouping in groupings("amp", shape) if grouping.combined > 1]
-        return {(each.combined, each.inputs, each.outputs) for each in found}
+        return {(grouping.combined, grouping.inputs, grouping.outputs) for grouping in found}
 
     in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
     assert combined(in_float) == {(n, n, width) for n in (2, 4, 8) for width in (8, 16)}
@@ -98,7 +98,7 @@ def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
         assert combined(other) == set()
 
 
-def test_what_is_planned_says_which_groups_are_combined() -> None:
+def test_a_plan_lists_combined_groups() -> None:
     in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
     plan = plan_convolution("depthwise", in_float, MACHINE)
     assert plan.family == "amp"
@@ -109,7 +109,7 @@ def test_what_is_planned_says_which_groups_are_combined() -> None:
 def test_four_kernel_rows_are_loaded_at_once_for_four_inputs() -> None:
     """A 7 x 1 kernel with 4 inputs takes two loads of 64 + 60 + 3, not seven of 64 + 15 + 3.
 
-    A field of one: a worker with it takes 18 + 3 + 29 - 9 = 41, the others 18: 246 a position.
+    A field of one element: its worker takes 18 + 3 + 29 - 9 = 41, the others 18: 246 a position.
     Zeroing: 3 of 16 outputs a worker, one vector: 6 x (1 + 15 - 10).
     """
     shape = work(kernel_rows=7, inputs=4, outputs=16)
@@ -119,10 +119,10 @@ def test_four_kernel_rows_are_loaded_at_once_for_four_inputs() -> None:
 
 
 def test_slic_by_hand() -> None:
-    """A 3 x 3 kernel over 6 rows of 8 columns, 4 groups of a channel, sums in half: 3 windows.
+    """A 3 x 3 kernel over 6 rows of 8 columns, 4 groups of one channel, half sums: 3 windows.
 
     A worker has a row of 8. First: 17 + 10 + 1 + 15 + 3 = 46; then one less: 45; times 6. Weights:
-    9 + 6 + 10 x 6 + 6 + 16 = 97; each window 97 + 20, three of them and 13 of branches.
+    9 + 6 + 10 x 6 + 6 + 16 = 97; 97 + 20 per window, three windows, and 13 of branches.
     """
     shape = work(rows=6, columns=8, kernel_rows=3, kernel_columns=3, groups_inside=4)
     expected = 28 + 15 + 1 + 3 * (97 + 20) + 13 + 6 * 46 + 2 * 6 * 45
@@ -139,7 +139,7 @@ def test_slic_with_sums_in_float_goes_over_the_inputs_twice() -> None:
 
 
 def test_a_dot_product_in_float_by_hand() -> None:
-    """6 rows of 5 with 8 inputs: a worker's row is 19 + 5 x (7 + 7 + 8 / 2), each position 16 more.
+    """6 rows of 5 with 8 inputs: a worker's row is 19 + 5 x (7 + 7 + 8 / 2), 16 more per position.
 
     Zeroing: 5 floats a worker, 3 vectors: 6 x (3 + 14 - 9).
     """
@@ -150,7 +150,7 @@ def test_a_dot_product_in_float_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("item_bytes", "partial_bytes"), [(4, 4), (2, 4), (2, 2)])
-def test_dot_products_make_no_more_multiplications_than_the_planner_takes_them_to(
+def test_the_planner_s_bound_on_multiplications_of_dot_products(
     item_bytes: int, partial_bytes: int
 ) -> None:
     random = np.random.default_rng(0)
@@ -175,13 +175,13 @@ def test_dot_products_make_no_more_multiplications_than_the_planner_takes_them_t
         share = np.prod([*sizes.values(), inputs, outputs]) / (most * cycles)
         assert share <= 1
         near = max(near, share)
-    assert near > 0.8, "the limit would say little"
+    assert near > 0.8, "the bound would be loose"
 
 
 def test_a_vertical_mac_by_hand() -> None:
     """6 field elements of a 3 x 3 kernel, 4 groups: a worker has 3 rows of the kernel.
 
-    Each is 7 + 3 + 3 + 2 x 2. Zeroing 4 + 24 / 4; the sum over the workers 10 + 12 x 4 / 4.
+    A row is 7 + 3 + 3 + 2 x 2. Zeroing 4 + 24 / 4; the sum over the workers 10 + 12 x 4 / 4.
     """
     shape = work(columns=6, kernel_rows=3, kernel_columns=3, groups_inside=4)
     inner = 6 * (18 + 3 * 17)
@@ -212,7 +212,7 @@ def test_depthwise_and_first_convolutions_leave_the_largest_groups_of_the_unit()
     assert first.grouping["inputs"] == 4
 
 
-def test_a_family_that_cannot_do_it_is_refused() -> None:
+def test_an_unsuitable_family_is_refused() -> None:
     with pytest.raises(
         BadGraph, match="'vertical mac' does not support this convolution of float32"
     ):

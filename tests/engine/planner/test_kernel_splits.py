@@ -1,4 +1,4 @@
-"""The kernel is spread over tiles where that is quicker, and costs what was planned."""
+"""Kernels are split over tiles if that is faster, at the predicted cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = load_machine("gc200", tiles_per_ipu=64)
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution of an image, its window, and the split that it has to have."""
+    """A convolution of an image, its window, and its required split."""
 
     inputs: int
     outputs: int
@@ -41,14 +41,14 @@ class Case:
 
 
 def same(kernel: int, stride: int = 1, dilation: int = 1) -> Window:
-    """Return a window with which outputs are as many as inputs, but for the stride."""
+    """Return a window that preserves the size, up to the stride."""
     pad = (kernel // 2 * dilation,) * 2
     return Window((kernel,) * 2, (stride,) * 2, (dilation,) * 2, pad, pad)
 
 
 ROWS, COLUMNS = (d.label for d in KERNEL)
 CASES = {
-    # Its weights are shared by more tiles than they have rows.
+    # More tiles share the weights than they have rows.
     "pixel by pixel": Case(
         1, 8, 28, same(5), {"rows": 28, "columns": 28, ROWS: 1, COLUMNS: 1}, dtype="float32"
     ),
@@ -83,8 +83,8 @@ def gradient_built(case: Case) -> tuple[Graph, Sequence, Plan]:
     field = [output_size(case.size, d, case.window) for d in (0, 1)]
     x = graph.add_variable(case.dtype, (case.images, case.inputs, case.size, case.size), "x")
     gradient = graph.add_variable(case.dtype, (case.images, case.outputs, *field), "gradient")
-    for each in (x, gradient):
-        graph.map_linearly(each, grain=4)
+    for tensor in (x, gradient):
+        graph.map_linearly(tensor, grain=4)
     weight_gradient(builder, x, gradient, case.window, name="op", split=case.split)
     return graph, program, builder.plans[0]
 
@@ -101,7 +101,7 @@ def test_every_part_costs_what_was_planned(case: Case) -> None:
 
 
 def test_the_gradient_of_weights_gains_much_and_costs_what_was_planned() -> None:
-    """Its kernel is the whole field: few outputs, each a sum over hundreds of places."""
+    """The kernel is the whole field: few outputs, sums over hundreds of positions."""
     case = Case(128, 128, 28, same(3), images=4)
     graph, program, plan = gradient_built(case)
     assert n_kernel_parts(plan) > 4
@@ -112,7 +112,7 @@ def test_the_gradient_of_weights_gains_much_and_costs_what_was_planned() -> None
 
 
 def test_a_tile_reads_only_the_rows_that_its_part_of_the_kernel_touches() -> None:
-    """Of 7 rows, a kernel of 5 without padding and 3 outputs: a row of the kernel touches 3."""
+    """With 7 rows, a kernel of 5 and no padding, there are 3 outputs: a kernel row reads 3 rows."""
     graph = Graph(SMALL)
     builder = Builder(graph, Sequence("main"))
     x = graph.add_variable("float32", (1, 8, 7, 7), "x")
@@ -125,7 +125,7 @@ def test_a_tile_reads_only_the_rows_that_its_part_of_the_kernel_touches() -> Non
     assert vertices.fields["w"].size[:, 3:5].tolist() == [[1, 5]] * 5
     assert len(set(vertices.fields["x"].start.tolist())) == 5
     weights = vertices.fields["w"].variable
-    assert set(np.unique(weights.map_tile)) == set(vertices.tile.tolist()), "each holds its own"
+    assert set(np.unique(weights.map_tile)) == set(vertices.tile.tolist()), "weights are local"
 
 
 SHAPES = (
@@ -141,10 +141,8 @@ SHAPES = (
 
 @pytest.mark.parametrize("share", [1.0, 0.002, 0.0])
 @pytest.mark.parametrize("shape", SHAPES, ids=["convolution", "gradient", "depthwise"])
-def test_splits_of_the_kernel_that_are_not_weighed_would_not_be_taken(
-    shape: ConvolutionShape, share: float
-) -> None:
-    """The planner leaves out those that cannot be quick: here each is asked for, one by one."""
+def test_skipped_kernel_splits_would_not_be_chosen(shape: ConvolutionShape, share: float) -> None:
+    """The planner skips splits that a lower bound rules out; the test requests them all."""
     plan = plan_convolution("free", shape, SMALL, share)
     limit = share * SMALL.allocatable_bytes
     for counts in product(*(range(1, size + 1) for size in shape.kernel)):
@@ -165,7 +163,7 @@ def test_products_and_kernels_of_one_element_are_not_split_so() -> None:
     assert n_kernel_parts(plan_convolution("product", shape, SMALL)) == 1
 
 
-def test_splits_that_cannot_be_are_refused() -> None:
+def test_invalid_splits_are_refused() -> None:
     graph = Graph(SMALL)
     builder = Builder(graph, Sequence("main"))
     x = graph.add_variable("float32", (1, 8, 7, 7), "x")

@@ -1,4 +1,4 @@
-"""Equal operations are planned once, and every one gets the plan under its own name."""
+"""Equal operations are planned once, and share the plan under their own names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_equal_operation_gets_the_plan_under_its_own_name() -> None:
     assert replace(second, name="first") == first
 
 
-def test_a_default_given_explicitly_is_the_same_question() -> None:
+def test_an_explicit_default_is_an_equal_request() -> None:
     plan_convolution("first", SHAPE, MACHINE)
     plan_convolution("second", SHAPE, MACHINE, available_memory_proportion=0.6)
     assert (MEMO.n_made, MEMO.n_reused) == (1, 1)
@@ -54,13 +54,13 @@ def test_a_default_given_explicitly_is_the_same_question() -> None:
         (SHAPE, MACHINE, 0.5),
     ],
 )
-def test_whatever_matters_is_planned_anew(shape, machine, proportion) -> None:
+def test_different_requests_are_planned_separately(shape, machine, proportion) -> None:
     plan_convolution("first", SHAPE, MACHINE)
     plan_convolution("second", shape, machine, proportion)
     assert (MEMO.n_made, MEMO.n_reused) == (2, 0)
 
 
-def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
+def test_the_least_recently_used_plan_is_dropped_first() -> None:
     plan = plan_convolution("any", SHAPE, MACHINE)
     memo = PlanMemo(most=2)
     for key in ("a", "b"):
@@ -73,9 +73,9 @@ def test_the_one_not_asked_for_longest_is_forgotten_first() -> None:
 
 
 def _four_convolutions() -> Model:
-    """Return a model of three equal convolutions and another one.
+    """Return a model of three equal convolutions and a different one.
 
-    The first finds its input in another layout than the others.
+    The first has an input in a different layout.
     """
     builder = IrBuilder("four")
     x = builder.input("x", (1, 8, 6, 6), "float32")

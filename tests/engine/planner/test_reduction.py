@@ -1,4 +1,4 @@
-"""Many partial sums are added up in two or three stages where that is quicker."""
+"""Many partial sums are reduced in two or three stages if that is faster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tilescope.engine.planner.reduction import left_after_stages, library_stages
 from tilescope.engine.program import Sequence
 
 HARDWARE = load_machine("gc200")
-#: So few tiles that there are no partial sums for three stages.
+#: Too few tiles for the partial sums of three stages.
 SMALL = load_machine("gc200", tiles_per_ipu=120)
-#: Its exchanges cost little beside the sums, as those of the published library's own model.
+#: Its exchanges are cheap compared with the sums, as in the published library's model.
 MODEL = load_machine("gc200", parameter_set="ipu_model")
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product of rows x inner and inner x columns, and how it is to be added up."""
+    """A product of rows x inner and inner x columns, and its expected reduction."""
 
     machine: Machine
     rows: int
@@ -51,12 +51,12 @@ PRODUCTS = {
     ("n_partials", "left"),
     [
         (15, ()),
-        # Two stages: for 20 partial sums a root of 4 asks for as many messages as one of 5.
+        # Two stages: for 20 partial sums, roots of 4 and 5 need the same number of messages.
         (16, (4,)),
         (17, (4,)),
         (20, (5,)),
         (124, (11,)),
-        # Three stages of five messages each.
+        # Three stages of five messages.
         (125, (25, 5)),
         (1000, (100, 10)),
     ],
@@ -94,7 +94,7 @@ def test_stages_give_the_sum_and_cost_what_was_planned(product: Product) -> None
     with Engine(executable, resolve_options(environ={})) as engine:
         engine.write_tensor(a, left)
         engine.run()
-        # Whole numbers below 2048 are exact in half, too.
+        # Integers below 2048 are also exact in half.
         assert engine.read_tensor(out).tolist() == (left @ right).tolist()
 
 
@@ -111,10 +111,10 @@ def test_sums_between_stages_have_the_type_of_the_partials(partials: str) -> Non
         if variable.name.endswith(("partials", "reduceStage0"))
     ]
     assert len(held) == 2
-    assert {each.dtype.name for each in held} == {{"float": "float32", "half": "float16"}[partials]}
+    assert {v.dtype.name for v in held} == {{"float": "float32", "half": "float16"}[partials]}
 
 
-def test_where_exchanges_cost_much_some_partial_sums_are_added_up_at_once() -> None:
+def test_expensive_exchanges_favour_a_single_stage() -> None:
     graph = Graph(HARDWARE)
     builder = Builder(graph, Sequence("main"))
     a = graph.add_variable("float16", (1, 1, 12288), "a")

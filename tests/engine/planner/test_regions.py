@@ -1,4 +1,4 @@
-"""Plans whose results would not fit into a tile's interleaved memory are not taken."""
+"""Plans with results that do not fit in interleaved memory are not chosen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilescope.engine.tiling import ConvolutionShape
 def product(
     machine: Machine, dtype: str, rows: int, inner: int, columns: int
 ) -> tuple[Plan, Executable]:
-    """Return the plan of a product with constants, and its program."""
+    """Return the plan and the program of a product with constants."""
     graph, program = Graph(machine), Sequence("main")
     builder = Builder(graph, program)
     a = graph.add_variable(dtype, (1, rows, inner), "a")
@@ -35,13 +35,13 @@ def product(
         ("gc2", "float16", (512, 16, 544), True),
     ],
 )
-def test_large_results_are_made_in_parts_that_fit_where_they_must_lie(
+def test_large_results_are_split_into_parts_that_fit(
     name: str, dtype: str, sizes: tuple[int, int, int], keeps_to_share: bool
 ) -> None:
     machine = load_machine(name, tiles_per_ipu=4)
     rows, _, columns = sizes
     item_bytes = {"float32": 4, "float16": 2}[dtype]
-    # The unit's partial sums are interleaved: those of a result in even parts would not fit.
+    # The unit's partial sums are interleaved: with even parts they would not fit.
     assert rows * columns // 4 * item_bytes > machine.interleaved_bytes
     plan, executable = product(machine, dtype, *sizes)
     assert plan.family == "amp"
@@ -52,7 +52,7 @@ def test_large_results_are_made_in_parts_that_fit_where_they_must_lie(
     assert (plan.bound == "least_memory") != keeps_to_share
 
 
-def test_what_cannot_lie_anywhere_is_planned_all_the_same() -> None:
+def test_a_product_that_fits_nowhere_is_still_planned() -> None:
     machine = load_machine("gc2", tiles_per_ipu=4)
     shape = ConvolutionShape(
         2, 1, 1, 1024, 16, 1024, in_height=1, in_width=1024, is_matmul=True, runs=(8,)

@@ -1,4 +1,4 @@
-"""Operations split in time: right values, less memory, equal parts, and what is not split so."""
+"""Serial parts: correct values, less memory, equal parts, and unsupported operations."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ GROUPED = ConvolutionShape(
     padding_before=(1, 1), in_height=28, in_width=28,
 )  # fmt: skip
 
-#: All parts at once.
+#: Without serial parts.
 AT_ONCE = {"serial outputs": 1, "serial inputs": 1}
 
-#: A share of a tile that the quickest plans keep to, and one that none does.
+#: A share of a tile that the fastest plans meet, and one that no plan meets.
 ALL, LEAST = 1.0, 1e-6
 
 
@@ -52,7 +52,7 @@ def new_tensor(builder: Builder, shape: tuple[int, ...], dtype: str, name: str) 
 
 
 def drawn(shape: tuple[int, ...], seed: int) -> NDArray[Any]:
-    """Return whole numbers so small that every type holds them, and every sum of a product."""
+    """Return integers small enough to be exact in every type, sums of products included."""
     return np.random.default_rng(seed).integers(-1, 2, shape).astype(np.float32)
 
 
@@ -75,7 +75,7 @@ def product(
     size: tuple[int, int] = (64, 512),
     split: Mapping[str, int] | None = None,
 ) -> tuple[Builder, Executable, NDArray[Any], NDArray[Any]]:
-    """Return a product that was run, its result, and that of numpy."""
+    """Run a product; return its plan, its result, and numpy's result."""
     builder = new_builder()
     rows, columns = size
     options: dict[str, Any] = {"available_memory_proportion": share, "split": split}
@@ -94,7 +94,7 @@ def product(
 
 @pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "computed"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float8_143"])
-def test_a_product_in_turn_is_right_and_takes_less_memory(dtype: str, is_constant: bool) -> None:
+def test_a_serial_product_is_correct_and_takes_less_memory(dtype: str, is_constant: bool) -> None:
     peaks = []
     for share in (ALL, LEAST):
         builder, executable, result, expected = product(dtype, is_constant, share)
@@ -102,7 +102,7 @@ def test_a_product_in_turn_is_right_and_takes_less_memory(dtype: str, is_constan
         assert (plan.n_serial > 1) == (share == LEAST)
         np.testing.assert_array_equal(result, expected)
         peaks.append(int(executable.memory.live.peak.max()))
-    # Made at once, by the plan that needs the least memory for that.
+    # Without serial parts, by the plan with the least memory.
     _, executable, _, _ = product(dtype, is_constant, LEAST, split=AT_ONCE)
     assert peaks[1] < min(int(executable.memory.live.peak.max()), peaks[0])
 
@@ -123,7 +123,7 @@ def test_outputs_that_cannot_be_halved_are_made_in_parts_of_the_inputs(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_convolution_in_turn_is_right_and_takes_less_memory(dtype: str) -> None:
+def test_a_serial_convolution_is_correct_and_takes_less_memory(dtype: str) -> None:
     peaks = []
     for share in (ALL, LEAST):
         builder = new_builder()
@@ -150,7 +150,7 @@ def test_every_part_is_the_same_program_on_other_channels() -> None:
     assert {len(cycles) for cycles in of_part.values()} == {plan.n_serial}
     assert all(len(set(cycles)) == 1 for cycles in of_part.values())
     kinds = {step.kind for step in executable.steps if step.name.endswith("/update")}
-    assert kinds == {"OnTileExecute"}, "what a part gives stays where it is"
+    assert kinds == {"OnTileExecute"}, "results of parts are not exchanged"
 
 
 def test_parts_of_the_inputs_are_one_program_on_other_channels_and_add_up_where_they_are() -> None:
@@ -167,10 +167,10 @@ def test_parts_of_the_inputs_are_one_program_on_other_channels_and_add_up_where_
     }
     assert all(len(set(cycles)) == 1 for cycles in of_part.values())
     kinds = {step.kind for step in executable.steps if step.name.endswith(("/add", "/cast"))}
-    assert kinds == {"OnTileExecute"}, "what a part gives stays where it is"
-    held = [each for each in builder.graph.variables if each.name.endswith(("partials", "/out"))]
-    types = {each.dtype.name for each in held if "/serial" in each.name}
-    assert types == {"float32"}, "sums are not rounded before the last part is there"
+    assert kinds == {"OnTileExecute"}, "results of parts are not exchanged"
+    held = [v for v in builder.graph.variables if v.name.endswith(("partials", "/out"))]
+    types = {v.dtype.name for v in held if "/serial" in v.name}
+    assert types == {"float32"}, "sums are not rounded before the last part"
 
 
 def test_operations_of_several_groups_are_made_in_parts_of_their_inputs_only() -> None:
@@ -182,9 +182,9 @@ def test_operations_of_several_groups_are_made_in_parts_of_their_inputs_only() -
     assert plan.bound == "least_memory"
 
 
-def test_splits_in_time_that_cannot_be_are_refused() -> None:
+def test_invalid_serial_splits_are_refused() -> None:
     both = (("serial inputs", 2), ("serial outputs", 2))
-    with pytest.raises(BadGraph, match="of its outputs or of its inputs, not in 2 of its outputs"):
+    with pytest.raises(BadGraph, match="of the outputs or of the inputs, got 2"):
         plan_convolution("conv", GROUPED, MACHINE, 1.0, "", both)
     for name, count in (("serial inputs", 3), ("serial outputs", 2)):
         with pytest.raises(BadGraph, match=f"has the split {name} {count}: request fewer"):
