@@ -46,7 +46,7 @@ def _block(  # type: ignore[no-untyped-def]
                 a[target + c * a_stride[2]] += scale[0] * b[source + c * b_stride[2]]
 
 
-def _law(*, asks: bool) -> Any:
+def _law(*, constrained: bool) -> Any:
     def law(batch: Batch, machine: Machine) -> Counts:
         """Return the tile's cycles; the worker after the last with an extra vector has the tail.
 
@@ -59,7 +59,7 @@ def _law(*, asks: bool) -> Any:
         vectors, rest = np.divmod(batch.n_elements("a"), per_vector)
         of_all, more = np.divmod(vectors, workers)
         fast = np.where(of_all >= _LONG, 1, 2)
-        loop = np.where(batch.is_fast, fast, 3) if asks else np.int64(3)
+        loop = np.where(batch.is_fast, fast, 3) if constrained else np.int64(3)
 
         def worker(count: Counts) -> Counts:
             return np.asarray(15 + 2 + 1 + np.where(count > 0, 6 + loop * (count - 1), 0))
@@ -75,7 +75,7 @@ def _law(*, asks: bool) -> Any:
     return law
 
 
-def _block_law(*, asks: bool) -> Any:
+def _block_law(*, constrained: bool) -> Any:
     def law(batch: Batch, machine: Machine) -> Counts:
         """Return the tile's cycles; strided elements are rows of one."""
         workers = machine.n_worker_contexts
@@ -90,7 +90,7 @@ def _block_law(*, asks: bool) -> Any:
         by_row = n_rows >= workers
         rows = np.where(by_row, worker_share(n_rows, machine), n_rows)
         columns = np.where(by_row, columns, worker_share(columns, machine))
-        loop = np.where(batch.is_fast, 2, 3) if asks else np.int64(3)
+        loop = np.where(batch.is_fast, 2, 3) if constrained else np.int64(3)
         vectors, rest = np.divmod(columns, per_vector)
         costs = np.array([0, 4 + 7, 4 + 6, 4 + 6 + 7]) if is_half else np.array([0, 7])
         row = 15 + np.where(vectors > 0, 5 + loop * vectors, 0) + costs[rest]
@@ -103,38 +103,38 @@ def _flops(batch: Batch) -> Counts:
     return 2 * batch.n_elements("a")
 
 
-def _codelets(name: str, *, asks: bool) -> tuple[Codelet, Codelet]:
-    """Return the vertices of vectors and of blocks; `asks` requests memory for the fast loop."""
+def _codelets(name: str, *, constrained: bool) -> tuple[Codelet, Codelet]:
+    """Return the vertices of vectors and of blocks, with or without memory constraints."""
     source = "graphcore/poplibs sdk-release-3.4, lib/popops: scaled arithmetic estimators"
     # Source of the memory constraints: the same release,
     # lib/popops/codelets/elemwiseScaledAddCodelets.cpp; the second vertex needs no interleaving.
-    apart = (("a", "b"),) if asks else ()
+    apart = (("a", "b"),) if constrained else ()
     scale = Field("scale", "in")
     vector = Codelet(
         f"popops::ScaledAddSupervisor{name}",
-        (Field("a", "inout", interleaved=asks), Field("b", "in"), scale),
+        (Field("a", "inout", interleaved=constrained), Field("b", "in"), scale),
         _vector,
-        _law(asks=asks),
+        _law(constrained=constrained),
         code_bytes=300,
         source=source,
         flops=_flops,
         apart=apart,
-        has_slow_path=asks,
+        has_slow_path=constrained,
     )
     block = Codelet(
         f"popops::ScaledAdd2D{name}",
         (Field("a", "inout", 3, kind="block"), Field("b", "in", 3, kind="block"), scale),
         _block,
-        _block_law(asks=asks),
+        _block_law(constrained=constrained),
         code_bytes=320,
         source=source,
         flops=_flops,
         apart=apart,
-        has_slow_path=asks,
+        has_slow_path=constrained,
     )
     return vector, block
 
 
-SCALED_ADD, SCALED_ADD_BLOCK = _codelets("", asks=False)
+SCALED_ADD, SCALED_ADD_BLOCK = _codelets("", constrained=False)
 #: The same, with the memory constraints of the fast loop.
-SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST = _codelets("<constrained>", asks=True)
+SCALED_ADD_FAST, SCALED_ADD_BLOCK_FAST = _codelets("<constrained>", constrained=True)

@@ -207,7 +207,7 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     Raises
     ------
     BadGraph
-        When shapes do not broadcast.
+        If shapes do not broadcast.
     """
     tensors = [t.broadcast_to(out.shape) for t in operands] + [out]
     factors = []
@@ -257,7 +257,7 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     Raises
     ------
     BadGraph
-        When the output aliases elements, or shapes do not broadcast.
+        If the output aliases elements, or shapes do not broadcast.
     """
     check_each_once("What is written", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]

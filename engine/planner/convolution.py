@@ -120,7 +120,7 @@ def plan_convolution(
         The machine; all its tiles may be used.
     available_memory_proportion
         Largest share of a tile that temporary memory may take. If no split fits, the plan is the
-        one that needs the least, so that a smaller share never takes more memory; 0 asks for that.
+        one that needs the least, so that a smaller share never takes more memory; 0 requests it.
         Plans several times slower than the fastest are never chosen.
     family
         The only family to consider; all if empty.
@@ -130,7 +130,7 @@ def plan_convolution(
     Raises
     ------
     BadGraph
-        When the family or dimension is unknown, or no plan of the shape meets the request.
+        If the family or dimension is unknown, or no plan of the shape meets the request.
 
     Notes
     -----
@@ -187,7 +187,7 @@ def _weighed(request: PlanRequest, available: Available) -> tuple[list[_Choice],
     Raises
     ------
     BadGraph
-        When no choice meets the request.
+        If no choice meets the request.
     """
     found = _choices(request, request.serial or AT_ONCE)
     if not found:

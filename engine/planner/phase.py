@@ -1,4 +1,4 @@
-"""The phases of a plan that take cycles: the exchange and the vertices of each stage."""
+"""The phases of a plan that take cycles: exchanges and vertices of stages."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
     splits
         The splits.
     tiles_used : ndarray of int64, shape (n,)
-        Tiles of each split.
+        Tiles of every split.
     machine
         The machine.
     """
