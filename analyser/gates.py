@@ -47,8 +47,8 @@ class GateResult:
 
     gate: Gate
     status: Literal["passed", "failed", "missing"]
-    base: int | float | None
-    new: int | float | None
+    baseline: int | float | None
+    candidate: int | float | None
     delta: int | float | None
     is_data_dependent: bool
     text: str
@@ -99,16 +99,22 @@ def _evaluate(gate: Gate, difference: Difference) -> GateResult:
     """Return the outcome of one gate."""
     change, wanted = difference.metric(gate.metric), METRICS[gate.metric]
     depends = wanted.is_measured and difference.is_data_dependent
-    if change.new is None or (change.base is None and gate.is_percent):
-        side = "candidate" if change.new is None else "baseline"
-        hint = "" if change.new is None else "; use a limit without % for a new metric"
+    if change.candidate is None or (change.baseline is None and gate.is_percent):
+        side = "candidate" if change.candidate is None else "baseline"
+        hint = "" if change.candidate is None else "; use a limit without % for a new metric"
         text = f"{gate.metric} is missing in the {side}{hint}."
         return GateResult(
-            gate, "missing", change.base, change.new, None, depends, _marked(text, depends)
+            gate,
+            "missing",
+            change.baseline,
+            change.candidate,
+            None,
+            depends,
+            _marked(text, depends),
         )
-    base = change.base or 0
-    delta = change.new - base
-    allowed = gate.limit * abs(Fraction(base)) / 100 if gate.is_percent else gate.limit
+    baseline = change.baseline or 0
+    delta = change.candidate - baseline
+    allowed = gate.limit * abs(Fraction(baseline)) / 100 if gate.is_percent else gate.limit
     has_passed = (
         Fraction(delta) >= allowed if wanted.worse == "lower" else Fraction(delta) <= allowed
     )
@@ -116,8 +122,8 @@ def _evaluate(gate: Gate, difference: Difference) -> GateResult:
     return GateResult(
         gate,
         "passed" if has_passed else "failed",
-        change.base,
-        change.new,
+        change.baseline,
+        change.candidate,
         delta,
         depends,
         _marked(text, depends),
@@ -128,12 +134,12 @@ def _sentence(gate: Gate, change: MetricChange, delta: float, has_passed: bool) 
     """Return the outcome of a gate in one sentence."""
     unit, limit = change.unit, gate.text.partition(":")[2].strip()
     amount = format_change(delta, unit, "bytes")
-    if change.percent_of_base is not None and delta:
-        amount += f", {format_percent(change.percent_of_base, is_signed=True)}"
-    base = "new" if change.base is None else format_value(change.base, unit, "bytes")
+    if change.percent_of_baseline is not None and delta:
+        amount += f", {format_percent(change.percent_of_baseline, is_signed=True)}"
+    before = "new" if change.baseline is None else format_value(change.baseline, unit, "bytes")
     verdict = "within" if has_passed else "outside"
     return (
-        f"{gate.metric}: {base} → {format_value(change.new, unit, 'bytes')} ({amount}),"
+        f"{gate.metric}: {before} → {format_value(change.candidate, unit, 'bytes')} ({amount}),"
         f" {verdict} the limit {limit}."
     )
 

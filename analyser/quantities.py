@@ -134,17 +134,17 @@ def format_change(delta: float | None, unit: str, style: BytesStyle = "binary") 
     return text if delta < 0 else f"+{text}"
 
 
-def percent_of(base: float | None, delta: float | None) -> float | None:
+def percent_of(baseline: float | None, delta: float | None) -> float | None:
     """Return a change in percent of the baseline; None if that is None or 0."""
-    if not base or delta is None:
+    if not baseline or delta is None:
         return None
-    return 100.0 * delta / abs(base)
+    return 100.0 * delta / abs(baseline)
 
 
-def format_change_of(base: float | None, delta: float | None, unit: str) -> str:
+def format_change_of(baseline: float | None, delta: float | None, unit: str) -> str:
     """Return a difference with its percentage of the baseline, such as ``+1.0 KiB (+3.10 %)``."""
     text = format_change(delta, unit)
-    percent = percent_of(base, delta)
+    percent = percent_of(baseline, delta)
     if percent is None or not delta or unit == "ratio":
         return text
     return f"{text} ({format_percent(percent, is_signed=True)})"

@@ -116,11 +116,11 @@ class Library:
             When one of them is missing.
         """
         with self.opened(view["report"]) as report:
-            source = question(report)
+            baseline = question(report)
         if not view["with"]:
-            return source, None
+            return baseline, None
         with self.opened(view["with"]) as report:
-            return source, question(report)
+            return baseline, question(report)
 
     def close(self) -> None:
         """Close all reports; those in use close when they are given back."""

@@ -91,16 +91,16 @@ def register_shell(app: Dash, pages: Sequence[ModuleType], library: Library) -> 
     connect(
         app,
         "shell.reports",
-        Output("report-source", "value"),
-        Output("report-target", "value"),
+        Output("report-baseline", "value"),
+        Output("report-candidate", "value"),
         Input("url", "search"),
         State("listing", "data"),
     )
     connect(
         app,
         "shell.choose",
-        Input("report-source", "value"),
-        Input("report-target", "value"),
+        Input("report-baseline", "value"),
+        Input("report-candidate", "value"),
         State("listing", "data"),
         prevent_initial_call=True,
     )
@@ -145,9 +145,9 @@ def _header(choices: list[dict[str, str]]) -> html.Header:
             html.Span([icon("tilescope"), html.B("TileScope")], className="brand"),
             html.Div(
                 [
-                    _report_menu("report-source", "Baseline", choices, clearable=False),
-                    _button("swap-button", "swap", "Swap source and target"),
-                    _report_menu("report-target", "Candidate", choices, clearable=True),
+                    _report_menu("report-baseline", "Baseline", choices, clearable=False),
+                    _button("swap-button", "swap", "Swap baseline and candidate"),
+                    _report_menu("report-candidate", "Candidate", choices, clearable=True),
                 ],
                 className="report-menus",
             ),

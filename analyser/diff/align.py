@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 
 __all__ = ["Alignment", "align"]
 
-#: Pairs of indices, indices only in base, indices only in new; each in order.
+#: Pairs of indices, indices only in the baseline, only in the candidate; each in order.
 Alignment = tuple[list[tuple[int, int]], list[int], list[int]]
 
 #: A name that occurs more often than this on a side is paired in order without looking further.
@@ -18,10 +18,10 @@ _MOST_COMPARED = 300
 
 
 def align(
-    base_names: Sequence[Hashable],
-    new_names: Sequence[Hashable],
-    base_shapes: Sequence[Hashable],
-    new_shapes: Sequence[Hashable],
+    baseline_names: Sequence[Hashable],
+    candidate_names: Sequence[Hashable],
+    baseline_shapes: Sequence[Hashable],
+    candidate_shapes: Sequence[Hashable],
 ) -> Alignment:
     """Pair the entries of two lists by name and occurrence.
 
@@ -32,21 +32,21 @@ def align(
     base_shapes, new_shapes
         What is equal in pairs to prefer where a name is not equally frequent.
     """
-    base_places, new_places = _places(base_names), _places(new_names)
+    baseline_places, candidate_places = _places(baseline_names), _places(candidate_names)
     pairs: list[tuple[int, int]] = []
-    for name, ones in base_places.items():
-        others = new_places.get(name, [])
-        if len(ones) > len(others):
-            flipped = _pair(others, ones, new_shapes, base_shapes)
+    for name, baseline_indices in baseline_places.items():
+        candidate_indices = candidate_places.get(name, [])
+        if len(baseline_indices) > len(candidate_indices):
+            flipped = _pair(candidate_indices, baseline_indices, candidate_shapes, baseline_shapes)
             pairs += [(one, other) for other, one in flipped]
         else:
-            pairs += _pair(ones, others, base_shapes, new_shapes)
+            pairs += _pair(baseline_indices, candidate_indices, baseline_shapes, candidate_shapes)
     pairs.sort()
-    in_base, in_new = {one for one, _ in pairs}, {other for _, other in pairs}
+    in_baseline, in_candidate = {one for one, _ in pairs}, {other for _, other in pairs}
     return (
         pairs,
-        [one for one in range(len(base_names)) if one not in in_base],
-        [other for other in range(len(new_names)) if other not in in_new],
+        [one for one in range(len(baseline_names)) if one not in in_baseline],
+        [other for other in range(len(candidate_names)) if other not in in_candidate],
     )
 
 

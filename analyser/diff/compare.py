@@ -33,15 +33,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed from base to new.
+    """What changed from baseline to candidate.
 
     ``unequal`` names the tables and arrays that differ; with none, ``is_identical`` is True and
     everything else is empty of changes. ``context`` comes first: another machine or option
     explains what follows.
     """
 
-    base: Side
-    new: Side
+    baseline: Side
+    candidate: Side
     is_identical: bool
     unequal: tuple[str, ...]
     context: tuple[ContextChange, ...]
@@ -53,7 +53,7 @@ class Difference:
     @property
     def is_data_dependent(self) -> bool:
         """Whether cycles of one of the sides may differ for other data."""
-        return self.base.is_data_dependent or self.new.is_data_dependent
+        return self.baseline.is_data_dependent or self.candidate.is_data_dependent
 
     def metric(self, name: str) -> MetricChange:
         """Return the change of one metric of the catalogue.
@@ -69,8 +69,8 @@ class Difference:
         return next(metric for metric in self.metrics if metric.name == wanted)
 
 
-def compare(base: Report, new: Report) -> Difference:
-    """Return what changed from one report to another.
+def compare(baseline: Report, candidate: Report) -> Difference:
+    """Return what changed from a baseline to a candidate.
 
     Raises
     ------
@@ -79,24 +79,24 @@ def compare(base: Report, new: Report) -> Difference:
     DamagedReport
         If rows or chunks of one of them do not match their digests.
     """
-    for report in (base, new):
+    for report in (baseline, candidate):
         if not report.fetch(select(schema.target.c.target_id)):
             raise BadQuestion(
                 f"{report.path} ends before its machine was written and is not comparable;"
                 " run the model again"
             )
         report.verify()  # whether data are equal is told by digests, which must therefore hold
-    unequal = unequal_data(base, new)
+    unequal = unequal_data(baseline, candidate)
     return Difference(
-        _side(base),
-        _side(new),
+        _side(baseline),
+        _side(candidate),
         not unequal,
         unequal,
-        context_changes(base, new),
-        metric_changes(base, new),
-        tile_changes(base, new),
-        variable_changes(base, new),
-        step_changes(base, new) if unequal else no_step_changes(base),
+        context_changes(baseline, candidate),
+        metric_changes(baseline, candidate),
+        tile_changes(baseline, candidate),
+        variable_changes(baseline, candidate),
+        step_changes(baseline, candidate) if unequal else no_step_changes(baseline),
     )
 
 

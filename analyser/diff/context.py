@@ -28,51 +28,53 @@ _FOLLOWS_NAME = frozenset(schema.target.c.keys()) - {
 class ContextChange:
     """A fact that differs; None where a side has none.
 
-    ``section`` is target, option or provenance. ``follows`` names the change that explains it, as
+    ``section`` is machine, option or provenance. ``follows`` names the change that explains it, as
     another machine explains another clock; it is empty for a change of its own.
     """
 
     section: str
     key: str
-    base: object
-    new: object
+    baseline: object
+    candidate: object
     follows: str = ""
 
 
-def context_changes(base: Report, new: Report) -> tuple[ContextChange, ...]:
+def context_changes(baseline: Report, candidate: Report) -> tuple[ContextChange, ...]:
     """Return what differs between two reports besides their program, the machine first."""
     return (
-        *_target_changes(base, new),
-        *_changes("option", _options(base), _options(new)),
-        *_changes("provenance", _provenance(base), _provenance(new)),
+        *_machine_changes(baseline, candidate),
+        *_changes("option", _options(baseline), _options(candidate)),
+        *_changes("provenance", _provenance(baseline), _provenance(candidate)),
     )
 
 
-def _changes(section: str, base: dict[str, object], new: dict[str, object]) -> list[ContextChange]:
-    """Return the keys whose values differ, in order of base and then of new."""
-    keys = dict.fromkeys((*base, *new))
+def _changes(
+    section: str, baseline: dict[str, object], candidate: dict[str, object]
+) -> list[ContextChange]:
+    """Return the keys whose values differ, in the order of the baseline, then of the candidate."""
+    keys = dict.fromkeys((*baseline, *candidate))
     return [
-        ContextChange(section, key, base.get(key), new.get(key))
+        ContextChange(section, key, baseline.get(key), candidate.get(key))
         for key in keys
-        if base.get(key) != new.get(key)
+        if baseline.get(key) != candidate.get(key)
     ]
 
 
-def _target_changes(base: Report, new: Report) -> list[ContextChange]:
+def _machine_changes(baseline: Report, candidate: Report) -> list[ContextChange]:
     """Return what differs in the machine; the name and what does not follow from it first."""
-    changes = _changes("target", _target(base), _target(new))
+    changes = _changes("machine", _machine(baseline), _machine(candidate))
     if not any(change.key == "name" for change in changes):
         return changes
     own = [change for change in changes if change.key not in _FOLLOWS_NAME]
     following = [
-        ContextChange(change.section, change.key, change.base, change.new, "name")
+        ContextChange(change.section, change.key, change.baseline, change.candidate, "name")
         for change in changes
         if change.key in _FOLLOWS_NAME
     ]
     return own + following
 
 
-def _target(report: Report) -> dict[str, object]:
+def _machine(report: Report) -> dict[str, object]:
     """Return the machine as a mapping."""
     names = [column.name for column in schema.target.columns if column.name != "target_id"]
     rows = report.fetch(select(*(schema.target.c[name] for name in names)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-_TARGET_WORDS = {
+_MACHINE_WORDS = {
     "name": "machine",
     "n_ipus": "number of IPUs",
     "n_replicas": "number of replicas",
@@ -47,10 +47,10 @@ def explain(difference: Difference) -> tuple[str, ...]:
 def _sides(difference: Difference) -> list[str]:
     """Return what limits the comparison."""
     sentences = _incomplete(difference)
-    if difference.base.n_runs != difference.new.n_runs:
+    if difference.baseline.n_runs != difference.candidate.n_runs:
         sentences.append(
-            f"The baseline recorded {_count(difference.base.n_runs, 'run')}, the candidate"
-            f" {difference.new.n_runs}; cycles are summed over runs."
+            f"The baseline recorded {_count(difference.baseline.n_runs, 'run')}, the candidate"
+            f" {difference.candidate.n_runs}; cycles are summed over runs."
         )
     if difference.is_data_dependent:
         sentences.append("Some cycles are data-dependent and may vary between identical runs.")
@@ -61,7 +61,7 @@ def _incomplete(difference: Difference) -> list[str]:
     """Return a sentence per incomplete report."""
     return [
         f"{side.path} is incomplete: its engine was killed or is still running."
-        for side in (difference.base, difference.new)
+        for side in (difference.baseline, difference.candidate)
         if not side.is_complete
     ]
 
@@ -70,18 +70,20 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
     """Return sentences about machine, options and provenance."""
     sentences = []
     for change in changes:
-        if change.section == "target" and not change.follows:
-            word = _TARGET_WORDS.get(change.key, change.key)
-            sentences.append(f"{word[0].upper()}{word[1:]} changed: {change.base} → {change.new}.")
+        if change.section == "machine" and not change.follows:
+            word = _MACHINE_WORDS.get(change.key, change.key)
+            sentences.append(
+                f"{word[0].upper()}{word[1:]} changed: {change.baseline} → {change.candidate}."
+            )
         elif change.key == "model_sha256":
             sentences.append("Model file changed.")
     options = [each for each in changes if each.section == "option"]
     if options:
-        listed = _listing([f"{each.key} {each.base} → {each.new}" for each in options])
+        listed = _listing([f"{each.key} {each.baseline} → {each.candidate}" for each in options])
         sentences.append(f"Options changed: {listed}.")
     versions = [each for each in changes if each.key.endswith("_version")]
     if versions:
-        listed = _listing([f"{each.key} {each.base} → {each.new}" for each in versions])
+        listed = _listing([f"{each.key} {each.baseline} → {each.candidate}" for each in versions])
         sentences.append(f"Versions changed: {listed}.")
     return sentences
 
@@ -115,9 +117,9 @@ def _time(difference: Difference) -> str:
     """Return a sentence about time if the clock rates differ."""
     change = difference.metric("time.total")
     return (
-        f"At the machines' clock rates this is {format_value(change.base, 'seconds')} →"
-        f" {format_value(change.new, 'seconds')}"
-        f" ({format_percent(change.percent_of_base, is_signed=True)})."
+        f"At the machines' clock rates this is {format_value(change.baseline, 'seconds')} →"
+        f" {format_value(change.candidate, 'seconds')}"
+        f" ({format_percent(change.percent_of_baseline, is_signed=True)})."
     )
 
 
@@ -147,9 +149,9 @@ def _steps(difference: Difference) -> list[str]:
 def _step(change: StepChange) -> str:
     """Return a step with its change."""
     label = f"{change.kind} ({change.name})" if change.name else change.kind
-    if change.base_cycles is None:
+    if change.baseline_cycles is None:
         return f"{label} is new ({change.delta_cycles:+,} cycles)"
-    if change.new_cycles is None:
+    if change.candidate_cycles is None:
         return f"{label} is gone ({change.delta_cycles:+,} cycles)"
     return f"{label} {change.delta_cycles:+,} cycles"
 
@@ -164,16 +166,16 @@ def _memory(difference: Difference) -> list[str]:
     if total.delta or largest.delta:
         sentences.append(
             f"Memory including gaps changes by {_amount(total)} over all tiles and by"
-            f" {_amount(largest)} on the fullest tile, which holds {_bytes(largest.new)}."
+            f" {_amount(largest)} on the fullest tile, which holds {_bytes(largest.candidate)}."
         )
     held = difference.metric("memory.total_excluding_gaps")
     if held.delta and held.delta != total.delta:
         sentences.append(f"Excluding gaps it changes by {_amount(held)} over all tiles.")
     over = difference.metric("memory.tiles_over_capacity")
-    if over.delta and over.new is not None:
+    if over.delta and over.candidate is not None:
         sentences.append(
-            f"{_count(int(over.new), 'tile')} of the candidate exceed their memory,"
-            f" {over.base} of the baseline."
+            f"{_count(int(over.candidate), 'tile')} of the candidate exceed their memory,"
+            f" {over.baseline} of the baseline."
         )
     categories = [
         change
@@ -220,9 +222,9 @@ def _largest(changes: Sequence[VariableChange]) -> str:
 def _amount(change: MetricChange) -> str:
     """Return a change with its percentage of the baseline."""
     text = format_change(change.delta, change.unit)
-    if change.percent_of_base is None or not change.delta:
+    if change.percent_of_baseline is None or not change.delta:
         return text
-    return f"{text} ({format_percent(change.percent_of_base, is_signed=True)})"
+    return f"{text} ({format_percent(change.percent_of_baseline, is_signed=True)})"
 
 
 def _bytes(value: float | None) -> str:

@@ -25,7 +25,7 @@ PLACES = frozenset({"autoReport.directory", "enableEngineCaching", "cachePath"})
 _NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milestone", "wall_clock"})
 
 
-def unequal_data(base: Report, new: Report) -> tuple[str, ...]:
+def unequal_data(baseline: Report, candidate: Report) -> tuple[str, ...]:
     """Return the names of the tables and arrays that differ; none when the data is identical.
 
     Facts of the wall clock are left out, for they differ from run to run, and so is the option
@@ -33,22 +33,22 @@ def unequal_data(base: Report, new: Report) -> tuple[str, ...]:
     """
     tables = [each for name, each in schema.metadata.tables.items() if name not in _NOT_COMPARED]
     return tuple(
-        [table.name for table in tables if not _equal_tables(base, new, table)]
-        + [name for name in schema.ARRAYS if not _equal_arrays(base, new, name)]
+        [table.name for table in tables if not _equal_tables(baseline, candidate, table)]
+        + [name for name in schema.ARRAYS if not _equal_arrays(baseline, candidate, name)]
     )
 
 
-def _equal_tables(base: Report, new: Report, table: Table) -> bool:
+def _equal_tables(baseline: Report, candidate: Report, table: Table) -> bool:
     """Return whether a table holds the same rows; provenance without facts of the wall clock."""
     if table.name == schema.provenance.name:
-        return _provenance(base) == _provenance(new)
+        return _provenance(baseline) == _provenance(candidate)
     if table.name == schema.engine_option.name:
-        return _options(base) == _options(new)
-    ones, others = _blocks(base, table), _blocks(new, table)
-    if [block[:-1] for block in ones] == [block[:-1] for block in others]:
-        return ones == others  # blocks of the same rows: their digests decide
+        return _options(baseline) == _options(candidate)
+    baseline_blocks, candidate_blocks = _blocks(baseline, table), _blocks(candidate, table)
+    if [block[:-1] for block in baseline_blocks] == [block[:-1] for block in candidate_blocks]:
+        return baseline_blocks == candidate_blocks  # blocks of the same rows: their digests decide
     statement = select(*table.columns).order_by(*table.primary_key.columns)
-    return base.fetch(statement) == new.fetch(statement)
+    return baseline.fetch(statement) == candidate.fetch(statement)
 
 
 def _options(report: Report) -> list[tuple[object, ...]]:
@@ -95,17 +95,17 @@ def _chunks(report: Report, name: str) -> list[tuple[object, ...]]:
     return list(report.fetch(statement))
 
 
-def _equal_arrays(base: Report, new: Report, name: str) -> bool:
+def _equal_arrays(baseline: Report, candidate: Report, name: str) -> bool:
     """Return whether an array holds the same values."""
-    one, other = base.array(name), new.array(name)
-    if one.shape != other.shape:
+    baseline_array, candidate_array = baseline.array(name), candidate.array(name)
+    if baseline_array.shape != candidate_array.shape:
         return False
-    if _chunks(base, name) == _chunks(new, name):
+    if _chunks(baseline, name) == _chunks(candidate, name):
         return True
-    n_columns = one.shape[1] if len(one.shape) > 1 else 1
+    n_columns = baseline_array.shape[1] if len(baseline_array.shape) > 1 else 1
     return all(
-        np.array_equal(one.read(start, stop), other.read(start, stop))
-        for start, stop in _parts(one.shape[0], n_columns)
+        np.array_equal(baseline_array.read(start, stop), candidate_array.read(start, stop))
+        for start, stop in _parts(baseline_array.shape[0], n_columns)
     )
 
 

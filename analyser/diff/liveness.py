@@ -13,16 +13,16 @@ __all__ = ["live_variable_changes"]
 
 
 def live_variable_changes(
-    base: LiveVariables | None, new: LiveVariables | None
+    baseline: LiveVariables | None, candidate: LiveVariables | None
 ) -> tuple[SizeChange, ...]:
     """Return the bytes of live variables by name, the largest change first; equal ones by name.
 
     Parameters
     ----------
-    base, new
+    baseline, candidate
         What is live on either side; None where a report does not have the step.
     """
-    found = size_changes(_sizes(base), _sizes(new))
+    found = size_changes(_sizes(baseline), _sizes(candidate))
     return tuple(sorted(found, key=lambda change: (-abs(change.delta), change.key)))
 
 

@@ -25,15 +25,18 @@ Verdict = Literal["same", "better", "worse", "changed", "new", "missing", "absen
 
 @dataclass(frozen=True)
 class MetricChange:
-    """A metric on both sides; ``delta`` is new minus base, ``percent_of_base`` None for base 0."""
+    """A metric on both sides; ``delta`` is candidate minus baseline.
+
+    ``percent_of_baseline`` is None for a baseline of 0.
+    """
 
     name: str
     unit: str
     worse: str
-    base: MetricValue
-    new: MetricValue
+    baseline: MetricValue
+    candidate: MetricValue
     delta: MetricValue
-    percent_of_base: float | None
+    percent_of_baseline: float | None
     verdict: Verdict
 
 
@@ -46,8 +49,8 @@ class TileChange:
     """
 
     tile_id: NDArray[np.int64]
-    base_bytes: NDArray[np.int64]
-    new_bytes: NDArray[np.int64]
+    baseline_bytes: NDArray[np.int64]
+    candidate_bytes: NDArray[np.int64]
     delta_bytes: NDArray[np.int64]
 
     def largest(self, n: int) -> NDArray[np.int64]:
@@ -60,50 +63,51 @@ class TileChange:
         return int(np.count_nonzero(self.delta_bytes))
 
 
-def metric_changes(base: Report, new: Report) -> tuple[MetricChange, ...]:
+def metric_changes(baseline: Report, candidate: Report) -> tuple[MetricChange, ...]:
     """Return every metric on both sides, in the order of the catalogue."""
     return tuple(
-        _metric_change(metric, metric.compute(base), metric.compute(new))
+        _metric_change(metric, metric.compute(baseline), metric.compute(candidate))
         for metric in METRICS.values()
     )
 
 
-def _metric_change(metric: Metric, base: MetricValue, new: MetricValue) -> MetricChange:
+def _metric_change(metric: Metric, baseline: MetricValue, candidate: MetricValue) -> MetricChange:
     """Return one metric's change."""
-    delta = None if base is None or new is None else new - base
+    delta = None if baseline is None or candidate is None else candidate - baseline
     return MetricChange(
         metric.name,
         metric.unit,
         metric.worse,
-        base,
-        new,
+        baseline,
+        candidate,
         delta,
-        percent_of(base, delta),
-        _verdict(metric.worse, base, new),
+        percent_of(baseline, delta),
+        _verdict(metric.worse, baseline, candidate),
     )
 
 
-def _verdict(worse: str, base: MetricValue, new: MetricValue) -> Verdict:
+def _verdict(worse: str, baseline: MetricValue, candidate: MetricValue) -> Verdict:
     """Return what a change means."""
-    if base is None or new is None:
-        return "absent" if base is new else "new" if base is None else "missing"
-    if base == new:
+    if baseline is None or candidate is None:
+        return "absent" if baseline is candidate else "new" if baseline is None else "missing"
+    if baseline == candidate:
         return "same"
     if worse == "neither":
         return "changed"
-    return "worse" if (new > base) == (worse == "higher") else "better"
+    return "worse" if (candidate > baseline) == (worse == "higher") else "better"
 
 
-def tile_changes(base: Report, new: Report) -> TileChange:
+def tile_changes(baseline: Report, candidate: Report) -> TileChange:
     """Return the memory of every tile on both sides, gaps included."""
-    one, other = (
+    baseline_bytes, candidate_bytes = (
         tile_memory(each, "none", include_gaps=True).total_bytes
         if has_memory(each)
         else np.zeros(target(each).n_tiles, dtype=np.int64)
-        for each in (base, new)
+        for each in (baseline, candidate)
     )
-    n_tiles = max(len(one), len(other))
+    n_tiles = max(len(baseline_bytes), len(candidate_bytes))
     before, after = (
-        np.pad(values, (0, n_tiles - len(values))).astype(np.int64) for values in (one, other)
+        np.pad(values, (0, n_tiles - len(values))).astype(np.int64)
+        for values in (baseline_bytes, candidate_bytes)
     )
     return TileChange(np.arange(n_tiles, dtype=np.int64), before, after, after - before)

@@ -37,25 +37,25 @@ class OperationChange:
     key: str
     name: str
     operation: str
-    base: int | None
-    new: int | None
+    baseline: int | None
+    candidate: int | None
     delta: int
 
 
 def operation_changes(
-    base: Operations, new: Operations, measure: str
+    baseline: Operations, candidate: Operations, measure: str
 ) -> tuple[OperationChange, ...]:
     """Return one figure of two reports' operations, the largest change first.
 
     Parameters
     ----------
-    base, new
+    baseline, candidate
         Operations of the same layer.
     measure
         A name in ``MEASURES``.
     """
     value = MEASURES[measure].value
-    sides = base.by_key, new.by_key
+    sides = baseline.by_key, candidate.by_key
     known = {pair.key: pair.known for pair in pairs(*sides)}
     sizes = [{key: value(operation) for key, operation in side.items()} for side in sides]
     return tuple(
@@ -63,15 +63,17 @@ def operation_changes(
             change.key,
             known[change.key].name,
             known[change.key].operation,
-            change.base,
-            change.new,
+            change.baseline,
+            change.candidate,
             change.delta,
         )
         for change in size_changes(*sizes)
     )
 
 
-def kind_changes(base: Operations, new: Operations) -> tuple[Pair[KindTotal], ...]:
-    """Return the totals of two reports by kind of operation, in the order of the base."""
-    ones, others = ({total.operation: total for total in side.kinds} for side in (base, new))
-    return pairs(ones, others)
+def kind_changes(baseline: Operations, candidate: Operations) -> tuple[Pair[KindTotal], ...]:
+    """Return the totals of two reports by kind of operation, in the order of the baseline."""
+    baseline_by_kind, candidate_by_kind = (
+        {total.operation: total for total in side.kinds} for side in (baseline, candidate)
+    )
+    return pairs(baseline_by_kind, candidate_by_kind)

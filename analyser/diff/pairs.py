@@ -16,37 +16,44 @@ class Pair(Generic[T]):
     """A thing on the sides that have it."""
 
     key: str
-    base: T | None
-    new: T | None
+    baseline: T | None
+    candidate: T | None
 
     @property
     def known(self) -> T:
         """The thing on the first side that has it."""
-        found = self.new if self.base is None else self.base
+        found = self.candidate if self.baseline is None else self.baseline
         assert found is not None
         return found
 
 
 @dataclass(frozen=True)
 class SizeChange:
-    """A number on both sides; ``delta`` is new minus base, a side that lacks it counting 0."""
+    """A number on both sides; ``delta`` is candidate minus baseline, a missing side counts 0."""
 
     key: str
-    base: int | None
-    new: int | None
+    baseline: int | None
+    candidate: int | None
 
     @property
     def delta(self) -> int:
-        """New minus base."""
-        return (self.new or 0) - (self.base or 0)
+        """Candidate minus baseline."""
+        return (self.candidate or 0) - (self.baseline or 0)
 
 
-def pairs(base: Mapping[str, T], new: Mapping[str, T]) -> tuple[Pair[T], ...]:
-    """Return all keys of two mappings with both values, the order of the base first."""
-    return tuple(Pair(key, base.get(key), new.get(key)) for key in dict.fromkeys((*base, *new)))
+def pairs(baseline: Mapping[str, T], candidate: Mapping[str, T]) -> tuple[Pair[T], ...]:
+    """Return all keys of two mappings with both values, the order of the baseline first."""
+    return tuple(
+        Pair(key, baseline.get(key), candidate.get(key))
+        for key in dict.fromkeys((*baseline, *candidate))
+    )
 
 
-def size_changes(base: Mapping[str, int], new: Mapping[str, int]) -> tuple[SizeChange, ...]:
+def size_changes(
+    baseline: Mapping[str, int], candidate: Mapping[str, int]
+) -> tuple[SizeChange, ...]:
     """Return all keys of two mappings with both numbers, the largest change first."""
-    found = [SizeChange(pair.key, pair.base, pair.new) for pair in pairs(base, new)]
+    found = [
+        SizeChange(pair.key, pair.baseline, pair.candidate) for pair in pairs(baseline, candidate)
+    ]
     return tuple(sorted(found, key=lambda change: -abs(change.delta)))

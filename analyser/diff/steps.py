@@ -28,10 +28,10 @@ class StepChange:
 
     name: str
     kind: str
-    base_step_id: int | None
-    new_step_id: int | None
-    base_cycles: int | None
-    new_cycles: int | None
+    baseline_step_id: int | None
+    candidate_step_id: int | None
+    baseline_cycles: int | None
+    candidate_cycles: int | None
     delta_cycles: int
 
 
@@ -52,17 +52,22 @@ class StepChanges:
     delta_cycles: int
 
 
-def step_changes(base: Report, new: Report) -> StepChanges:
+def step_changes(baseline: Report, candidate: Report) -> StepChanges:
     """Return how the steps of two reports differ; an equal step costs the same and works alike."""
-    has_runs = execution(base).n_runs > 0 and execution(new).n_runs > 0
-    ones, others = steps(base), steps(new)
-    one_works, other_works = _work(base, len(ones)), _work(new, len(others))
-    pairs, removed, added = align(_names(ones), _names(others), one_works, other_works)
-    before, after = _cycles(base, has_runs), _cycles(new, has_runs)
+    has_runs = execution(baseline).n_runs > 0 and execution(candidate).n_runs > 0
+    baseline_steps, candidate_steps = steps(baseline), steps(candidate)
+    baseline_works, candidate_works = (
+        _work(baseline, len(baseline_steps)),
+        _work(candidate, len(candidate_steps)),
+    )
+    pairs, removed, added = align(
+        _names(baseline_steps), _names(candidate_steps), baseline_works, candidate_works
+    )
+    before, after = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
     changed = [
         StepChange(
-            others.name[other],
-            others.kind[other],
+            candidate_steps.name[other],
+            candidate_steps.kind[other],
             one,
             other,
             int(before[one]),
@@ -70,14 +75,30 @@ def step_changes(base: Report, new: Report) -> StepChanges:
             int(after[other] - before[one]),
         )
         for one, other in pairs
-        if before[one] != after[other] or one_works[one] != other_works[other]
+        if before[one] != after[other] or baseline_works[one] != candidate_works[other]
     ]
     gone = [
-        StepChange(ones.name[i], ones.kind[i], i, None, int(before[i]), None, -int(before[i]))
+        StepChange(
+            baseline_steps.name[i],
+            baseline_steps.kind[i],
+            i,
+            None,
+            int(before[i]),
+            None,
+            -int(before[i]),
+        )
         for i in removed
     ]
     come = [
-        StepChange(others.name[i], others.kind[i], None, i, None, int(after[i]), int(after[i]))
+        StepChange(
+            candidate_steps.name[i],
+            candidate_steps.kind[i],
+            None,
+            i,
+            None,
+            int(after[i]),
+            int(after[i]),
+        )
         for i in added
     ]
     return StepChanges(

@@ -14,21 +14,27 @@ if TYPE_CHECKING:
 __all__ = ["memory_row_pairs", "option_pairs", "row_pairs"]
 
 
-def row_pairs(base: Sequence[Row], new: Sequence[Row]) -> tuple[Pair[Row], ...]:
+def row_pairs(baseline: Sequence[Row], candidate: Sequence[Row]) -> tuple[Pair[Row], ...]:
     """Return the rows of two summaries by label."""
-    ones, others = ({row.label: row for row in rows} for rows in (base, new))
-    return pairs(ones, others)
+    baseline_by_key, candidate_by_key = (
+        {row.label: row for row in rows} for rows in (baseline, candidate)
+    )
+    return pairs(baseline_by_key, candidate_by_key)
 
 
 def option_pairs(
-    base: Sequence[OptionRow], new: Sequence[OptionRow]
+    baseline: Sequence[OptionRow], candidate: Sequence[OptionRow]
 ) -> tuple[Pair[OptionRow], ...]:
     """Return the options of two reports by name."""
-    ones, others = ({option.name: option for option in options} for options in (base, new))
-    return pairs(ones, others)
+    baseline_by_key, candidate_by_key = (
+        {option.name: option for option in options} for options in (baseline, candidate)
+    )
+    return pairs(baseline_by_key, candidate_by_key)
 
 
-def memory_row_pairs(base: MemoryTable, new: MemoryTable) -> tuple[Pair[MemoryRow], ...]:
+def memory_row_pairs(baseline: MemoryTable, candidate: MemoryTable) -> tuple[Pair[MemoryRow], ...]:
     """Return the rows of two memory tables by key."""
-    ones, others = ({row.key: row for row in table.rows} for table in (base, new))
-    return pairs(ones, others)
+    baseline_by_key, candidate_by_key = (
+        {row.key: row for row in table.rows} for table in (baseline, candidate)
+    )
+    return pairs(baseline_by_key, candidate_by_key)

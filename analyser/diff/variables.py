@@ -33,11 +33,11 @@ class VariableFacts:
 
 @dataclass(frozen=True)
 class VariableChange:
-    """A variable on the sides that have it; ``delta_bytes`` is new minus base."""
+    """A variable on the sides that have it; ``delta_bytes`` is candidate minus baseline."""
 
     name: str
-    base: VariableFacts | None
-    new: VariableFacts | None
+    baseline: VariableFacts | None
+    candidate: VariableFacts | None
     delta_bytes: int
 
 
@@ -51,23 +51,23 @@ class VariableChanges:
     n_same: int
 
 
-def variable_changes(base: Report, new: Report) -> VariableChanges:
+def variable_changes(baseline: Report, candidate: Report) -> VariableChanges:
     """Return how the variables of two reports differ."""
-    ones, others = _variables(base), _variables(new)
+    baseline_variables, candidate_variables = _variables(baseline), _variables(candidate)
     pairs, removed, added = align(
-        [one.name for one in ones],
-        [other.name for other in others],
-        [_facts(one) for one in ones],
-        [_facts(other) for other in others],
+        [one.name for one in baseline_variables],
+        [other.name for other in candidate_variables],
+        [_facts(one) for one in baseline_variables],
+        [_facts(other) for other in candidate_variables],
     )
     changed = [
-        _change(ones[one], others[other])
+        _change(baseline_variables[one], candidate_variables[other])
         for one, other in pairs
-        if _facts(ones[one]) != _facts(others[other])
+        if _facts(baseline_variables[one]) != _facts(candidate_variables[other])
     ]
     return VariableChanges(
-        _sorted([_change(None, others[each]) for each in added]),
-        _sorted([_change(ones[each], None) for each in removed]),
+        _sorted([_change(None, candidate_variables[each]) for each in added]),
+        _sorted([_change(baseline_variables[each], None) for each in removed]),
         _sorted(changed),
         len(pairs) - len(changed),
     )
@@ -93,12 +93,12 @@ def _facts(variable: VariableFacts) -> tuple[object, ...]:
     )
 
 
-def _change(base: VariableFacts | None, new: VariableFacts | None) -> VariableChange:
+def _change(baseline: VariableFacts | None, candidate: VariableFacts | None) -> VariableChange:
     """Return a variable on the sides that have it."""
-    named = new or base
+    named = candidate or baseline
     assert named is not None
-    delta = (new.bytes if new else 0) - (base.bytes if base else 0)
-    return VariableChange(named.name, base, new, delta)
+    delta = (candidate.bytes if candidate else 0) - (baseline.bytes if baseline else 0)
+    return VariableChange(named.name, baseline, candidate, delta)
 
 
 def _sorted(changes: list[VariableChange]) -> tuple[VariableChange, ...]:

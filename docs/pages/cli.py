@@ -99,8 +99,9 @@ metric for which higher is worse must fall by 5 % or more. A metric missing from
 and is gated in its own unit only.
 
 JSON: `is_identical`; `unequal`, the tables and arrays that differ; `sentences`; `context` (what
-differs in target, options, provenance); `metrics` by name (base, new, delta, percent_of_base,
-verdict); `tiles`; `variables` and `steps`, each with added, removed and changed; `gates`.
+differs in machine, options, provenance); `metrics` by name (baseline, candidate, delta,
+percent_of_baseline, verdict); `tiles`; `variables` and `steps`, each with added, removed and
+changed; `gates`.
 """,
     "doctor": """\
 JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with

@@ -71,7 +71,7 @@ def test_whatever_differs_is_named(
 def test_another_machine_comes_first(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(target_name="bow", bytes_per_tile=900)))
     first = found.context[0]
-    assert (first.key, first.base, first.new) == ("name", "small", "bow")
+    assert (first.key, first.baseline, first.candidate) == ("name", "small", "bow")
     assert {each.follows for each in found.context[1:]} == {"name"}
     assert explain(found)[0] == "Machine changed: small → bow."
 
@@ -88,8 +88,13 @@ def test_another_option_that_changes_nothing_is_said_to(
 def test_a_slower_step(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(conv_tile0_cycles=260)))
     total = found.metric("cycles.total")
-    assert (total.base, total.new, total.delta, total.verdict) == (970, 1090, 120, "worse")
-    assert total.percent_of_base == pytest.approx(100 * 120 / 970)
+    assert (total.baseline, total.candidate, total.delta, total.verdict) == (
+        970,
+        1090,
+        120,
+        "worse",
+    )
+    assert total.percent_of_baseline == pytest.approx(100 * 120 / 970)
     assert [(each.name, each.delta_cycles) for each in found.steps.changed] == [
         ("layer1/conv", 120)
     ]
@@ -135,7 +140,7 @@ def test_a_side_without_memory(small: Report, variation: Variation) -> None:
 
 def test_an_incomplete_side_is_said(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(is_finished=False)))
-    assert not found.new.is_complete
+    assert not found.candidate.is_complete
     assert any("incomplete" in sentence for sentence in explain(found))
 
 
@@ -151,14 +156,16 @@ shapes = st.builds(
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(base=shapes, new=shapes)
-def test_swapping_the_sides_turns_every_sign(variation: Variation, base: Shape, new: Shape) -> None:
-    one, other = variation(base), variation(new)
+@given(baseline=shapes, candidate=shapes)
+def test_swapping_the_sides_turns_every_sign(
+    variation: Variation, baseline: Shape, candidate: Shape
+) -> None:
+    one, other = variation(baseline), variation(candidate)
     there, back = compare(one, other), compare(other, one)
     assert there.is_identical == back.is_identical
     assert set(there.unequal) == set(back.unequal)
     for forth, reverse in zip(there.metrics, back.metrics, strict=True):
-        assert (forth.base, forth.new) == (reverse.new, reverse.base)
+        assert (forth.baseline, forth.candidate) == (reverse.candidate, reverse.baseline)
         if forth.delta is not None:
             assert forth.delta == -(reverse.delta or 0)
     assert np.array_equal(there.tiles.delta_bytes, -back.tiles.delta_bytes)
@@ -168,14 +175,14 @@ def test_swapping_the_sides_turns_every_sign(variation: Variation, base: Shape, 
             forward = getattr(getattr(there, changes), kind)
             backward = getattr(getattr(back, changes), opposite)
             assert {
-                (each.name, each.base, each.new)
+                (each.name, each.baseline, each.candidate)
                 if changes == "variables"
-                else (each.name, each.base_step_id, each.new_step_id, each.delta_cycles)
+                else (each.name, each.baseline_step_id, each.candidate_step_id, each.delta_cycles)
                 for each in forward
             } == {
-                (each.name, each.new, each.base)
+                (each.name, each.candidate, each.baseline)
                 if changes == "variables"
-                else (each.name, each.new_step_id, each.base_step_id, -each.delta_cycles)
+                else (each.name, each.candidate_step_id, each.baseline_step_id, -each.delta_cycles)
                 for each in backward
             }
     if there.steps.basis == "runs":
@@ -195,16 +202,16 @@ def test_a_name_more_at_the_front_shifts_nothing() -> None:
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=8),
 )
 def test_alignment_is_symmetric_and_complete(
-    base: list[tuple[str, int]], new: list[tuple[str, int]]
+    baseline: list[tuple[str, int]], candidate: list[tuple[str, int]]
 ) -> None:
-    names = [[each[0] for each in side] for side in (base, new)]
-    shapes = [[each[1] for each in side] for side in (base, new)]
+    names = [[each[0] for each in side] for side in (baseline, candidate)]
+    shapes = [[each[1] for each in side] for side in (baseline, candidate)]
     pairs, removed, added = align(names[0], names[1], shapes[0], shapes[1])
     swapped, gone, come = align(names[1], names[0], shapes[1], shapes[0])
     assert sorted((one, other) for other, one in swapped) == pairs
     assert (gone, come) == (added, removed)
-    assert sorted([one for one, _ in pairs] + removed) == list(range(len(base)))
-    assert sorted([other for _, other in pairs] + added) == list(range(len(new)))
+    assert sorted([one for one, _ in pairs] + removed) == list(range(len(baseline)))
+    assert sorted([other for _, other in pairs] + added) == list(range(len(candidate)))
     assert all(names[0][one] == names[1][other] for one, other in pairs)
     for name in "ab":
         counts = [side.count(name) for side in names]
@@ -226,7 +233,7 @@ def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
     at = content.index(inside) + len(inside) // 2
     damaged = tmp_path / "damaged.pop"
     damaged.write_bytes(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :])
-    with open_report(whole) as base, open_report(damaged) as new:
-        assert compare(base, base).is_identical
+    with open_report(whole) as baseline, open_report(damaged) as candidate:
+        assert compare(baseline, baseline).is_identical
         with pytest.raises(DamagedReport):
-            compare(base, new)
+            compare(baseline, candidate)

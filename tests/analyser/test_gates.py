@@ -79,7 +79,7 @@ def test_a_gate_that_cannot_be_read_is_explained(text: str, said: str) -> None:
         ("parallel.efficiency:-7%", "failed"),
         ("parallel.efficiency:-8%", "passed"),
         ("parallel.efficiency:+0%", "failed"),
-        # Percent of a base of zero allows no change at all.
+        # Percent of a baseline of zero allows no change at all.
         ("memory.category.stack:+50%", "passed"),
     ],
 )

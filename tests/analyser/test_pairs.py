@@ -28,7 +28,12 @@ def test_operations_are_aligned_by_name_and_sorted_by_change(
 ) -> None:
     slower = variation(Shape(conv_tile0_cycles=300))
     (change,) = operation_changes(operations(small), operations(slower), "cycles")
-    assert (change.key, change.base, change.new, change.delta) == ("layer1/conv", 580, 780, 200)
+    assert (change.key, change.baseline, change.candidate, change.delta) == (
+        "layer1/conv",
+        580,
+        780,
+        200,
+    )
     (kind,) = kind_changes(operations(small), operations(slower))
     assert (kind.key, kind.known.n_operations) == ("poplin.convolution", 1)
 
@@ -36,7 +41,7 @@ def test_operations_are_aligned_by_name_and_sorted_by_change(
 def test_live_variables_are_aligned_by_name(small: Report, variation: Variation) -> None:
     larger = variation(Shape(weights_bytes=640, has_bias=True))
     changes = live_variable_changes(always_live_variables(small), always_live_variables(larger))
-    found = {change.key: (change.base, change.new) for change in changes}
+    found = {change.key: (change.baseline, change.candidate) for change in changes}
     assert found["weights"] == (320, 640)
     assert found["bias"] == (None, 16)
     assert live_variable_changes(None, None) == ()
@@ -49,10 +54,10 @@ def test_tables_keep_what_one_side_lacks(small: Report, variation: Variation) ->
     other = variation(Shape(options={"autoReport.directory": "x"}))
     ones, others = summarise(small), summarise(other)
     pairs = option_pairs(ones.options, others.options)
-    assert [(pair.base is None, pair.new is None) for pair in pairs] == [
+    assert [(pair.baseline is None, pair.candidate is None) for pair in pairs] == [
         (False, True),
         (True, False),
     ]
-    assert all(pair.base and pair.new for pair in row_pairs(ones.memory, others.memory))
+    assert all(pair.baseline and pair.candidate for pair in row_pairs(ones.memory, others.memory))
     rows = memory_row_pairs(memory_table(small), memory_table(other))
     assert [pair.key for pair in rows] == [row.key for row in memory_table(small).rows]

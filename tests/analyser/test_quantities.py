@@ -65,7 +65,7 @@ def test_a_small_percentage_is_not_written_as_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "delta", "unit", "text"),
+    ("baseline", "delta", "unit", "text"),
     [
         (2048, 1024, "bytes", "+1.0 KiB (+50.00 %)"),
         (2048, -1024, "bytes", "-1.0 KiB (-50.00 %)"),
@@ -77,9 +77,9 @@ def test_a_small_percentage_is_not_written_as_zero() -> None:
     ],
 )
 def test_a_change_stands_with_its_share_of_the_base(
-    base: float | None, delta: float | None, unit: str, text: str
+    baseline: float | None, delta: float | None, unit: str, text: str
 ) -> None:
-    assert format_change_of(base, delta, unit) == text
+    assert format_change_of(baseline, delta, unit) == text
 
 
 def test_other_values() -> None:

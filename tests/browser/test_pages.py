@@ -51,7 +51,7 @@ def _settled_text(page: Page) -> str:
 def test_each_page_opens_and_names_its_report(visit: Visit, path: str) -> None:
     page = visit(path)
     _wait(page, path)
-    expect(page.locator("#report-source")).to_have_value(re.compile("large$"))
+    expect(page.locator("#report-baseline")).to_have_value(re.compile("large$"))
     expect(page.locator(".menu-link.is-current")).to_have_count(1)
     expect(page.locator(".error-panel")).to_have_count(0)
 
@@ -262,14 +262,14 @@ def test_two_reports_stand_side_by_side_and_swap(visit: Visit, ids: dict[str, st
     expect(page.locator("#memory-headlines .side-mark")).to_have_count(2)
     expect(page.locator("#memory-details thead")).to_contain_text("Diff")
     page.click("#swap-button")
-    expect(page.locator("#report-source")).to_have_value(re.compile("changed$"))
+    expect(page.locator("#report-baseline")).to_have_value(re.compile("changed$"))
     expect(page).to_have_url(re.compile(f"report={ids['changed']}&with={ids['large']}"))
 
 
 def test_the_target_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None:
     page = visit("/summary")
     _wait(page, "/summary")
-    page.click("#report-target")
+    page.click("#report-candidate")
     page.get_by_role("option", name=re.compile("changed")).click()
     expect(page.locator("#summary-changes")).to_contain_text("What changed")
     page.locator(".report-menu", has_text="Candidate").locator("button").click()

@@ -64,7 +64,17 @@ REPLACEMENTS = {
     r"worked out": "computed",
     r"by hand": "with the graph API, manually, hand-computed",
     r"clock on the wall": "wall-clock time",
+    r"percent_of_base\b": "percent_of_baseline",
 }
+
+#: What names two reports source and target, in labels, columns, classes and identifiers.
+_SOURCE_AND_TARGET = re.compile(
+    r"""["'](?:Source|Target)["'\s,:]"""
+    r"""|\b(?:only in|from|swap|the) (?:source|target)\b"""
+    r"""|\b(?:report|report-label|side)-(?:source|target)\b"""
+    r"""|\b(?:SOURCE|TARGET)_COLOUR\b"""
+    r"""|_column\(\s*["'](?:source|target)["']""",
+)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -80,6 +90,7 @@ def _texts() -> Iterator[Path]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             is_ours = not {"golden", "node_modules", "__pycache__", "vendor"} & set(path.parts)
+            is_ours = is_ours and not path.name.endswith(".min.js")
             if is_ours and path.is_file() and path.suffix in SUFFIXES:
                 yield path
 
@@ -103,6 +114,24 @@ def test_phrase_is_gone(pattern: str, texts: dict[str, str]) -> None:
         for match in compiled.finditer(text)
     ]
     assert found == [], f"write instead: {REPLACEMENTS[pattern]}"
+
+
+def test_pages_name_two_reports_baseline_and_candidate(texts: dict[str, str]) -> None:
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}"
+        for name, text in texts.items()
+        if name.startswith("webapp/")
+        for match in _SOURCE_AND_TARGET.finditer(text)
+    ]
+    assert found == [], "write instead: baseline, candidate"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['html.Th("Source")', "swap source and", "report-label-target", 'bytes_column("target", "T")'],
+)
+def test_source_and_target_are_found(text: str) -> None:
+    assert _SOURCE_AND_TARGET.search(text)
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ def test_the_same_workload_gives_the_stored_report(
     make(path)
     if request.config.getoption("--update-golden"):
         make(GOLDEN)
-    with open_report(GOLDEN) as base, open_report(path) as new:
+    with open_report(GOLDEN) as baseline, open_report(path) as candidate:
         # Provenance names versions of packages, which may be others here.
-        unequal = set(diff.unequal_data(base, new)) - {"provenance"}
+        unequal = set(diff.unequal_data(baseline, candidate)) - {"provenance"}
         changed = {
-            change.name: (change.base, change.new)
-            for change in diff.metric_changes(base, new)
-            if change.base != change.new
+            change.name: (change.baseline, change.candidate)
+            for change in diff.metric_changes(baseline, candidate)
+            if change.baseline != change.candidate
         }
     assert (unequal, changed) == (set(), {}), (
         "The report of the golden workload changed. If that is meant, renew it with"

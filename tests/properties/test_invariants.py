@@ -193,11 +193,14 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
 @given(models(), machines(most_tiles=5))
 def test_two_runs_give_identical_reports(model: Model, machine: Machine) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("base", "new"):
+        for name in ("baseline", "candidate"):
             run(compile_model(model, machine, is_checked=True), into(Path(folder) / name))
         with (
-            open_report(Path(folder) / "base") as base,
-            open_report(Path(folder) / "new") as new,
+            open_report(Path(folder) / "baseline") as baseline,
+            open_report(Path(folder) / "candidate") as candidate,
         ):
-            assert diff.unequal_data(base, new) == ()
-            assert all(change.base == change.new for change in diff.metric_changes(base, new))
+            assert diff.unequal_data(baseline, candidate) == ()
+            assert all(
+                change.baseline == change.candidate
+                for change in diff.metric_changes(baseline, candidate)
+            )

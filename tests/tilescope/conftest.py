@@ -44,7 +44,7 @@ def reports_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with a report of every kind, each in its own folder."""
     directory = tmp_path_factory.mktemp("reports")
     shapes = {
-        "base": Shape(),
+        "baseline": Shape(),
         "same": Shape(wall_host="elsewhere"),
         "slower": Shape(conv_tile0_cycles=260, has_bias=True),
         "no_runs": Shape(n_runs=0),

@@ -24,7 +24,7 @@ def bad_inputs(tmp_path: Path, reports_directory: Path) -> dict[str, Path]:
     (tmp_path / "empty.pop").write_bytes(b"")
     (tmp_path / "text.pop").write_text("just text\n" * 100)
     (tmp_path / "directory").mkdir()
-    whole = (reports_directory / "base" / "profile.pop").read_bytes()
+    whole = (reports_directory / "baseline" / "profile.pop").read_bytes()
     (tmp_path / "half.pop").write_bytes(whole[: len(whole) // 2])
     damaged = bytearray(whole)
     for offset in range(5000, len(damaged), 97):
@@ -59,7 +59,7 @@ def test_what_is_no_report_is_refused(
 def test_either_side_of_a_diff_is_checked(
     tilescope: Run, bad_inputs: dict[str, Path], reports_directory: Path
 ) -> None:
-    good = reports_directory / "base"
+    good = reports_directory / "baseline"
     for sides in ((good, bad_inputs["text.pop"]), (bad_inputs["text.pop"], good)):
         done = tilescope("diff", *sides)
         assert done.code == 2
@@ -99,7 +99,7 @@ def test_what_a_report_does_not_hold_is_not_zero(
 def test_usage_is_explained_in_a_sentence(
     tilescope: Run, reports_directory: Path, arguments: list[str], said: str
 ) -> None:
-    path = str(reports_directory / "base")
+    path = str(reports_directory / "baseline")
     done = tilescope(*(path if argument == "BASE" else argument for argument in arguments))
     assert (done.code, done.out) == (2, "")
     assert is_one_sentence(done.err), done.err
@@ -120,7 +120,7 @@ def test_an_internal_error_leaves_a_log_and_no_traceback(
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
-    done = tilescope("summary", reports_directory / "base")
+    done = tilescope("summary", reports_directory / "baseline")
     assert done.code == 70
     assert len(done.err.splitlines()) == 1
     log = Path(done.err.rpartition(" in ")[2].strip())
@@ -135,7 +135,7 @@ def test_an_interruption_exits_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tilescope.analyser.summary.summarise", interrupt)
-    done = tilescope("summary", reports_directory / "base")
+    done = tilescope("summary", reports_directory / "baseline")
     assert (done.code, done.err) == (130, "")
 
 
@@ -151,7 +151,7 @@ def test_a_missing_extra_is_named(
         raise ModuleNotFoundError(f"No module named '{package}'", name=f"{package}.part")
 
     monkeypatch.setattr("tilescope.analyser.summary.summarise", miss)
-    done = tilescope("summary", reports_directory / "base")
+    done = tilescope("summary", reports_directory / "baseline")
     assert done.code == 2
     assert f"pip install 'tilescope[{extra}]'" in done.err
 
@@ -196,7 +196,7 @@ def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProce
 
 
 def test_a_reader_that_leaves_is_no_error(reports_directory: Path) -> None:
-    command = f"'{sys.executable}' -m tilescope programs '{reports_directory / 'base'}' --json"
+    command = f"'{sys.executable}' -m tilescope programs '{reports_directory / 'baseline'}' --json"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"],
         cwd=ROOT,
@@ -210,7 +210,7 @@ def test_a_reader_that_leaves_is_no_error(reports_directory: Path) -> None:
 
 
 def test_a_stream_without_the_letters_is_no_error(reports_directory: Path) -> None:
-    done = run_process("diff", reports_directory / "base", reports_directory / "slower",
+    done = run_process("diff", reports_directory / "baseline", reports_directory / "slower",
                        env={"PYTHONIOENCODING": "ascii"})  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "bias" in done.stdout
@@ -242,7 +242,7 @@ def test_too_little_memory_is_a_failed_run_and_no_internal_error(
         raise MemoryError
 
     monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
-    outcome = tilescope("summary", reports_directory / "base")
+    outcome = tilescope("summary", reports_directory / "baseline")
     assert outcome.code == 4
     assert "not enough memory on this computer" in outcome.err
     assert len(outcome.err.splitlines()) == 1

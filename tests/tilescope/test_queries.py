@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 def test_summary(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("summary", reports_directory / "base")
+    done = tilescope("summary", reports_directory / "baseline")
     assert (done.code, done.err) == (0, "")
     lines = [line.split() for line in done.out.splitlines()]
     assert ["Cycles", "970", "cycles"] in lines
@@ -26,13 +26,13 @@ def test_summary(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_summary_in_other_units(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("summary", reports_directory / "base", "--units", "bytes")
+    done = tilescope("summary", reports_directory / "baseline", "--units", "bytes")
     assert "1,788 B" in done.out
     assert "KiB" not in done.out
 
 
 def test_summary_json(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("summary", reports_directory / "base", "--json").json()
+    found = tilescope("summary", reports_directory / "baseline", "--json").json()
     assert found["is_complete"] is True
     assert found["machine"]["tile_memory_bytes"] == 1000
     assert found["memory"]["max_tile_bytes"] == 288
@@ -45,7 +45,9 @@ def test_summary_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_memory(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("memory", reports_directory / "base", "--tile", 0, "--tile", 5, "--variables")
+    done = tilescope(
+        "memory", reports_directory / "baseline", "--tile", 0, "--tile", 5, "--variables"
+    )
     lines = [line.split() for line in done.out.splitlines()]
     assert ["Memory", "including", "gaps", "288", "B", "232", "B"] in lines
     assert ["weights", "float32", "0x190", "40", "B", "non-interleaved", "always"] in lines
@@ -53,7 +55,7 @@ def test_memory(tilescope: Run, reports_directory: Path) -> None:
 
 def test_memory_json(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope(
-        "memory", reports_directory / "base", "--json", "--breakdown", "category", "--tile", 4,
+        "memory", reports_directory / "baseline", "--json", "--breakdown", "category", "--tile", 4,
         "--variables", "--include-gaps",
     )  # fmt: skip
     found = done.json()
@@ -68,7 +70,7 @@ def test_memory_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_insights(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("insights", reports_directory / "base")
+    done = tilescope("insights", reports_directory / "baseline")
     assert done.out.startswith(
         "It fits: the fullest tile takes 288 B of 1,000 B (28.80 %), so 712 B"
     )
@@ -79,7 +81,7 @@ def test_insights(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("insights", reports_directory / "base", "--json").json()
+    found = tilescope("insights", reports_directory / "baseline", "--json").json()
     assert found["fits"] is True
     assert found["fit"]["total_bytes"] == 1788
     assert [tile["tile_id"] for tile in found["worst_tiles"]] == [0, 1, 2, 3, 4]
@@ -90,7 +92,7 @@ def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_liveness(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("liveness", reports_directory / "base", "--top", 1)
+    done = tilescope("liveness", reports_directory / "baseline", "--top", 1)
     assert "Peak at step 3, OnTileExecute (layer1/conv): 128 B" in done.out
     lines = [line.split() for line in done.out.splitlines()]
     # Its lifetime is [0, 4): the last step at which it is live is 3.
@@ -100,7 +102,7 @@ def test_liveness(tilescope: Run, reports_directory: Path) -> None:
 
 def test_liveness_json(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope(
-        "liveness", reports_directory / "base", "--json", "--source", "tile:0", "--step", 2
+        "liveness", reports_directory / "baseline", "--json", "--source", "tile:0", "--step", 2
     )
     found = done.json()
     assert found["source"] == "tile:0"
@@ -111,29 +113,33 @@ def test_liveness_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_programs(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("programs", reports_directory / "base", "--depth", 1, "--limit", 5)
+    done = tilescope("programs", reports_directory / "baseline", "--depth", 1, "--limit", 5)
     assert "    Repeat (loop) 3× (Id: 5)" not in done.out
     assert "    … 6 nested" in done.out
-    deeper = tilescope("programs", reports_directory / "base", "--depth", 2, "--limit", 5)
+    deeper = tilescope("programs", reports_directory / "baseline", "--depth", 2, "--limit", 5)
     assert "    Repeat (loop) 3× (Id: 5)" in deeper.out
     assert "    … 1 more" in deeper.out
 
 
 def test_programs_json(tilescope: Run, reports_directory: Path) -> None:
-    (root, function) = tilescope("programs", reports_directory / "base", "--json").json()["roots"]
+    (root, function) = tilescope("programs", reports_directory / "baseline", "--json").json()[
+        "roots"
+    ]
     assert root["label"] == "Sequence (main)"
     assert root["children"][4]["children"][1]["phase"] == "compute"
     assert function["root_kind"] == "function"
-    found = tilescope("programs", reports_directory / "base", "--json", "--search", "relu").json()
+    found = tilescope(
+        "programs", reports_directory / "baseline", "--json", "--search", "relu"
+    ).json()
     assert found["n_matches"] == 2
     assert found["matches"][0]["ancestors"] == [0, 5]
-    node = tilescope("programs", reports_directory / "base", "--json", "--node", 7).json()
+    node = tilescope("programs", reports_directory / "baseline", "--json", "--node", 7).json()
     assert [cost["n_executions"] for cost in node["costs"]] == [6, 6]
     assert node["vertices"][0]["vertex_type"] == "relu<half>"
 
 
 def test_programs_node(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("programs", reports_directory / "base", "--node", 7)
+    done = tilescope("programs", reports_directory / "baseline", "--node", 7)
     assert "    OnTileExecute (layer1/relu) (Id: 7)" in done.out
     assert "Created by library poplin.convolution layer1/conv" in done.out
 
@@ -151,7 +157,7 @@ def test_names_of_a_report_cannot_drive_a_terminal(
 
 @pytest.mark.parametrize("command", ["summary", "memory", "liveness", "programs", "ops"])
 def test_a_report_is_not_touched(tilescope: Run, reports_directory: Path, command: str) -> None:
-    path = reports_directory / "base" / "profile.pop"
+    path = reports_directory / "baseline" / "profile.pop"
     before = (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
     assert tilescope(command, path).code == 0
     assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
@@ -170,19 +176,19 @@ def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_direct
 
 
 def test_ops(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("ops", reports_directory / "base")
+    done = tilescope("ops", reports_directory / "baseline")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("1 library call takes 580 of 970 cycles (59.8%) in 2 recorded runs;")
     lines = [line.split() for line in done.out.splitlines()]
     call = ["layer1/conv", "poplin.convolution", "580", "59.8%"]
     assert call in [line[:4] for line in lines]
     assert ["poplin.convolution", "1", "580", "59.8%"] in [line[:4] for line in lines]
-    node = tilescope("ops", reports_directory / "base", "--layer", "onnx")
+    node = tilescope("ops", reports_directory / "baseline", "--layer", "onnx")
     assert ["layer1", "Conv", "580"] in [line.split()[:3] for line in node.out.splitlines()]
 
 
 def test_ops_json(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("ops", reports_directory / "base", "--json").json()
+    found = tilescope("ops", reports_directory / "baseline", "--json").json()
     assert (found["layer"], found["total_cycles"], found["n_runs"]) == ("library", 970, 2)
     (call,) = found["operations"]
     assert (call["cycles"], call["code_bytes"]) == (580, 16)
@@ -190,7 +196,7 @@ def test_ops_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_ops_plan(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("ops", reports_directory / "base", "--plan", "layer1", "--units", "bytes")
+    done = tilescope("ops", reports_directory / "baseline", "--plan", "layer1", "--units", "bytes")
     assert (done.code, done.err) == (0, "")
     lines = [line.split() for line in done.out.splitlines()]
     assert ["Split", "rows", "6"] in lines
@@ -203,7 +209,9 @@ def test_ops_plan(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("ops", reports_directory / "base", "--plan", "layer1/conv", "--json").json()
+    found = tilescope(
+        "ops", reports_directory / "baseline", "--plan", "layer1/conv", "--json"
+    ).json()
     assert found["plan"]["split"] == {"rows": 6, "inputs": 1}
     assert found["asked_by"] == {"name": "layer1", "operation": "Conv"}
     assert found["parts"][0] == {
@@ -215,7 +223,7 @@ def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("ops", reports_directory / "base", "--plan", "layr1\x1b[2J")
+    done = tilescope("ops", reports_directory / "baseline", "--plan", "layr1\x1b[2J")
     assert (done.code, done.out) == (2, "")
     assert "the nearest are 'layer1/conv'" in done.err
     assert "\x1b" not in done.err
@@ -223,13 +231,13 @@ def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_direct
 
 
 def test_diff_of_the_same_data(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("diff", reports_directory / "base", reports_directory / "same")
+    done = tilescope("diff", reports_directory / "baseline", reports_directory / "same")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[-1] == "The two reports hold identical data."
 
 
 def test_diff(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("diff", reports_directory / "base", reports_directory / "slower")
+    done = tilescope("diff", reports_directory / "baseline", reports_directory / "slower")
     assert done.code == 0
     lines = [line.split() for line in done.out.splitlines()]
     assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
@@ -239,20 +247,20 @@ def test_diff(tilescope: Run, reports_directory: Path) -> None:
 
 def test_diff_json(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope(
-        "diff", reports_directory / "base", reports_directory / "slower", "--json",
+        "diff", reports_directory / "baseline", reports_directory / "slower", "--json",
         "--fail-on", "cycles.total:+0%",
     ).json()  # fmt: skip
     assert found["is_identical"] is False
     assert found["metrics"]["cycles.total"]["delta"] == 120
     assert found["metrics"]["cycles.total"]["verdict"] == "worse"
     assert found["steps"]["changed"][0]["delta_cycles"] == 120
-    assert found["variables"]["added"][0]["new"]["bytes"] == 16
+    assert found["variables"]["added"][0]["candidate"]["bytes"] == 16
     assert found["tiles"]["delta_bytes"] == [16, 0, 0, 0, 0, 0, 0, 0]
     assert found["gates"][0]["status"] == "failed"
 
 
 @pytest.mark.parametrize(
-    ("new", "gates", "code"),
+    ("candidate", "gates", "code"),
     [
         ("same", ["cycles.total:+0%", "memory.max_tile:+0B"], 0),
         ("slower", ["cycles.total:+13%"], 0),
@@ -265,10 +273,12 @@ def test_diff_json(tilescope: Run, reports_directory: Path) -> None:
     ],
 )
 def test_gates_decide_the_exit_code(
-    tilescope: Run, reports_directory: Path, new: str, gates: list[str], code: int
+    tilescope: Run, reports_directory: Path, candidate: str, gates: list[str], code: int
 ) -> None:
     options = [part for gate in gates for part in ("--fail-on", gate)]
-    done = tilescope("diff", reports_directory / "base", reports_directory / new, *options)
+    done = tilescope(
+        "diff", reports_directory / "baseline", reports_directory / candidate, *options
+    )
     assert done.code == code
     if code == 2:
         assert len(done.err.splitlines()) == 1
@@ -277,7 +287,7 @@ def test_gates_decide_the_exit_code(
 
 def test_a_gate_says_that_cycles_depend_on_data(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope(
-        "diff", reports_directory / "base", reports_directory / "depends",
+        "diff", reports_directory / "baseline", reports_directory / "depends",
         "--fail-on", "cycles.total:+0%",
     )  # fmt: skip
     assert done.code == 0

@@ -51,7 +51,7 @@ def on_terminal(n_columns: int, *arguments: object) -> str:
 
 @pytest.mark.parametrize("n_columns", [40, 80, 200])
 def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns: int) -> None:
-    sides = (reports_directory / "base", reports_directory / "slower")
+    sides = (reports_directory / "baseline", reports_directory / "slower")
     text = on_terminal(n_columns, "diff", *sides)
     lines = [line.split() for line in text.splitlines()]
     assert any(
@@ -66,7 +66,7 @@ def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns
 
 
 def test_a_wide_terminal_folds_nothing(reports_directory: Path) -> None:
-    text = on_terminal(200, "summary", reports_directory / "base")
+    text = on_terminal(200, "summary", reports_directory / "baseline")
     assert re.search(r"^Fullest tile, including gaps +288 B$", text, re.MULTILINE)
     assert not [line for line in text.splitlines() if len(line) > 200]
 
@@ -96,7 +96,7 @@ def in_a_shell(redirection: str, reports_directory: Path) -> subprocess.Complete
             "-c",
             f'"$0" -m tilescope summary "$1" {redirection}',
             sys.executable,
-            str(reports_directory / "base"),
+            str(reports_directory / "baseline"),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -15,8 +15,8 @@ Run = Callable[..., Any]
 
 
 def test_json_holds_what_the_analyser_says(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("trace", reports_directory / "base", "--json", "--top", 2).json()
-    with analyser.open(reports_directory / "base") as report:
+    found = tilescope("trace", reports_directory / "baseline", "--json", "--top", 2).json()
+    with analyser.open(reports_directory / "baseline") as report:
         values = metrics.values(report)
         expected = trace.range_summary(report, top=2)
     assert found["cycles"] == values["cycles.total"]
@@ -30,7 +30,7 @@ def test_json_holds_what_the_analyser_says(tilescope: Run, reports_directory: Pa
 
 
 def test_a_range_cuts_and_ends_may_be_left_out(tilescope: Run, reports_directory: Path) -> None:
-    place = reports_directory / "base"
+    place = reports_directory / "baseline"
     whole = tilescope("trace", place, "--json").json()
     middle = (whole["start_cycle"] + whole["end_cycle"]) // 2
     left = tilescope("trace", place, "--json", "--range", f":{middle}").json()
@@ -43,7 +43,7 @@ def test_a_range_cuts_and_ends_may_be_left_out(tilescope: Run, reports_directory
 def test_table_names_runs_proportions_and_contributors(
     tilescope: Run, reports_directory: Path
 ) -> None:
-    done = tilescope("trace", reports_directory / "base", "--top", 1)
+    done = tilescope("trace", reports_directory / "baseline", "--top", 1)
     assert (done.code, done.err) == (0, "")
     assert "Tile balance" in done.out
     assert "Top contributors" in done.out
@@ -75,7 +75,7 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
 def test_bad_questions_are_one_sentence(
     tilescope: Run, reports_directory: Path, arguments: tuple[str, str], said: str
 ) -> None:
-    done = tilescope("trace", reports_directory / "base", *arguments)
+    done = tilescope("trace", reports_directory / "baseline", *arguments)
     assert done.code == 2
     assert said in done.err
     assert len(done.err.strip().splitlines()) == 1

@@ -21,8 +21,8 @@ TOKEN = "token-of-these-tests-0123456789abcdef"
 def reports_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with two small complete reports and one of a killed run."""
     root = tmp_path_factory.mktemp("reports")
-    generate_report(root / "base", n_tiles=64, n_steps=120, n_variables=60, seed=1)
-    generate_report(root / "new", n_tiles=64, n_steps=140, n_variables=60, seed=2)
+    generate_report(root / "baseline", n_tiles=64, n_steps=120, n_variables=60, seed=1)
+    generate_report(root / "candidate", n_tiles=64, n_steps=140, n_variables=60, seed=2)
     generate_report(root / "pair", n_tiles=16, n_ipus=2, n_steps=60, n_variables=30, seed=3)
     (root / "killed").mkdir()
     writer = ReportWriter.create(root / "killed")

@@ -82,7 +82,7 @@ def _errors(answer: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", sorted(_MODULES))
-@pytest.mark.parametrize("report", ["base", "new", "pair"])
+@pytest.mark.parametrize("report", ["baseline", "candidate", "pair"])
 def test_every_page_answers(browser: Browser, ids: dict[str, str], page: str, report: str) -> None:
     answer = browser.ask(page, report=ids[report])
     assert answer
@@ -134,14 +134,14 @@ def test_a_killed_run_gives_pages_without_a_traceback(
 def test_a_bad_address_is_answered_in_one_sentence(
     browser: Browser, ids: dict[str, str], page: str, view: dict[str, str], words: str
 ) -> None:
-    errors = _errors(browser.ask(page, report=ids["base"], **view))
+    errors = _errors(browser.ask(page, report=ids["baseline"], **view))
     assert errors
     assert any(words in error for error in errors)
 
 
 def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str]) -> None:
-    one = browser.ask("liveness", report=ids["base"], step="10")
-    other = browser.ask("liveness", report=ids["base"], step="90")
+    one = browser.ask("liveness", report=ids["baseline"], step="10")
+    other = browser.ask("liveness", report=ids["baseline"], step="90")
     names = [{row["name"] for row in answer["liveness-step.rowData"]} for answer in (one, other)]
     assert names[0] != names[1]
     assert "Step 10:" in one["liveness-step-note.children"]
@@ -150,8 +150,8 @@ def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str
 
 
 def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: Library) -> None:
-    answer = browser.ask("liveness", report=ids["base"], tab="program", step="10")
-    with library.opened(ids["base"]) as report:
+    answer = browser.ask("liveness", report=ids["baseline"], tab="program", step="10")
+    with library.opened(ids["baseline"]) as report:
         details = node(report, step_program(report, 10))
     said = json.dumps(answer["liveness-program.children"])
     assert "Step 10:" in said
@@ -160,7 +160,7 @@ def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: 
 
 
 def test_no_step_means_the_peak(browser: Browser, ids: dict[str, str]) -> None:
-    answer = browser.ask("liveness", report=ids["base"])
+    answer = browser.ask("liveness", report=ids["baseline"])
     assert answer["liveness-step-note.children"].startswith("Peak, step")
 
 
@@ -170,18 +170,18 @@ def test_the_source_menu_names_every_ipu(browser: Browser, ids: dict[str, str]) 
             choice["value"]
             for choice in browser.ask("liveness", report=ids[name])["liveness-source.data"]
         ]
-        for name in ("base", "pair")
+        for name in ("baseline", "pair")
     ]
     assert values == [["all"], ["all", "ipu:0", "ipu:1"]]
 
 
 def test_variables_of_a_selected_tile_have_addresses(browser: Browser, ids: dict[str, str]) -> None:
-    answer = browser.ask("memory", report=ids["base"], tiles="3", tab="variables")
+    answer = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables")
     rows = answer["memory-variables.rowData"]
     assert rows
     assert [row["offset"] for row in rows] == sorted(row["offset"] for row in rows)
     some = rows[0]["name"]
-    filtered = browser.ask("memory", report=ids["base"], tiles="3", tab="variables", name=some)
+    filtered = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables", name=some)
     assert {row["name"] for row in filtered["memory-variables.rowData"]} >= {some}
     assert len(filtered["memory-variables.rowData"]) <= len(rows)
 
@@ -189,10 +189,10 @@ def test_variables_of_a_selected_tile_have_addresses(browser: Browser, ids: dict
 def test_lifetimes_and_categories_of_parts_are_written_for_people(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    rows = browser.ask("memory", report=ids["base"], tiles="3", tab="variables")[
+    rows = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables")[
         "memory-variables.rowData"
     ]
-    with library.opened(ids["base"]) as report:
+    with library.opened(ids["baseline"]) as report:
         parts = tile_variables(report, 3)
         labels = {each.label for each in categories(report)}
     assert [row["start"] is None for row in rows] == parts.is_always_live.tolist()
@@ -205,7 +205,7 @@ def test_lifetimes_and_categories_of_parts_are_written_for_people(
 def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    with library.opened(ids["base"]) as report:
+    with library.opened(ids["baseline"]) as report:
         found = next(
             each
             for each in all_programs(report).values()
@@ -216,18 +216,18 @@ def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
         (of_trace,) = step_details(report, found.step_id).costs
     assert of_tree.tile_balance == of_trace.tile_balance
     assert of_trace.tile_balance is not None
-    shown = json.dumps(browser.ask("programs", report=ids["base"], node=str(found.program_id)))
+    shown = json.dumps(browser.ask("programs", report=ids["baseline"], node=str(found.program_id)))
     assert f"{100 * of_trace.tile_balance:.2f} %" in shown
 
 
 def test_variables_are_drawn_tile_by_tile(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    view = {"report": ids["base"], "breakdown": "variables"}
+    view = {"report": ids["baseline"], "breakdown": "variables"}
     empty = browser.ask("memory", **view)
     assert "name a variable" in json.dumps(empty["memory-headlines.children"])
     assert empty["memory-var-field.style"] == {}
-    with library.opened(ids["base"]) as report:
+    with library.opened(ids["baseline"]) as report:
         name = tile_variables(report, 3).name[0]
         found = named_variables(report, name)
     answer = browser.ask("memory", **view, var=name)
@@ -236,16 +236,16 @@ def test_variables_are_drawn_tile_by_tile(
     said = json.dumps(answer["memory-headlines.children"])
     assert f"{int(found.tile_bytes.max()):,} B" in said
     assert name in said
-    both = browser.ask("memory", **view, **{"with": ids["base"]}, var=name)
+    both = browser.ask("memory", **view, **{"with": ids["baseline"]}, var=name)
     assert [each["name"] for each in both["memory-figure.figure"]["data"]] == [
         "Baseline",
         "Candidate",
     ]
     other = browser.ask(
-        "memory", **(view | {"report": ids["pair"]}), **{"with": ids["base"]}, var=name
+        "memory", **(view | {"report": ids["pair"]}), **{"with": ids["baseline"]}, var=name
     )
     assert not _errors(other)
-    assert browser.ask("memory", report=ids["base"])["memory-var-field.style"] == {
+    assert browser.ask("memory", report=ids["baseline"])["memory-var-field.style"] == {
         "display": "none"
     }
 
@@ -253,33 +253,35 @@ def test_variables_are_drawn_tile_by_tile(
 def test_of_two_reports_totals_are_drawn_and_the_page_says_so(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    view = {"report": ids["base"], "with": ids["new"]}
+    view = {"report": ids["baseline"], "with": ids["candidate"]}
     assert "totals are drawn" in json.dumps(browser.ask("memory", **view)["memory-note.children"])
     view["breakdown"] = "none"
     assert "totals" not in json.dumps(browser.ask("memory", **view)["memory-note.children"])
 
 
-def test_two_reports_have_source_target_and_diff(browser: Browser, ids: dict[str, str]) -> None:
-    view = {"report": ids["base"], "with": ids["new"]}
+def test_two_reports_have_baseline_candidate_and_diff(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    view = {"report": ids["baseline"], "with": ids["candidate"]}
     for page, key in (("summary", "summary-body.children"), ("memory", "memory-details.children")):
         text = json.dumps(browser.ask(page, **view)[key])
         assert all(f'"{word}"' in text for word in ("Baseline", "Candidate", "Diff"))
     figure = browser.ask("memory", **view)["memory-figure.figure"]
     assert [trace["name"] for trace in figure["data"]] == ["Baseline", "Candidate"]
     rows = browser.ask("liveness", **view)["liveness-step.rowData"]
-    assert any(row["source"] is None for row in rows)
+    assert any(row["baseline"] is None for row in rows)
 
 
 def test_the_trace_says_whose_it_is_when_two_are_compared(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    assert browser.ask("trace", report=ids["base"])["trace-whose.children"] is None
-    both = browser.ask("trace", **{"report": ids["base"], "with": ids["new"]})
+    assert browser.ask("trace", report=ids["baseline"])["trace-whose.children"] is None
+    both = browser.ask("trace", **{"report": ids["baseline"], "with": ids["candidate"]})
     assert "the trace of the baseline" in json.dumps(both["trace-whose.children"])
 
 
 def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:
-    view = {"report": ids["base"], "with": ids["base"]}
+    view = {"report": ids["baseline"], "with": ids["baseline"]}
     assert "identical data" in json.dumps(browser.ask("summary", **view))
     details = json.dumps(browser.ask("memory", **view)["memory-details.children"])
     assert "is-changed" not in details
@@ -290,9 +292,11 @@ def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str,
 def test_options_are_filtered_by_name_value_and_origin(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    everything = json.dumps(browser.ask("summary", report=ids["base"])["summary-options.children"])
+    everything = json.dumps(
+        browser.ask("summary", report=ids["baseline"])["summary-options.children"]
+    )
     nothing = json.dumps(
-        browser.ask("summary", report=ids["base"], options="zzz")["summary-options.children"]
+        browser.ask("summary", report=ids["baseline"], options="zzz")["summary-options.children"]
     )
     assert len(nothing) <= len(everything)
     assert "No option matches" in nothing or "holds no options" in nothing

@@ -159,10 +159,10 @@ def test_the_api_lists_reports_complete_ones_first(client: TestClient) -> None:
         ("/api/nothing", 404, "not_found"),
         ("/api/programs/nothing/roots", 404, "unknown_report"),
         ("/api/programs/..%2f..%2fetc%2fpasswd/roots", 404, None),
-        ("/api/programs/{base}/children", 422, "bad_request"),
-        ("/api/programs/{base}/children?program=-1", 422, "bad_request"),
-        ("/api/programs/{base}/children?program=999999", 422, "bad_question"),
-        ("/api/programs/{base}/search?text=", 422, "bad_request"),
+        ("/api/programs/{baseline}/children", 422, "bad_request"),
+        ("/api/programs/{baseline}/children?program=-1", 422, "bad_request"),
+        ("/api/programs/{baseline}/children?program=999999", 422, "bad_question"),
+        ("/api/programs/{baseline}/search?text=", 422, "bad_request"),
     ],
 )
 def test_errors_of_the_api_have_one_shape(
@@ -189,7 +189,7 @@ def test_web_sockets_are_closed(client: TestClient) -> None:
 
 
 def test_the_program_tree_is_walked_level_by_level(client: TestClient, ids: dict[str, str]) -> None:
-    base = f"/api/programs/{ids['base']}"
+    base = f"/api/programs/{ids['baseline']}"
     roots = client.get(f"{base}/roots").json()["nodes"]
     assert roots
     parent = next(node for node in roots if node["n_children"])
@@ -206,7 +206,7 @@ def test_the_program_tree_is_walked_level_by_level(client: TestClient, ids: dict
 
 def test_search_finds_programs_by_kind(client: TestClient, ids: dict[str, str]) -> None:
     answer = client.get(
-        f"/api/programs/{ids['base']}/search", params={"text": "onTILEexecute", "limit": 3}
+        f"/api/programs/{ids['baseline']}/search", params={"text": "onTILEexecute", "limit": 3}
     ).json()
     assert answer["n_matches"] > 3
     assert len(answer["matches"]) == 3

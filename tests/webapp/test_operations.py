@@ -68,9 +68,9 @@ def _texts(component: Any) -> list[str]:
 def test_the_grid_holds_what_the_analyser_answers(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    answer = browser.ask("operations", report=ids["base"], layer="onnx")
+    answer = browser.ask("operations", report=ids["baseline"], layer="onnx")
     rows = answer["operations-grid.rowData"]
-    with library.opened(ids["base"]) as report:
+    with library.opened(ids["baseline"]) as report:
         listed = listed_operations(report, "onnx")
     assert [(row["name"], row["cycles"]) for row in rows] == [
         (each.name, each.cycles) for each in listed.operations
@@ -84,7 +84,7 @@ def test_the_grid_holds_what_the_analyser_answers(
 def test_a_layer_without_operations_says_where_to_look(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    answer = browser.ask("operations", report=ids["base"])
+    answer = browser.ask("operations", report=ids["baseline"])
     assert answer["operations-grid.rowData"] == []
     assert "Try the nodes of the model" in answer["operations-note.children"]
 
@@ -106,23 +106,25 @@ def test_a_name_that_two_have_is_counted_in_the_order_of_the_program() -> None:
 
 
 def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> None:
-    source = _operations(_operation(0, "a", 100), _operation(1, "b", 50), _operation(2, "gone", 5))
-    target = _operations(_operation(0, "a", 90), _operation(1, "b", 80), _operation(2, "new", 7))
-    rows, columns = compared_rows(source, target, "cycles")
-    assert [(row["name"], row["source"], row["target"], row["delta"]) for row in rows] == [
+    baseline = _operations(
+        _operation(0, "a", 100), _operation(1, "b", 50), _operation(2, "gone", 5)
+    )
+    candidate = _operations(_operation(0, "a", 90), _operation(1, "b", 80), _operation(2, "new", 7))
+    rows, columns = compared_rows(baseline, candidate, "cycles")
+    assert [(row["name"], row["baseline"], row["candidate"], row["delta"]) for row in rows] == [
         ("b", 50, 80, 30),
         ("a", 100, 90, -10),
         ("new", None, 7, 7),
         ("gone", 5, None, -5),
     ]
     assert rows[0]["diff"] == "+30 cycles (+60.00 %)"
-    assert rows[2]["diff"].endswith("(only in target)")
+    assert rows[2]["diff"].endswith("(only in candidate)")
     assert [column["headerName"] for column in columns][2:] == [
         "Baseline, cycles",
         "Candidate",
         "Diff",
     ]
-    kinds = _texts(kinds_table(source, target))
+    kinds = _texts(kinds_table(baseline, candidate))
     assert kinds[6:12] == ["popops.map", "3", "3", "155", "177", "+22 cycles (+14.19 %)"]
 
 
@@ -162,19 +164,21 @@ def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
 def test_an_operation_that_is_not_there_is_an_empty_state(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    answer = browser.ask("operations", report=ids["base"], layer="onnx", op="<b>nowhere</b>")
+    answer = browser.ask("operations", report=ids["baseline"], layer="onnx", op="<b>nowhere</b>")
     assert "no operation of that name" in json.dumps(answer["operation.children"])
     assert "href" not in json.dumps(answer["operation-links.children"])
 
 
 def test_a_chosen_operation_leads_to_its_steps(browser: Browser, ids: dict[str, str]) -> None:
-    view = {"report": ids["base"], "layer": "onnx"}
+    view = {"report": ids["baseline"], "layer": "onnx"}
     name = browser.ask("operations", **view)["operations-grid.rowData"][0]["name"]
     links = browser.ask("operations", **view, op=name)["operation-links.children"]
     targets = [link["props"]["href"] for link in links]
-    assert all(f"report={ids['base']}" in target for target in targets)
+    assert all(f"report={ids['baseline']}" in candidate for candidate in targets)
     assert targets[0].startswith("/trace?")
     assert targets[1].startswith("/programs?")
     node = targets[1].rpartition("=")[2]
-    details = browser.ask("programs", report=ids["base"], node=node)["programs-details.children"]
+    details = browser.ask("programs", report=ids["baseline"], node=node)[
+        "programs-details.children"
+    ]
     assert name in json.dumps(details)

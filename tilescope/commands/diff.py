@@ -74,8 +74,8 @@ def _as_json(
     """Return the whole difference with raw numbers."""
     steps, variables, tiles = difference.steps, difference.variables, difference.tiles
     return {
-        "base": asdict(difference.base),
-        "new": asdict(difference.new),
+        "baseline": asdict(difference.baseline),
+        "candidate": asdict(difference.candidate),
         "is_identical": difference.is_identical,
         "is_data_dependent": difference.is_data_dependent,
         "unequal": list(difference.unequal),
@@ -87,8 +87,8 @@ def _as_json(
         },
         "tiles": {
             "n_changed": tiles.n_changed,
-            "base_bytes": tiles.base_bytes.tolist(),
-            "new_bytes": tiles.new_bytes.tolist(),
+            "baseline_bytes": tiles.baseline_bytes.tolist(),
+            "candidate_bytes": tiles.candidate_bytes.tolist(),
             "delta_bytes": tiles.delta_bytes.tolist(),
         },
         "variables": {
@@ -110,8 +110,8 @@ def _as_json(
                 "gate": result.gate.text,
                 "metric": result.gate.metric,
                 "status": result.status,
-                "base": result.base,
-                "new": result.new,
+                "baseline": result.baseline,
+                "candidate": result.candidate,
                 "delta": result.delta,
                 "is_data_dependent": result.is_data_dependent,
                 "text": result.text,
@@ -129,8 +129,8 @@ def _print(
     top: int,
 ) -> None:
     """Print sentences, then tables of the changes, then gates."""
-    print_line(f"Baseline  {difference.base.path}")
-    print_line(f"Candidate {difference.new.path}")
+    print_line(f"Baseline  {difference.baseline.path}")
+    print_line(f"Candidate {difference.candidate.path}")
     print_line()
     for sentence in sentences:
         print_line(sentence)
@@ -152,10 +152,10 @@ def _print_metrics(difference: Difference, units: Units) -> None:
     rows = [
         (
             metric.name,
-            format_value(metric.base, _unit_suffix(metric.unit), style),
-            format_value(metric.new, _unit_suffix(metric.unit), style),
+            format_value(metric.baseline, _unit_suffix(metric.unit), style),
+            format_value(metric.candidate, _unit_suffix(metric.unit), style),
             format_change(metric.delta, _unit_suffix(metric.unit), style),
-            format_percent(metric.percent_of_base, is_signed=True),
+            format_percent(metric.percent_of_baseline, is_signed=True),
             metric.verdict,
         )
         for metric in difference.metrics
@@ -186,8 +186,8 @@ def _print_steps(difference: Difference, top: int) -> None:
         (
             step.name,
             step.kind,
-            _cycles(step.base_cycles),
-            _cycles(step.new_cycles),
+            _cycles(step.baseline_cycles),
+            _cycles(step.candidate_cycles),
             f"{step.delta_cycles:+,}" if step.delta_cycles else "0",
             word,
         )
@@ -215,8 +215,8 @@ def _print_variables(difference: Difference, units: Units, top: int) -> None:
     rows = [
         (
             variable.name,
-            format_bytes(variable.base.bytes if variable.base else None, units.style),
-            format_bytes(variable.new.bytes if variable.new else None, units.style),
+            format_bytes(variable.baseline.bytes if variable.baseline else None, units.style),
+            format_bytes(variable.candidate.bytes if variable.candidate else None, units.style),
             format_change(variable.delta_bytes, "bytes", units.style),
             word,
         )

@@ -42,19 +42,19 @@
     },
 
     // The URL follows the two menus; another report starts with a fresh view.
-    choose(source, target, listing) {
+    choose(baseline, candidate, listing) {
       const query = new URLSearchParams(location.search);
       const first = listing.length ? listing[0].id : '';
       const before = query.get('report') || first;
-      if (source === before && (target || '') === (query.get('with') || '')) return;
-      window.tilescope.changeView({report: source || '', with: target || ''}, true);
+      if (baseline === before && (candidate || '') === (query.get('with') || '')) return;
+      window.tilescope.changeView({report: baseline || '', with: candidate || ''}, true);
     },
 
     swap(clicks, listing) {
       const query = new URLSearchParams(location.search);
       if (!clicks || !query.get('with')) return;
-      const source = query.get('report') || listing[0].id;
-      window.tilescope.changeView({report: query.get('with'), with: source}, true);
+      const baseline = query.get('report') || listing[0].id;
+      window.tilescope.changeView({report: query.get('with'), with: baseline}, true);
     },
 
     scheme(clicks) {

@@ -171,13 +171,13 @@ class _Sided(Protocol):
     """Something that two reports are compared by."""
 
     @property
-    def base(self) -> int | None: ...
+    def baseline(self) -> int | None: ...
     @property
-    def new(self) -> int | None: ...
+    def candidate(self) -> int | None: ...
 
 
 def only_on(change: _Sided) -> str:
     """Return which side alone has something; nothing when both have it."""
-    if change.base is None:
-        return " (only in target)"
-    return " (only in source)" if change.new is None else ""
+    if change.baseline is None:
+        return " (only in candidate)"
+    return " (only in baseline)" if change.candidate is None else ""

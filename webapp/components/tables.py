@@ -21,17 +21,16 @@ def fact_table(rows: Sequence[Row]) -> html.Table:
     return html.Table(html.Tbody([_fact(row) for row in rows]), className="facts")
 
 
-def compare_rows(source: Sequence[Row], target: Sequence[Row]) -> html.Table:
+def compare_rows(baseline: Sequence[Row], candidate: Sequence[Row]) -> html.Table:
     """Return the rows of two reports by label, with Baseline, Candidate and Diff columns."""
     body = []
-    for pair in row_pairs(source, target):
-        label, one, other = pair.key, pair.base, pair.new
-        diff, is_changed = _difference(one, other)
+    for pair in row_pairs(baseline, candidate):
+        diff, is_changed = _difference(pair.baseline, pair.candidate)
         body.append(
             html.Tr(
                 [
-                    html.Th(label, scope="row"),
-                    *(_value_cell(row) for row in (one, other)),
+                    html.Th(pair.key, scope="row"),
+                    *(_value_cell(row) for row in (pair.baseline, pair.candidate)),
                     html.Td(diff, className="number" + (" is-changed" if is_changed else " soft")),
                 ]
             )
@@ -75,16 +74,16 @@ def nested_memory(table: MemoryTable) -> html.Div:
     return _nested(("Memory", *table.columns), cells)
 
 
-def compare_memory(source: MemoryTable, target: MemoryTable) -> html.Div:
+def compare_memory(baseline: MemoryTable, candidate: MemoryTable) -> html.Div:
     """Return the first column of two memory tables side by side; a missing side is a dash."""
     cells = []
-    for pair in memory_row_pairs(source, target):
+    for pair in memory_row_pairs(baseline, candidate):
         key, known = pair.key, pair.known
-        one, other = (row.bytes[0] if row else None for row in (pair.base, pair.new))
-        diff, is_changed = _change(one, other, "bytes")
+        before, after = (row.bytes[0] if row else None for row in (pair.baseline, pair.candidate))
+        diff, is_changed = _change(before, after, "bytes")
         mark = html.Td(diff, className="number" + (" is-changed" if is_changed else " soft"))
-        cells.append((key, known.label, known.depth, [_size_cell(one), _size_cell(other), mark]))
-    name = source.columns[0]
+        cells.append((key, known.label, known.depth, [_size_cell(before), _size_cell(after), mark]))
+    name = baseline.columns[0]
     return _nested((f"Memory, {name.lower()}", "Baseline", "Candidate", "Diff"), cells)
 
 
@@ -104,24 +103,24 @@ def _value_cell(row: Row | None) -> html.Td:
     return html.Td(row.text, className="number long" if is_long else "number", title=row.exact)
 
 
-def _difference(one: Row | None, other: Row | None) -> tuple[str, bool]:
+def _difference(baseline: Row | None, candidate: Row | None) -> tuple[str, bool]:
     """Return the difference of two rows as text, and whether there is one."""
-    if one is None or other is None:
+    if baseline is None or candidate is None:
         return MISSING, True
-    values = (one.value, other.value)
+    values = (baseline.value, candidate.value)
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return _change(one.value, other.value, one.unit)  # type: ignore[arg-type]
-    return ("same", False) if one.value == other.value else ("differs", True)
+        return _change(baseline.value, candidate.value, baseline.unit)  # type: ignore[arg-type]
+    return ("same", False) if baseline.value == candidate.value else ("differs", True)
 
 
-def _change(one: float | None, other: float | None, unit: str) -> tuple[str, bool]:
+def _change(baseline: float | None, candidate: float | None, unit: str) -> tuple[str, bool]:
     """Return candidate minus baseline with the percentage of the baseline."""
-    if one is None or other is None:
-        return MISSING, one is not other
-    delta = other - one
+    if baseline is None or candidate is None:
+        return MISSING, baseline is not candidate
+    delta = candidate - baseline
     if delta == 0:
         return "0", False
-    return format_change_of(one, delta, unit), True
+    return format_change_of(baseline, delta, unit), True
 
 
 def _size_cell(size: int | None) -> html.Td:

@@ -13,8 +13,8 @@ from tilescope.analyser.liveness import Curve
 from tilescope.analyser.quantities import format_bytes
 from tilescope.webapp.figures.decimate import Kept, visible_points
 from tilescope.webapp.figures.theme import (
-    SOURCE_COLOUR,
-    TARGET_COLOUR,
+    BASELINE_COLOUR,
+    CANDIDATE_COLOUR,
     chart,
     faded,
     highlight_line,
@@ -73,10 +73,10 @@ def draw_steps(
         y=values[positions] + base,
         name="Not always live",
         fill="tonexty" if include_always_live else "tozeroy",
-        fillcolor=faded(SOURCE_COLOUR, 0.12 if text.strip() else 0.3),
+        fillcolor=faded(BASELINE_COLOUR, 0.12 if text.strip() else 0.3),
         line={
             "width": 1.2,
-            "color": faded(SOURCE_COLOUR, 0.35 if text.strip() else 1),
+            "color": faded(BASELINE_COLOUR, 0.35 if text.strip() else 1),
             "shape": kept.line_shape,
         },
         customdata=_labels(curve, positions),
@@ -91,8 +91,8 @@ def draw_steps(
 
 
 def compare_steps(
-    source: Curve,
-    target: Curve,
+    baseline: Curve,
+    candidate: Curve,
     *,
     window: tuple[float, float] | None = None,
     include_always_live: bool = False,
@@ -103,8 +103,8 @@ def compare_steps(
     figure = go.Figure()
     kept = []
     for curve, name, colour in (
-        (source, "Baseline", SOURCE_COLOUR),
-        (target, "Candidate", TARGET_COLOUR),
+        (baseline, "Baseline", BASELINE_COLOUR),
+        (candidate, "Candidate", CANDIDATE_COLOUR),
     ):
         kept.append(visible_points(curve.not_always_live_bytes, window))
         places, positions = kept[-1].steps(len(curve))
@@ -119,8 +119,10 @@ def compare_steps(
             customdata=_labels(curve, positions),
             hovertemplate="%{customdata}",
         )
-    base = max(source.always_live_bytes, target.always_live_bytes) if include_always_live else 0
-    finished = _finish(figure, [source, target], base, window, [selected], show_capacity)
+    base = (
+        max(baseline.always_live_bytes, candidate.always_live_bytes) if include_always_live else 0
+    )
+    finished = _finish(figure, [baseline, candidate], base, window, [selected], show_capacity)
     return StepChart(finished, max(kept, key=lambda each: each.n_window))
 
 
@@ -152,7 +154,7 @@ def _add_matches(
         y=curve.not_always_live_bytes[drawn] + base,
         name=f"Matches ({len(found):,})",
         mode="markers",
-        marker={"size": 5, "color": TARGET_COLOUR},
+        marker={"size": 5, "color": CANDIDATE_COLOUR},
         customdata=_labels(curve, drawn),
         hovertemplate="%{customdata}",
     )

@@ -14,9 +14,9 @@ import plotly.graph_objects as go
 from tilescope.analyser.quantities import format_bytes
 
 __all__ = [
+    "BASELINE_COLOUR",
+    "CANDIDATE_COLOUR",
     "HOVER_ONLY",
-    "SOURCE_COLOUR",
-    "TARGET_COLOUR",
     "byte_ticks",
     "chart",
     "faded",
@@ -27,15 +27,15 @@ __all__ = [
 
 #: ``meta`` of a series that is read on hover and not drawn.
 HOVER_ONLY = "hover only"
-SOURCE_COLOUR = "#2f74e0"
-TARGET_COLOUR = "#d0741a"
+BASELINE_COLOUR = "#2f74e0"
+CANDIDATE_COLOUR = "#d0741a"
 _CAPACITY_COLOUR = "#d0433b"
 
 #: By series name, so that a category looks alike in every report.
 _SERIES_COLOURS = {
-    "Total": SOURCE_COLOUR,
+    "Total": BASELINE_COLOUR,
     "Always live": "#7d8fa9",
-    "Not always live": SOURCE_COLOUR,
+    "Not always live": BASELINE_COLOUR,
     "Non-interleaved": "#2f74e0",
     "Interleaved": "#3a9d8f",
     "Overflowed": "#d0433b",
@@ -84,8 +84,8 @@ def faded(colour: str, opacity: float) -> str:
 def outline(side: str, shape: str) -> dict[str, Any]:
     """Return the line of Baseline or Candidate; where they agree, one shows through the other."""
     if side == "Baseline":
-        return {"width": 1.5, "color": SOURCE_COLOUR, "shape": shape}
-    return {"width": 1.5, "color": TARGET_COLOUR, "shape": shape, "dash": "5px,3px"}
+        return {"width": 1.5, "color": BASELINE_COLOUR, "shape": shape}
+    return {"width": 1.5, "color": CANDIDATE_COLOUR, "shape": shape, "dash": "5px,3px"}
 
 
 def byte_ticks(highest_bytes: int, n_ticks: int = 5) -> tuple[list[int], list[str]]:
@@ -155,7 +155,7 @@ def chart(
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 12, "color": "#5a6675", "family": _FONT},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#7b8694", "activecolor": SOURCE_COLOUR},
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#7b8694", "activecolor": BASELINE_COLOUR},
         hovermode="x unified",
         hoverlabel={"namelength": -1, "font": {"size": 12}},
         dragmode="zoom",

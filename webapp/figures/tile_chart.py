@@ -11,9 +11,9 @@ from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import TileMemory
 from tilescope.webapp.figures.decimate import Kept, visible_points
 from tilescope.webapp.figures.theme import (
+    BASELINE_COLOUR,
+    CANDIDATE_COLOUR,
     HOVER_ONLY,
-    SOURCE_COLOUR,
-    TARGET_COLOUR,
     chart,
     faded,
     highlight_line,
@@ -89,8 +89,8 @@ def draw_tiles(
 
 
 def compare_tiles(
-    source: TileMemory,
-    target: TileMemory,
+    baseline: TileMemory,
+    candidate: TileMemory,
     *,
     window: tuple[float, float] | None = None,
     selected: Sequence[int] = (),
@@ -98,11 +98,11 @@ def compare_tiles(
 ) -> TileChart:
     """Return the total memory of two reports as two outlines on one axis; as `draw_tiles`."""
     figure = go.Figure()
-    heights = [memory.stacked_bytes for memory in (source, target)]
+    heights = [memory.stacked_bytes for memory in (baseline, candidate)]
     kept = []
     for height, name, colour in (
-        (heights[0], "Baseline", SOURCE_COLOUR),
-        (heights[1], "Candidate", TARGET_COLOUR),
+        (heights[0], "Baseline", BASELINE_COLOUR),
+        (heights[1], "Candidate", CANDIDATE_COLOUR),
     ):
         kept.append(visible_points(height, window))
         places, positions = kept[-1].steps(len(height))
@@ -116,7 +116,7 @@ def compare_tiles(
             hovertemplate="%{y:,d} B",
         )
     highest = max(int(height.max(initial=0)) for height in heights)
-    finished = _finish(figure, [source, target], highest, window, selected, show_capacity)
+    finished = _finish(figure, [baseline, candidate], highest, window, selected, show_capacity)
     return TileChart(finished, max(kept, key=lambda each: each.n_window))
 
 

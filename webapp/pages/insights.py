@@ -51,13 +51,13 @@ def register(app: Dash, library: Library) -> None:
         Input(view_store("insights"), "data"),
     )
     def show(view: dict[str, str]) -> tuple[Any, ...]:
-        source, other = library.ask(view, insights)
-        blocks: list[Any] = [_fit(source.fit, "Baseline" if other else "")]
-        if other is not None:
-            blocks.append(_fit(other.fit, "Candidate"))
+        baseline, candidate = library.ask(view, insights)
+        blocks: list[Any] = [_fit(baseline.fit, "Baseline" if candidate else "")]
+        if candidate is not None:
+            blocks.append(_fit(candidate.fit, "Candidate"))
             sentence = "The rest of the page shows the baseline; swap the two to see the candidate."
             blocks.append(html.Div(sentence, className="grid-note"))
-        return ([*blocks, *_body(source)],)
+        return ([*blocks, *_body(baseline)],)
 
 
 def _fit(fit: Fit, side: str) -> html.Div:

@@ -67,8 +67,8 @@ _VARIABLE_COLUMNS = (
 )
 _COMPARE_COLUMNS = (
     name_column("name", "Variable"),
-    bytes_column("source", "Baseline"),
-    bytes_column("target", "Candidate"),
+    bytes_column("baseline", "Baseline"),
+    bytes_column("candidate", "Candidate"),
     change_column("diff", "Diff", width=270),
 )
 _ALWAYS_COLUMNS = (
@@ -168,13 +168,13 @@ def register(app: Dash, library: Library) -> None:
         view_input,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
-        source, other = library.ask(view, lambda report: curve(report, _source(view)))
+        baseline, candidate = library.ask(view, lambda report: curve(report, _source(view)))
         with library.opened(view["report"]) as report:
             choices = _sources(report)
-        drawn = _draw(source, other, view)
-        heads = [_headline(source, "Baseline" if other else "", view)]
-        if other:
-            heads.append(_headline(other, "Candidate", view))
+        drawn = _draw(baseline, candidate, view)
+        heads = [_headline(baseline, "Baseline" if candidate else "", view)]
+        if candidate:
+            heads.append(_headline(candidate, "Candidate", view))
         return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("steps")], choices
 
     @answer(
@@ -193,15 +193,15 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,) * 4
         with library.opened(view["report"]) as report:
             step, note = _chosen_step(report, view)
-            found = step_variables(report, step, _source(view)) if step is not None else None
+            baseline = step_variables(report, step, _source(view)) if step is not None else None
         if not view["with"]:
-            rows = variable_rows(found) if found else []
+            rows = variable_rows(baseline) if baseline else []
             return rows, list(_VARIABLE_COLUMNS), grid_style(rows), note
         with library.opened(view["with"]) as report:
             n_steps = len(curve(report))
             has_step = step is not None and step < n_steps
-            other = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
-        rows = changed_rows(live_variable_changes(found, other))
+            candidate = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
+        rows = changed_rows(live_variable_changes(baseline, candidate))
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), note
 
     @answer(
@@ -235,19 +235,19 @@ def register(app: Dash, library: Library) -> None:
     def show_always(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "always":
             return (no_update,) * 4
-        found, other = library.ask(
+        baseline, candidate = library.ask(
             view, lambda report: always_live_variables(report, _source(view))
         )
-        if other is None:
-            rows = variable_rows(found)
+        if candidate is None:
+            rows = variable_rows(baseline)
             with library.opened(view["report"]) as report:
                 labels = {each.name: each.label for each in categories(report)}
             for row in rows:
                 row["category"] = labels.get(row["category"], row["category"])
-            note = f"{len(found):,} row{'s' * (len(found) != 1)}"
-            note += f", {format_bytes(found.total_bytes)}"
+            note = f"{len(baseline):,} row{'s' * (len(baseline) != 1)}"
+            note += f", {format_bytes(baseline.total_bytes)}"
             return rows, list(_ALWAYS_COLUMNS), grid_style(rows), note
-        rows = changed_rows(live_variable_changes(found, other))
+        rows = changed_rows(live_variable_changes(baseline, candidate))
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), ""
 
     @answer(
@@ -300,7 +300,7 @@ def _sources(report: Report) -> list[dict[str, str]]:
     return [{"value": "all", "label": "All tiles"}, *(ipus if n_ipus > 1 else [])]
 
 
-def _draw(source: Curve, other: Curve | None, view: dict[str, str]) -> StepChart:
+def _draw(baseline: Curve, candidate: Curve | None, view: dict[str, str]) -> StepChart:
     """Return the chart of one report, or of two."""
     options: dict[str, Any] = {
         "window": parse_range(view, "x"),
@@ -308,9 +308,9 @@ def _draw(source: Curve, other: Curve | None, view: dict[str, str]) -> StepChart
         "selected": _step_number(view),
         "show_capacity": view["max"] == "1",
     }
-    if other is None:
-        return draw_steps(source, text=view["steps"], **options)
-    return compare_steps(source, other, **options)
+    if candidate is None:
+        return draw_steps(baseline, text=view["steps"], **options)
+    return compare_steps(baseline, candidate, **options)
 
 
 def _step_number(view: dict[str, str]) -> int | None:

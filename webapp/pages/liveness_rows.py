@@ -37,10 +37,10 @@ def changed_rows(changes: Sequence[SizeChange]) -> list[dict[str, Any]]:
     return [
         {
             "name": change.key,
-            "source": change.base,
-            "target": change.new,
+            "baseline": change.baseline,
+            "candidate": change.candidate,
             "delta": change.delta,
-            "diff": format_change_of(change.base, change.delta, "bytes") + only_on(change),
+            "diff": format_change_of(change.baseline, change.delta, "bytes") + only_on(change),
         }
         for change in changes[:_MAX_ROWS]
     ]

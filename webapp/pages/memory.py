@@ -84,8 +84,8 @@ _TILE_COLUMNS = (
 )
 _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
-    bytes_column("source", "Baseline", width=130),
-    bytes_column("target", "Candidate", width=130),
+    bytes_column("baseline", "Baseline", width=130),
+    bytes_column("candidate", "Candidate", width=130),
     change_column("diff", "Diff"),
 )
 
@@ -176,13 +176,13 @@ def register(app: Dash, library: Library) -> None:
         view_input,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
-        source, other = library.ask(view, lambda report: _memory(report, view))
+        baseline, candidate = library.ask(view, lambda report: _memory(report, view))
         field = {} if view["breakdown"] == _VARIABLES else {"display": "none"}
-        drawn = _draw(source, other, view)
-        heads = [_headline(source, "Baseline" if other else "")]
+        drawn = _draw(baseline, candidate, view)
+        heads = [_headline(baseline, "Baseline" if candidate else "")]
         notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
-        if other:
-            heads.append(_headline(other, "Candidate"))
+        if candidate:
+            heads.append(_headline(candidate, "Candidate"))
             if view["breakdown"] not in {"none", _VARIABLES}:
                 notes.append(html.Div("Of two reports totals are drawn; Details has the parts."))
         return drawn.figure, heads, notes, field
@@ -198,8 +198,8 @@ def register(app: Dash, library: Library) -> None:
             if not view["with"]:
                 tiles = _selected(report, view)
                 return (nested_memory(memory_table(report, tiles[:_MAX_COLUMNS] or None)),)
-            with library.opened(view["with"]) as other:
-                return (_compare_details(report, other, view),)
+            with library.opened(view["with"]) as candidate:
+                return (_compare_details(report, candidate, view),)
 
     @answer(
         app,
@@ -237,8 +237,8 @@ def register(app: Dash, library: Library) -> None:
             if not view["with"]:
                 rows, columns = ranking_rows(report), list(_TILE_COLUMNS)
             else:
-                with library.opened(view["with"]) as other:
-                    rows, columns = change_rows(report, other), list(_CHANGE_COLUMNS)
+                with library.opened(view["with"]) as candidate:
+                    rows, columns = change_rows(report, candidate), list(_CHANGE_COLUMNS)
         return rows, columns, grid_style(rows)
 
 
@@ -299,17 +299,17 @@ def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
     return variable_tiles(report, found)
 
 
-def _draw(source: TileMemory, other: TileMemory | None, view: dict[str, str]) -> TileChart:
+def _draw(baseline: TileMemory, candidate: TileMemory | None, view: dict[str, str]) -> TileChart:
     """Return the chart of one report, or of two."""
-    n_tiles = max(len(memory.tile_id) for memory in (source, other or source))
+    n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
     options: dict[str, Any] = {
         "window": parse_range(view, "x"),
         "selected": parse_numbers(view["tiles"], limit=n_tiles, noun="tile"),
         "show_capacity": view["max"] == "1",
     }
-    if other is None:
-        return draw_tiles(source, **options)
-    return compare_tiles(source, other, **options)
+    if candidate is None:
+        return draw_tiles(baseline, **options)
+    return compare_tiles(baseline, candidate, **options)
 
 
 def _headline(memory: TileMemory, side: str) -> html.Div:
@@ -347,9 +347,11 @@ def _selected(report: Report, view: dict[str, str]) -> list[int]:
     return parse_numbers(view["tiles"], limit=target(report).n_tiles, noun="tile")
 
 
-def _compare_details(source: Report, other: Report, view: dict[str, str]) -> html.Div:
+def _compare_details(baseline: Report, candidate: Report, view: dict[str, str]) -> html.Div:
     """Return the nested table of two reports: for all tiles, or the first selected one."""
-    tiles = _selected(source, view)[:1]
-    if tiles and tiles[0] >= target(other).n_tiles:
-        return empty_state(f"The target has no tile {tiles[0]:,}; select another.")
-    return compare_memory(memory_table(source, tiles or None), memory_table(other, tiles or None))
+    tiles = _selected(baseline, view)[:1]
+    if tiles and tiles[0] >= target(candidate).n_tiles:
+        return empty_state(f"The candidate has no tile {tiles[0]:,}; select another.")
+    return compare_memory(
+        memory_table(baseline, tiles or None), memory_table(candidate, tiles or None)
+    )

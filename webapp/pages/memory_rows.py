@@ -56,17 +56,17 @@ def ranking_rows(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def change_rows(source: Report, other: Report) -> list[dict[str, Any]]:
+def change_rows(baseline: Report, candidate: Report) -> list[dict[str, Any]]:
     """Return the tiles whose memory changed most."""
-    changes = tile_changes(source, other)
+    changes = tile_changes(baseline, candidate)
     return [
         {
             "tile": place,
-            "source": int(changes.base_bytes[place]),
-            "target": int(changes.new_bytes[place]),
+            "baseline": int(changes.baseline_bytes[place]),
+            "candidate": int(changes.candidate_bytes[place]),
             "delta": int(changes.delta_bytes[place]),
             "diff": format_change_of(
-                int(changes.base_bytes[place]), int(changes.delta_bytes[place]), "bytes"
+                int(changes.baseline_bytes[place]), int(changes.delta_bytes[place]), "bytes"
             ),
         }
         for place in changes.largest(200).tolist()

@@ -54,7 +54,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
 
 
 def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.Div:
-    """Return the panel of an operation: one side, or source and target of which one may lack it."""
+    """Return the panel of an operation: one report, or two of which one may lack it."""
     heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
     known = [side for side in sides if side is not None]
     n_plans = max(side.n_plans for side in known)

@@ -53,7 +53,7 @@ def operation_rows(listed: Operations) -> list[dict[str, Any]]:
 
 
 def compared_rows(
-    source: Operations, target: Operations, metric: str
+    baseline: Operations, candidate: Operations, metric: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return one figure of two reports' operations, the largest change first; and the columns."""
     measure = MEASURES[metric]
@@ -62,12 +62,12 @@ def compared_rows(
             "key": change.key,
             "name": change.name,
             "call": change.operation,
-            "source": change.base,
-            "target": change.new,
+            "baseline": change.baseline,
+            "candidate": change.candidate,
             "delta": change.delta,
-            "diff": format_change_of(change.base, change.delta, measure.unit) + only_on(change),
+            "diff": format_change_of(change.baseline, change.delta, measure.unit) + only_on(change),
         }
-        for change in operation_changes(source, target, metric)
+        for change in operation_changes(baseline, candidate, metric)
     ]
     title, unit = measure.label, measure.unit
     column = bytes_column if unit == "bytes" else number_column
@@ -75,11 +75,11 @@ def compared_rows(
         name_column("name", "Operation"),
         text_column("call", "Call", width=135),
         column(
-            "source",
+            "baseline",
             f"Baseline, {title.lower()}" if title != "FLOPs" else "Baseline, FLOPs",
             width=150,
         ),
-        column("target", "Candidate", width=120),
+        column("candidate", "Candidate", width=120),
         change_column("diff", "Diff", width=260),
     ]
 
@@ -90,13 +90,13 @@ def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return [row for row in rows if wanted in row["name"].lower() or wanted in row["call"].lower()]
 
 
-def kinds_table(source: Operations, target: Operations | None) -> html.Div:
+def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:
     """Return totals by kind of call."""
-    if not source.kinds and not (target and target.kinds):
+    if not baseline.kinds and not (candidate and candidate.kinds):
         return empty_state("There are no operations, so there are no kinds.")
-    if target is not None:
-        return _compared_kinds(source, target)
-    total = source.total_cycles
+    if candidate is not None:
+        return _compared_kinds(baseline, candidate)
+    total = baseline.total_cycles
     rows = [
         (
             each.operation,
@@ -105,18 +105,18 @@ def kinds_table(source: Operations, target: Operations | None) -> html.Div:
             format_percent(100 * each.cycles / total) if total else MISSING,
             f"{each.flops:,}",
         )
-        for each in source.kinds
+        for each in baseline.kinds
     ]
     return plain_table(
         ("Kind", "Operations", "Cycles", "% of total", "FLOPs"), rows, numbers=range(1, 5)
     )
 
 
-def _compared_kinds(source: Operations, target: Operations) -> html.Div:
+def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
     """Return counts and cycles of two reports by kind of call."""
     rows = []
-    for pair in kind_changes(source, target):
-        kind, known = pair.key, (pair.base, pair.new)
+    for pair in kind_changes(baseline, candidate):
+        kind, known = pair.key, (pair.baseline, pair.candidate)
         before, after = (each.cycles if each else None for each in known)
         rows.append(
             [

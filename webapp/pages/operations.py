@@ -141,11 +141,11 @@ def layout() -> html.Div:
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
     view_input = Input(view_store("operations"), "data")
-    for source in ("operations-grid", "operation-plans"):
+    for grid_id in ("operations-grid", "operation-plans"):
         connect(
             app,
             "charts.pick_operation",
-            Input(source, "selectedRows"),
+            Input(grid_id, "selectedRows"),
             prevent_initial_call=True,
         )
 
@@ -163,16 +163,16 @@ def register(app: Dash, library: Library) -> None:
         view_input,
     )
     def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
-        source, other = _asked(library, view)
-        shown = {} if other else {"display": "none"}
-        heads = [_headline(source, "Baseline" if other else "")]
-        if other is None:
-            rows, columns = operation_rows(source), list(_COLUMNS)
+        baseline, candidate = _asked(library, view)
+        shown = {} if candidate else {"display": "none"}
+        heads = [_headline(baseline, "Baseline" if candidate else "")]
+        if candidate is None:
+            rows, columns = operation_rows(baseline), list(_COLUMNS)
         else:
-            heads.append(_headline(other, "Candidate"))
-            rows, columns = compared_rows(source, other, _metric(view))
+            heads.append(_headline(candidate, "Candidate"))
+            rows, columns = compared_rows(baseline, candidate, _metric(view))
         found = matching(rows, view["find"])
-        note = _note(found, rows, source)
+        note = _note(found, rows, baseline)
         return found[:_MAX_ROWS], columns, grid_style(found), heads, note, shown
 
     @answer(
@@ -270,13 +270,13 @@ def _headline(listed: Operations, side: str) -> html.Div:
 
 
 def _note(
-    found: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], source: Operations
+    found: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], listed: Operations
 ) -> str:
     """Return what is left out, or why there is nothing."""
     if not rows:
-        other = "nodes of the model" if source.layer == "library" else "library calls"
+        other = "nodes of the model" if listed.layer == "library" else "library calls"
         return (
-            f"This report lists no {_LAYERS[source.layer].lower()}: its graph was built"
+            f"This report lists no {_LAYERS[listed.layer].lower()}: its graph was built"
             f" without them, or it holds no graph profile. Try the {other}."
         )
     parts = []
@@ -284,7 +284,7 @@ def _note(
         parts.append(f"{len(found):,} of {len(rows):,} match")
     if len(found) > _MAX_ROWS:
         parts.append(f"the first {_MAX_ROWS:,} are listed")
-    if source.cycles < source.total_cycles:
+    if listed.cycles < listed.total_cycles:
         parts.append("the other cycles are in none of them, such as copies from and to the host")
     text = "; ".join(parts)
     return text[:1].upper() + text[1:]

@@ -59,8 +59,8 @@ def register(app: Dash, library: Library) -> None:
         with library.opened(view["report"]) as report:
             if not view["with"]:
                 return (_one(report),)
-            with library.opened(view["with"]) as other:
-                return (_two(report, other),)
+            with library.opened(view["with"]) as candidate:
+                return (_two(report, candidate),)
 
     @answer(
         app,
@@ -71,8 +71,11 @@ def register(app: Dash, library: Library) -> None:
     def show_changes(view: dict[str, str]) -> tuple[Any]:
         if not view["with"]:
             return ([],)
-        with library.opened(view["report"]) as report, library.opened(view["with"]) as other:
-            return (_explanation(compare(report, other)),)
+        with (
+            library.opened(view["report"]) as baseline,
+            library.opened(view["with"]) as candidate,
+        ):
+            return (_explanation(compare(baseline, candidate)),)
 
     @answer(
         app,
@@ -81,8 +84,8 @@ def register(app: Dash, library: Library) -> None:
         Input(view_store("summary"), "data"),
     )
     def show_options(view: dict[str, str]) -> tuple[Any]:
-        source, other = library.ask(view, lambda report: summarise(report).options)
-        return (_options(source, other, view["options"].lower()),)
+        baseline, candidate = library.ask(view, lambda report: summarise(report).options)
+        return (_options(baseline, candidate, view["options"].lower()),)
 
 
 def _one(report: Report) -> list[Any]:
@@ -100,23 +103,24 @@ def _one(report: Report) -> list[Any]:
     ]
 
 
-def _two(source: Report, other: Report) -> list[Any]:
+def _two(baseline: Report, candidate: Report) -> list[Any]:
     """Return the blocks of two reports, what explains most first."""
-    ones, others = summarise(source), summarise(other)
+    baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
     sections = [
         panel(
             title,
             html.Div(
-                compare_rows(ones.sections[title], others.sections[title]), className="table-wrap"
+                compare_rows(baseline_summary.sections[title], candidate_summary.sections[title]),
+                className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if ones.sections[title] or others.sections[title]
+        if baseline_summary.sections[title] or candidate_summary.sections[title]
     ]
     return [
-        *_notices(ones, "Baseline: "),
-        *_notices(others, "Candidate: "),
+        *_notices(baseline_summary, "Baseline: "),
+        *_notices(candidate_summary, "Candidate: "),
         html.Div(sections, className="page-columns wide-columns"),
     ]
 
@@ -125,7 +129,7 @@ def _explanation(difference: Difference) -> html.Section:
     """Return the difference in sentences, with the steps that changed most."""
     sentences = [html.Li(sentence) for sentence in explain(difference)]
     return panel(
-        "What changed, from source to target",
+        "What changed, baseline to candidate",
         html.Ul(sentences, className="sentences"),
         panel_id="panel-changes",
     )
@@ -170,19 +174,24 @@ def _notices(summary: Summary, prefix: str) -> list[html.Div]:
 
 
 def _options(
-    source: Sequence[OptionRow], target: Sequence[OptionRow] | None, text: str
+    baseline: Sequence[OptionRow], candidate: Sequence[OptionRow] | None, text: str
 ) -> html.Div:
     """Return the options in effect whose name, value or origin contains a text."""
-    if target is None:
+    if candidate is None:
         rows = [
             (each.name, each.value, each.origin, "" if each.has_effect else "recorded only")
-            for each in source
+            for each in baseline
         ]
         columns = ["Option", "Value", "Set by", ""]
     else:
         rows = [
-            (pair.key, _text(pair.base), _text(pair.new), _same(pair.base, pair.new))
-            for pair in option_pairs(source, target)
+            (
+                pair.key,
+                _text(pair.baseline),
+                _text(pair.candidate),
+                _same(pair.baseline, pair.candidate),
+            )
+            for pair in option_pairs(baseline, candidate)
         ]
         columns = ["Option", "Baseline", "Candidate", "Diff"]
     found = [row for row in rows if any(text in cell.lower() for cell in row)]
@@ -200,6 +209,6 @@ def _text(option: OptionRow | None) -> str:
     return "–" if option is None else f"{option.value} ({option.origin})"
 
 
-def _same(one: OptionRow | None, other: OptionRow | None) -> str:
+def _same(baseline: OptionRow | None, candidate: OptionRow | None) -> str:
     """Return whether an option has the same value on both sides."""
-    return "same" if one and other and one.value == other.value else "differs"
+    return "same" if baseline and candidate and baseline.value == candidate.value else "differs"

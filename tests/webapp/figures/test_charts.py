@@ -19,7 +19,7 @@ from tilescope.webapp.figures.tile_chart import compare_tiles, draw_tiles
 
 @pytest.mark.parametrize("breakdown", ["none", "region", "category", "liveness"])
 def test_series_of_tiles_sum_to_the_stack(reports_dir: Path, breakdown: str) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         memory = tile_memory(report, breakdown, include_gaps=True)  # type: ignore[arg-type]
     drawn = draw_tiles(memory).figure
     stacked = [trace for trace in drawn.data if trace.stackgroup]
@@ -50,7 +50,7 @@ def test_every_tile_is_drawn_as_wide_and_the_pointer_rounds_to_it(n_tiles: int) 
 
 
 def test_the_total_is_read_on_hover_and_not_in_the_legend(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         figure = draw_tiles(tile_memory(report, "category")).figure
     assert "Total" in [trace.name for trace in figure.data]
     assert "Total" not in str(legend(figure))
@@ -58,7 +58,7 @@ def test_the_total_is_read_on_hover_and_not_in_the_legend(reports_dir: Path) -> 
 
 
 def test_the_capacity_is_a_dashed_line_when_it_is_near_or_asked_for(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         memory = tile_memory(report, "none")
     asked = draw_tiles(memory, show_capacity=True).figure
     dashed = [shape for shape in asked.layout.shapes if shape.line.dash == "dash"]
@@ -67,14 +67,14 @@ def test_the_capacity_is_a_dashed_line_when_it_is_near_or_asked_for(reports_dir:
 
 
 def test_selected_tiles_are_marked(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         memory = tile_memory(report, "none")
     marks = draw_tiles(memory, selected=[3, 9]).figure.layout.shapes
     assert [mark.x0 for mark in marks if mark.line.dash == "dot"] == [3, 9]
 
 
 def test_reports_of_different_size_share_an_axis(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as one, open_report(reports_dir / "pair") as other:
+    with open_report(reports_dir / "baseline") as one, open_report(reports_dir / "pair") as other:
         sides = tile_memory(one, "none"), tile_memory(other, "none")
     figure = compare_tiles(*sides).figure
     assert [trace.name for trace in figure.data] == ["Baseline", "Candidate"]
@@ -83,7 +83,7 @@ def test_reports_of_different_size_share_an_axis(reports_dir: Path) -> None:
 
 
 def test_always_live_memory_lies_below(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         live = curve(report)
     plain, stacked = (
         draw_steps(live, include_always_live=always).figure for always in (False, True)
@@ -93,7 +93,7 @@ def test_always_live_memory_lies_below(reports_dir: Path) -> None:
 
 
 def test_a_filter_marks_the_matching_steps_only(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         live = curve(report)
     found = live.matching("doEXCHANGE")
     assert len(found) == sum(kind == "DoExchange" for kind in live.kind) > 0
@@ -103,14 +103,17 @@ def test_a_filter_marks_the_matching_steps_only(reports_dir: Path) -> None:
 
 
 def test_two_curves_have_two_outlines(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as one, open_report(reports_dir / "new") as other:
+    with (
+        open_report(reports_dir / "baseline") as one,
+        open_report(reports_dir / "candidate") as other,
+    ):
         sides = curve(one), curve(other)
     figure = compare_steps(*sides).figure
     assert [len(_inner(trace.x)) for trace in figure.data] == [120, 140]
 
 
 def test_names_cannot_become_markup(reports_dir: Path) -> None:
-    with open_report(reports_dir / "base") as report:
+    with open_report(reports_dir / "baseline") as report:
         live = curve(report)
     hostile = type(live)(
         **{**live.__dict__, "name": ("<a href='x'>&</a>",) * len(live)},
