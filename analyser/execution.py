@@ -95,7 +95,7 @@ def steps(report: Report) -> Steps:
         np.array(program_id, dtype=np.int64),
         tuple(kind),
         tuple(name),
-        np.array([phases[each] for each in kind], dtype=np.int8),
+        np.array([phases[phase_kind] for phase_kind in kind], dtype=np.int8),
         np.array(is_data_dependent, dtype=np.bool_),
     )
 

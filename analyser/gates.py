@@ -83,7 +83,7 @@ def parse_gate(text: str) -> Gate:
         return Gate(text, name, limit * _BYTE_UNITS[unit], is_percent=False)
     if unit and unit != wanted.unit:
         allowed = ["%", *(_BYTE_UNITS if wanted.unit == "bytes" else [wanted.unit])]
-        words = ", ".join(each for each in allowed if each)
+        words = ", ".join(word for word in allowed if word)
         raise BadQuestion(
             f"gate {text!r} has unit {unit!r}, but {name} allows {words} or a plain number"
         )

@@ -237,14 +237,14 @@ def tips(found: Insights, style: BytesStyle = "binary") -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
     every = [_float_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
     every.append(_exchange_tip(found, style))
-    known = [each for each in every if each is not None]
-    return tuple(sorted(known, key=lambda each: -(each.saving_bytes or 0)))
+    known = [tip for tip in every if tip is not None]
+    return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
 
 
 def _worst_tiles(report: Report) -> tuple[WorstTile, ...]:
     """Return the five fullest tiles with what they hold."""
     ranking, by_category = largest_tiles(report, 5), category_bytes(report)
-    labels = [each.label for each in categories(report)]
+    labels = [category.label for category in categories(report)]
     return tuple(
         WorstTile(
             tile,
@@ -342,8 +342,10 @@ def _plan_of(report: Report, program_id: int) -> Plan | None:
     """Return the plan of the operation that a program belongs to."""
     table = schema.program
     rows = report.fetch(select(table.c.debug_context_id).where(table.c.program_id == program_id))
-    around = {each.debug_context_id for each in enclosing(report, rows[0][0])} if rows else set()
-    return next((each for each in plans(report) if each.debug_context_id in around), None)
+    around = (
+        {context.debug_context_id for context in enclosing(report, rows[0][0])} if rows else set()
+    )
+    return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 
 def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:

@@ -291,9 +291,9 @@ def always_live_variables(report: Report, source: Source = "all") -> LiveVariabl
     found = _live_variables(variables, _merged(index, held, starts, ends))
     by_category = category_bytes(report)[:, tiles.start : tiles.stop].sum(axis=1)
     code = [
-        (each.name, int(by_category[row]))
-        for row, each in enumerate(categories(report))
-        if not MEMORY_CATEGORY[each.name].is_variable and by_category[row]
+        (category.name, int(by_category[row]))
+        for row, category in enumerate(categories(report))
+        if not MEMORY_CATEGORY[category.name].is_variable and by_category[row]
     ]
     return _with_code(found, code, n_steps)
 
@@ -330,9 +330,9 @@ def _live_variables(
     picked = index.tolist()
 
     def texts(name: str) -> tuple[str, ...]:
-        return tuple(cast("str", variables[name][each]) for each in picked)
+        return tuple(cast("str", variables[name][row]) for row in picked)
 
-    ids = np.array([cast("int", variables["variable_id"][each]) for each in picked], np.int64)
+    ids = np.array([cast("int", variables["variable_id"][row]) for row in picked], np.int64)
     shapes = tuple(_shape(text) for text in texts("shape"))
     return LiveVariables(
         ids, texts("name"), texts("category"), held, shapes, texts("dtype"), starts, ends
@@ -359,7 +359,7 @@ def _with_code(found: LiveVariables, code: list[tuple[str, int]], n_steps: int) 
 
     def picker(values: tuple[str, ...], filler: tuple[str, ...]) -> tuple[str, ...]:
         joined = values + filler
-        return tuple(joined[each] for each in order.tolist())
+        return tuple(joined[place] for place in order.tolist())
 
     shapes = found.shape + ((),) * n_code
     return LiveVariables(
@@ -367,7 +367,7 @@ def _with_code(found: LiveVariables, code: list[tuple[str, int]], n_steps: int) 
         picker(found.name, names),
         picker(found.category, names),
         held[order],
-        tuple(shapes[each] for each in order.tolist()),
+        tuple(shapes[place] for place in order.tolist()),
         picker(found.dtype, ("",) * n_code),
         numbers(found.start_step, 0),
         numbers(found.end_step, n_steps),

@@ -104,9 +104,9 @@ def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArra
     """
     position = _position_of_variable(report)
     ids = variable_id.tolist()
-    missing = next((each for each in ids if each not in position), None)
+    missing = next((identifier for identifier in ids if identifier not in position), None)
     require(report, missing is None, f"variable {missing} does not exist")
-    return np.array([position[each] for each in ids], dtype=np.intp)
+    return np.array([position[identifier] for identifier in ids], dtype=np.intp)
 
 
 def tile_variables(report: Report, tile: int) -> TileVariables:
@@ -126,12 +126,12 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
     return TileVariables(
         tile,
         columns["variable_id"],
-        tuple(str(variables["name"][each]) for each in index),
-        tuple(str(variables["dtype"][each]) for each in index),
-        tuple(str(variables["category"][each]) for each in index),
+        tuple(str(variables["name"][row]) for row in index),
+        tuple(str(variables["dtype"][row]) for row in index),
+        tuple(str(variables["category"][row]) for row in index),
         columns["offset"],
         columns["bytes"],
-        np.array([variables["bytes"][each] for each in index], dtype=np.int64),
+        np.array([variables["bytes"][row] for row in index], dtype=np.int64),
         columns["start_step"],
         columns["end_step"],
         np.array([bool(variables["is_always_live"][each]) for each in index], dtype=np.bool_),
@@ -190,7 +190,7 @@ def variable_memory(report: Report, *variable_ids: int) -> NDArray[np.int64]:
         When the report has no such variable.
     """
     position = _position_of_variable(report)
-    missing = next((each for each in variable_ids if each not in position), None)
+    missing = next((identifier for identifier in variable_ids if identifier not in position), None)
     if missing is not None:
         raise BadQuestion(f"variable {missing} does not exist; this report has {len(position)}")
     starts = _first_parts(report)

@@ -54,7 +54,7 @@ class Metric:
 
 def values(report: Report) -> dict[str, MetricValue]:
     """Return every metric of a report by name, in the order of the catalogue."""
-    return {name: each.compute(report) for name, each in METRICS.items()}
+    return {name: metric.compute(report) for name, metric in METRICS.items()}
 
 
 def metric(name: str) -> Metric:
@@ -370,8 +370,8 @@ def _graph_metrics() -> list[Metric]:
 
 #: Every metric by name.
 METRICS: dict[str, Metric] = {
-    each.name: each
-    for each in (
+    metric.name: metric
+    for metric in (
         *_cycle_metrics(),
         *_memory_metrics(),
         *_traffic_metrics(),

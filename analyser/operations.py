@@ -101,7 +101,7 @@ class Operations:
     @property
     def cycles(self) -> int:
         """Time in operations, cycles."""
-        return sum(each.cycles for each in self.operations)
+        return sum(operation.cycles for operation in self.operations)
 
     @property
     def by_key(self) -> dict[str, Operation]:
@@ -122,15 +122,15 @@ class Operations:
     def kinds(self) -> tuple[KindTotal, ...]:
         """The same by kind, the longest first."""
         found: dict[str, list[Operation]] = {}
-        for each in self.operations:
-            found.setdefault(each.operation, []).append(each)
+        for operation in self.operations:
+            found.setdefault(operation.operation, []).append(operation)
         totals = [
             KindTotal(
                 kind, len(group), sum(one.cycles for one in group), sum(one.flops for one in group)
             )
             for kind, group in found.items()
         ]
-        return tuple(sorted(totals, key=lambda each: (-each.cycles, each.operation)))
+        return tuple(sorted(totals, key=lambda total: (-total.cycles, total.operation)))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
     def summed(values: NDArray[np.int64]) -> list[int]:
         answer = np.zeros(n_rows, np.int64)
         np.add.at(answer, of_step[of_step >= 0], values[of_step >= 0])
-        return [int(each) for each in answer]
+        return [int(item) for item in answer]
 
     columns = zip(
         *(
@@ -194,7 +194,7 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
             zip(listed, columns, strict=True)
         )
     ]
-    found.sort(key=lambda each: (-each.cycles, each.debug_context_id))
+    found.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
     total = ran.total_cycles if ran.n_runs else int(time.cycles.sum())
     return Operations(layer, tuple(found), total, ran.n_runs)
 
@@ -202,9 +202,9 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
 def inside(report: Report, context_id: int) -> frozenset[int]:
     """Return a debug context and all in it, by id."""
     found = {context_id}
-    for each in contexts(report).values():
-        if each.parent_id in found:
-            found.add(each.debug_context_id)
+    for context in contexts(report).values():
+        if context.parent_id in found:
+            found.add(context.debug_context_id)
     return frozenset(found)
 
 
@@ -270,9 +270,9 @@ def _step_time(report: Report) -> _Time:
         # Where data decide, each execution counts with what it took.
         counted = is_measured(report)
         busy[counted] = taken[counted] = 0
-        for each in measured(report).values():
-            np.add.at(busy, each.step_id, each.count * each.total_tile_cycles)
-            np.add.at(taken, each.step_id, each.count * each.max_tile_cycles)
+        for executed in measured(report).values():
+            np.add.at(busy, executed.step_id, executed.count * executed.total_tile_cycles)
+            np.add.at(taken, executed.step_id, executed.count * executed.max_tile_cycles)
     return _Time(
         cycles,
         np.where(every.phase == PHASES.index("compute"), cycles, 0),
@@ -285,10 +285,10 @@ def _step_time(report: Report) -> _Time:
 def _owners(report: Report, layer: Layer) -> dict[int, int]:
     """Return for every context in an operation of a layer the operation's, the outermost."""
     owner: dict[int, int] = {}
-    for number, each in contexts(report).items():
-        if each.parent_id in owner:
-            owner[number] = owner[each.parent_id]
-        elif each.layer == layer:
+    for number, context in contexts(report).items():
+        if context.parent_id in owner:
+            owner[number] = owner[context.parent_id]
+        elif context.layer == layer:
             owner[number] = number
     return owner
 

@@ -116,7 +116,9 @@ def _runner_up(plan: Plan) -> str:
     if plan.runner_up is None:
         return "none was left"
     alike = {"family": plan.family, "grouping": " x ".join(map(str, plan.grouping.values()))}
-    otherwise = {key: each for key, each in plan.runner_up.choice.items() if alike.get(key) != each}
+    otherwise = {
+        key: value for key, value in plan.runner_up.choice.items() if alike.get(key) != value
+    }
     cycles = plan.runner_up.cycles
     change = _change(plan.predicted_cycles, cycles)
     return f"{split_words(otherwise)}: {cycles:,} cycles predicted, {change}"

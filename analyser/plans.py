@@ -120,13 +120,13 @@ class PlanExplanation:
     @property
     def compiled_cycles(self) -> int:
         """Sum over the parts, one execution, cycles."""
-        return sum(each.compiled_cycles or 0 for each in self.parts)
+        return sum(part.compiled_cycles or 0 for part in self.parts)
 
     @property
     def compared_cycles(self) -> int:
         """The same over the parts that the planner looks at."""
         return sum(
-            each.compiled_cycles or 0 for each in self.parts if each.predicted_cycles is not None
+            part.compiled_cycles or 0 for part in self.parts if part.predicted_cycles is not None
         )
 
 
@@ -177,7 +177,7 @@ def explain_plan(report: Report, name: str) -> PlanExplanation:
 def plans_of(report: Report, context_id: int) -> tuple[Plan, ...]:
     """Return the plans of an operation and of what it called, the longest first."""
     wanted = inside(report, context_id)
-    return tuple(each for each in plans(report) if each.debug_context_id in wanted)
+    return tuple(plan for plan in plans(report) if plan.debug_context_id in wanted)
 
 
 def explanation(report: Report, plan: Plan) -> PlanExplanation:
@@ -214,7 +214,7 @@ def _runner_up(text: str) -> RunnerUp | None:
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     return RunnerUp(
-        {str(key): each if isinstance(each, int) else str(each) for key, each in found.items()},
+        {str(key): value if isinstance(value, int) else str(value) for key, value in found.items()},
         cycles,
     )
 
@@ -227,7 +227,7 @@ def _find(report: Report, name: str) -> Plan:
             "this report has no plans: its program has no convolution and no product,"
             " or it was written without a graph profile"
         )
-    exact = [each for each in every if each.name == name]
+    exact = [plan for plan in every if plan.name == name]
     if len(exact) > 1:
         raise BadQuestion(
             f"{len(exact)} products or convolutions are called {name!r}: select one on"
@@ -235,11 +235,11 @@ def _find(report: Report, name: str) -> Plan:
         )
     if exact:
         return exact[0]
-    inside = [each for each in every if each.name.startswith(f"{name}/")]
+    inside = [plan for plan in every if plan.name.startswith(f"{name}/")]
     if len(inside) == 1:
         return inside[0]
-    names = [each.name for each in inside] or _near(name, [each.name for each in every])
-    listed = ", ".join(repr(each) for each in names[:_NEAR_NAMES])
+    names = [plan.name for plan in inside] or _near(name, [plan.name for plan in every])
+    listed = ", ".join(repr(near) for near in names[:_NEAR_NAMES])
     more = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
     if inside:
         raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
@@ -251,10 +251,10 @@ def _find(report: Report, name: str) -> Plan:
 def _near(name: str, names: list[str]) -> list[str]:
     """Return the names most like an unknown one: those that hold it, else by likeness."""
     wanted = name.lower()[:200]
-    holding = [each for each in names if wanted and wanted in each.lower()]
+    holding = [known for known in names if wanted and wanted in known.lower()]
 
-    def likeness(each: str) -> float:
-        return difflib.SequenceMatcher(None, wanted, each.lower()[:200]).ratio()
+    def likeness(known: str) -> float:
+        return difflib.SequenceMatcher(None, wanted, known.lower()[:200]).ratio()
 
     return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
 
@@ -327,7 +327,7 @@ def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
     """Return the most that is live but not always on one tile in some steps."""
     table = schema.liveness_step
     of_step = dict(report.fetch(select(table.c.step_id, table.c.max_tile_bytes)))
-    return max((of_step[each] for each in found if each in of_step), default=None)
+    return max((of_step[step] for step in found if step in of_step), default=None)
 
 
 def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
@@ -338,5 +338,5 @@ def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertice
     )
     wanted = set(found)
     ids = dict.fromkeys(compute_set for step_id, compute_set in rows if step_id in wanted)
-    used = [each for one in ids for each in compute_set_vertices(report, one)[1]]
-    return tuple(sorted(used, key=lambda each: -each.total_cycles))
+    used = [vertex for one in ids for vertex in compute_set_vertices(report, one)[1]]
+    return tuple(sorted(used, key=lambda vertex: -vertex.total_cycles))

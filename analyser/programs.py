@@ -266,7 +266,7 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
         return ProgramSearch((), 0)
     table = schema.program
     # SQLite folds ASCII only, so other letters are found as they are written.
-    wanted = "".join(each.lower() if each.isascii() else each for each in text)
+    wanted = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     has_text = func.lower(table.c.kind + " (" + table.c.name + ")").contains(
         wanted, autoescape=True
     )
@@ -276,7 +276,8 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     )
     found = [_node(report, row) for row in rows]
     return ProgramSearch(
-        tuple(ProgramMatch(each, ancestors(report, each.program_id)) for each in found), n_matches
+        tuple(ProgramMatch(program, ancestors(report, program.program_id)) for program in found),
+        n_matches,
     )
 
 
@@ -333,7 +334,7 @@ def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
         part = ids[first : first + _IDS_AT_A_TIME]
         statement = select(*_COLUMNS).where(schema.program.c.program_id.in_(part))
         found |= {row[0]: _node(report, row) for row in report.fetch(statement)}
-    return tuple(found[each] for each in ids)
+    return tuple(found[identifier] for identifier in ids)
 
 
 def _find(report: Report, program_id: int) -> ProgramNode:
@@ -388,7 +389,7 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
                 int(taken[value["ipu_id"], step_id]),
             )
         )
-    return tuple(sorted(answer, key=lambda each: each.ipu_id))
+    return tuple(sorted(answer, key=lambda cost: cost.ipu_id))
 
 
 def compute_set_vertices(

@@ -244,7 +244,7 @@ def _in_words(value: str | None) -> str:
         return MISSING
     if value.startswith("["):
         try:
-            return ", ".join(str(each) for each in json.loads(value)) or MISSING
+            return ", ".join(str(load) for load in json.loads(value)) or MISSING
         except (RecursionError, ValueError):
             pass
     return value

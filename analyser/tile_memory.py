@@ -214,9 +214,9 @@ def tile_memory(
     elif breakdown == "category":
         by_category = category_bytes(report)
         series = {
-            each.label: by_category[row]
-            for row, each in enumerate(categories(report))
-            if each.total_bytes
+            category.label: by_category[row]
+            for row, category in enumerate(categories(report))
+            if category.total_bytes
         }
     else:
         series = {
@@ -253,7 +253,7 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
     rows: list[MemoryRow] = []
 
     def add(key: str, label: str, values: NDArray[np.int64]) -> None:
-        picked = [int(values.sum())] if pick is None else [int(each) for each in values[pick]]
+        picked = [int(values.sum())] if pick is None else [int(value) for value in values[pick]]
         rows.append(MemoryRow(key, label, key.count("/"), tuple(picked)))
 
     tile = tile_rows(report)
@@ -272,7 +272,7 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
         (False, "not_overlapped", "Not overlapped"),
         (True, "overlapped", "Overlapped"),
     ):
-        ids = [row for row, each in enumerate(known) if each.is_overlapped == is_overlapped]
+        ids = [row for row, category in enumerate(known) if category.is_overlapped == is_overlapped]
         add(f"{root}/{name}", label, by_category[ids].sum(axis=0))
         for row in ids:
             if known[row].total_bytes:

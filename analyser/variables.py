@@ -50,7 +50,7 @@ def named_variables(report: Report, text: str) -> NamedVariables:
         When there is none.
     """
     columns = variable_columns(report)
-    names = [str(each) for each in columns["name"]]
+    names = [str(name) for name in columns["name"]]
     wanted = text.strip().lower()
     chosen = [place for place, name in enumerate(names) if name == text.strip()]
     chosen = chosen or [place for place, name in enumerate(names) if wanted in name.lower()]
@@ -59,7 +59,7 @@ def named_variables(report: Report, text: str) -> NamedVariables:
             f"no variable has {text[:80]!r} in its name; this report has {len(names):,} variables"
         )
     ids = [cast("int", columns["variable_id"][place]) for place in chosen]
-    found = tuple(dict.fromkeys(names[each] for each in chosen))
+    found = tuple(dict.fromkeys(names[row] for row in chosen))
     return NamedVariables(found, len(chosen), variable_memory(report, *ids))
 
 

@@ -37,7 +37,7 @@ def explain(difference: Difference) -> tuple[str, ...]:
         *_memory(difference),
         *_variables(difference),
     ]
-    if not effects and all(each.verdict == "same" for each in difference.metrics):
+    if not effects and all(metric.verdict == "same" for metric in difference.metrics):
         agreed = "All metrics, variables and steps agree"
         names = ", ".join(difference.unequal)
         effects = [f"{agreed}." if causes else f"{agreed}; only details differ: {names}."]
@@ -77,13 +77,17 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
             )
         elif change.key == "model_sha256":
             sentences.append("Model file changed.")
-    options = [each for each in changes if each.section == "option"]
+    options = [change for change in changes if change.section == "option"]
     if options:
-        listed = _listing([f"{each.key} {each.baseline} → {each.candidate}" for each in options])
+        listed = _listing(
+            [f"{option.key} {option.baseline} → {option.candidate}" for option in options]
+        )
         sentences.append(f"Options changed: {listed}.")
-    versions = [each for each in changes if each.key.endswith("_version")]
+    versions = [change for change in changes if change.key.endswith("_version")]
     if versions:
-        listed = _listing([f"{each.key} {each.baseline} → {each.candidate}" for each in versions])
+        listed = _listing(
+            [f"{version.key} {version.baseline} → {version.candidate}" for version in versions]
+        )
         sentences.append(f"Versions changed: {listed}.")
     return sentences
 
@@ -107,7 +111,7 @@ def _cycles(difference: Difference) -> list[str]:
     parts.sort(key=lambda part: -part[0])
     if parts:
         text += ": " + ", ".join(part for _, part in parts[:4])
-    clock = next((each for each in difference.context if each.key == "clock_hz"), None)
+    clock = next((change for change in difference.context if change.key == "clock_hz"), None)
     if clock is None:
         return [f"{text}."]
     return [f"{text}.", _time(difference)]
@@ -138,9 +142,9 @@ def _steps(difference: Difference) -> list[str]:
     if counted:
         sentences.append(f"Steps: {', '.join(counted)}; {steps.n_same:,} unchanged.")
     every = sorted(
-        (*steps.added, *steps.removed, *steps.changed), key=lambda each: -abs(each.delta_cycles)
+        (*steps.added, *steps.removed, *steps.changed), key=lambda change: -abs(change.delta_cycles)
     )
-    largest = [_step(each) for each in every[:3] if each.delta_cycles]
+    largest = [_step(change) for change in every[:3] if change.delta_cycles]
     if largest:
         sentences.append(f"Largest changes: {', '.join(largest)}.")
     return sentences
@@ -184,7 +188,7 @@ def _memory(difference: Difference) -> list[str]:
     ]
     categories.sort(key=lambda change: -abs(change.delta or 0))
     if categories:
-        listed = [f"{_category(each.name)} {_amount(each)}" for each in categories[:4]]
+        listed = [f"{_category(category.name)} {_amount(category)}" for category in categories[:4]]
         sentences.append(f"By category: {', '.join(listed)}.")
     return sentences
 
@@ -215,7 +219,9 @@ def _variables(difference: Difference) -> list[str]:
 
 def _largest(changes: Sequence[VariableChange]) -> str:
     """Return the largest changes by name."""
-    listed = [f"{each.name} {format_change(each.delta_bytes, 'bytes')}" for each in changes[:2]]
+    listed = [
+        f"{change.name} {format_change(change.delta_bytes, 'bytes')}" for change in changes[:2]
+    ]
     return ", ".join(listed) + (", …" if len(changes) > 2 else "")
 
 

@@ -31,7 +31,7 @@ def unequal_data(baseline: Report, candidate: Report) -> tuple[str, ...]:
     Facts of the wall clock are left out, for they differ from run to run, and so is the option
     that says where the report was written.
     """
-    tables = [each for name, each in schema.metadata.tables.items() if name not in _NOT_COMPARED]
+    tables = [table for name, table in schema.metadata.tables.items() if name not in _NOT_COMPARED]
     return tuple(
         [table.name for table in tables if not _equal_tables(baseline, candidate, table)]
         + [name for name in schema.ARRAYS if not _equal_arrays(baseline, candidate, name)]

@@ -100,10 +100,10 @@ def _verdict(worse: str, baseline: MetricValue, candidate: MetricValue) -> Verdi
 def tile_changes(baseline: Report, candidate: Report) -> TileChange:
     """Return the memory of every tile on both sides, gaps included."""
     baseline_bytes, candidate_bytes = (
-        tile_memory(each, "none", include_gaps=True).total_bytes
-        if has_memory(each)
-        else np.zeros(target(each).n_tiles, dtype=np.int64)
-        for each in (baseline, candidate)
+        tile_memory(report, "none", include_gaps=True).total_bytes
+        if has_memory(report)
+        else np.zeros(target(report).n_tiles, dtype=np.int64)
+        for report in (baseline, candidate)
     )
     n_tiles = max(len(baseline_bytes), len(candidate_bytes))
     before, after = (

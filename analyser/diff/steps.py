@@ -107,7 +107,7 @@ def step_changes(baseline: Report, candidate: Report) -> StepChanges:
         _sorted(gone),
         _sorted(changed),
         len(pairs) - len(changed),
-        sum(each.delta_cycles for each in (*come, *gone, *changed)),
+        sum(change.delta_cycles for change in (*come, *gone, *changed)),
     )
 
 

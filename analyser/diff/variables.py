@@ -66,8 +66,8 @@ def variable_changes(baseline: Report, candidate: Report) -> VariableChanges:
         if _facts(baseline_variables[one]) != _facts(candidate_variables[other])
     ]
     return VariableChanges(
-        _sorted([_change(None, candidate_variables[each]) for each in added]),
-        _sorted([_change(baseline_variables[each], None) for each in removed]),
+        _sorted([_change(None, candidate_variables[index]) for index in added]),
+        _sorted([_change(baseline_variables[index], None) for index in removed]),
         _sorted(changed),
         len(pairs) - len(changed),
     )

@@ -225,7 +225,7 @@ def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
 def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("ops", reports_directory / "baseline", "--plan", "layr1\x1b[2J")
     assert (done.code, done.out) == (2, "")
-    assert "the nearest are 'layer1/conv'" in done.err
+    assert "the nearest names are 'layer1/conv'" in done.err
     assert "\x1b" not in done.err
     assert len(done.err.splitlines()) == 1
 

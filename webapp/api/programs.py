@@ -41,7 +41,7 @@ def routes(library: Library) -> APIRouter:
             "ok": True,
             "n_children": len(nodes),
             "offset": offset,
-            "nodes": [_describe(each) for each in part],
+            "nodes": [_describe(child) for child in part],
         }
 
     @router.get("/path")
@@ -50,7 +50,7 @@ def routes(library: Library) -> APIRouter:
         with library.opened(report_id) as report:
             details = node(report, program)
         path = (*details.path, details.node)
-        places = [{"id": each.program_id, "position": each.position} for each in path]
+        places = [{"id": entry.program_id, "position": entry.position} for entry in path]
         return {"ok": True, "path": places}
 
     @router.get("/search")

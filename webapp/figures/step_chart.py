@@ -123,7 +123,7 @@ def compare_steps(
         max(baseline.always_live_bytes, candidate.always_live_bytes) if include_always_live else 0
     )
     finished = _finish(figure, [baseline, candidate], base, window, [selected], show_capacity)
-    return StepChart(finished, max(kept, key=lambda each: each.n_window))
+    return StepChart(finished, max(kept, key=lambda part: part.n_window))
 
 
 def _add_always_live(figure: go.Figure, curve: Curve, places: NDArray[np.float64]) -> None:

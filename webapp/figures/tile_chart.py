@@ -117,7 +117,7 @@ def compare_tiles(
         )
     highest = max(int(height.max(initial=0)) for height in heights)
     finished = _finish(figure, [baseline, candidate], highest, window, selected, show_capacity)
-    return TileChart(finished, max(kept, key=lambda each: each.n_window))
+    return TileChart(finished, max(kept, key=lambda part: part.n_window))
 
 
 def _finish(

@@ -76,7 +76,7 @@ def _body(found: Insights) -> list[Any]:
     ]
     advice = tips(found)
     if advice:
-        items = [html.Li([html.B(f"{each.title}. "), each.text]) for each in advice]
+        items = [html.Li([html.B(f"{tip.title}. "), tip.text]) for tip in advice]
         cards.append(
             html.Div(
                 [html.H3("What would help"), html.Ul(items, className="sentences")],
@@ -105,20 +105,20 @@ def _body(found: Insights) -> list[Any]:
 
 def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
     """Return the fullest tiles as bars of their contents."""
-    widest = max((each.including_gaps_bytes for each in worst), default=1) or 1
-    labels = dict.fromkeys(label for each in worst for label in each.categories)
+    widest = max((tile.including_gaps_bytes for tile in worst), default=1) or 1
+    labels = dict.fromkeys(label for tile in worst for label in tile.categories)
     colours = {label: series_colour(label, place) for place, label in enumerate(labels)}
     rows = [
         (
-            f"{each.tile_id:,}",
-            f"{each.ipu_id:,}",
-            _bar(each, widest, colours),
+            f"{tile.tile_id:,}",
+            f"{tile.ipu_id:,}",
+            _bar(tile, widest, colours),
             html.Span(
-                format_bytes(each.including_gaps_bytes), title=f"{each.including_gaps_bytes:,} B"
+                format_bytes(tile.including_gaps_bytes), title=f"{tile.including_gaps_bytes:,} B"
             ),
-            format_percent(100 * each.including_gaps_bytes / fit.capacity_bytes),
+            format_percent(100 * tile.including_gaps_bytes / fit.capacity_bytes),
         )
-        for each in worst
+        for tile in worst
     ]
     legend = [
         html.Span([html.Span(className="swatch", style={"background": colour}), label])
@@ -206,7 +206,8 @@ def _variables(title: str, found: LiveVariables) -> html.Div:
 def _consumers(title: str, what: str, found: Sequence[Consumer]) -> html.Div:
     """Return codelets by size, with the compute sets that use them."""
     rows = [
-        (each.name, format_bytes(each.bytes), f"{each.n_users:,}", each.detail) for each in found
+        (consumer.name, format_bytes(consumer.bytes), f"{consumer.n_users:,}", consumer.detail)
+        for consumer in found
     ]
     table = plain_table((what, "Size", "Compute sets", "Largest user"), rows, numbers=(1, 2))
     return html.Div([html.H3(title), table], className="any-break")
@@ -215,8 +216,12 @@ def _consumers(title: str, what: str, found: Sequence[Consumer]) -> html.Div:
 def _exchanges(found: Sequence[Consumer]) -> html.Div:
     """Return exchanges and copies by their code."""
     rows = [
-        (each.name or "–", html.Span(each.detail, className="no-break"), format_bytes(each.bytes))
-        for each in found
+        (
+            exchange.name or "–",
+            html.Span(exchange.detail, className="no-break"),
+            format_bytes(exchange.bytes),
+        )
+        for exchange in found
     ]
     table = plain_table(("Exchange or copy", "Kind", "Size"), rows, numbers=(2,))
     return html.Div([html.H3("Exchange code, all tiles"), table], className="any-break")

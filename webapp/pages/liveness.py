@@ -241,7 +241,7 @@ def register(app: Dash, library: Library) -> None:
         if candidate is None:
             rows = variable_rows(baseline)
             with library.opened(view["report"]) as report:
-                labels = {each.name: each.label for each in categories(report)}
+                labels = {category.name: category.label for category in categories(report)}
             for row in rows:
                 row["category"] = labels.get(row["category"], row["category"])
             note = f"{len(baseline):,} row{'s' * (len(baseline) != 1)}"

@@ -16,7 +16,7 @@ __all__ = ["change_rows", "ranking_rows", "variable_rows"]
 def variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
     """Return the parts on a tile whose variable's name contains a text, and a line about them."""
     parts = tile_variables(report, tile)
-    labels = {each.name: each.label for each in categories(report)}
+    labels = {category.name: category.label for category in categories(report)}
     rows: list[dict[str, Any]] = [
         {
             "offset": int(parts.offset_bytes[place]),

@@ -47,7 +47,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
         listed.total_cycles,
         listed.n_runs,
         enclosing(report, operation.debug_context_id),
-        tuple(explanation(report, each) for each in found[:_MAX_PLANS]),
+        tuple(explanation(report, plan) for plan in found[:_MAX_PLANS]),
         len(found),
         operation_steps(report, operation.debug_context_id),
     )
@@ -70,8 +70,8 @@ def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.D
         blocks += [_columns(costs, *first.parts()), _columns(facts, made)]
     else:
         blocks.append(_columns(costs, made))
-    for each in of_plans:
-        blocks += [html.H3(each.title(n_plans)), each.facts(), _columns(*each.parts())]
+    for plan in of_plans:
+        blocks += [html.H3(plan.title(n_plans)), plan.facts(), _columns(*plan.parts())]
     if n_plans > _MAX_PLANS:
         note = f"{n_plans - _MAX_PLANS:,} more plans of this operation stand on the tab Plans."
         blocks.append(html.Div(note, className="grid-note"))
@@ -143,8 +143,11 @@ _FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
 def _arguments(side: OperationDetails) -> html.Div:
     """Return with what an operation was called, and by whom."""
     rows = [
-        (f"{each.layer}: {each.operation}", _lines([each.name or MISSING, *_detail(each.detail)]))
-        for each in side.contexts
+        (
+            f"{context.layer}: {context.operation}",
+            _lines([context.name or MISSING, *_detail(context.detail)]),
+        )
+        for context in side.contexts
     ]
     table = plain_table(("", ""), rows, class_name="plan-facts")
     return html.Div([html.H3("Created by, innermost first"), table])
@@ -165,10 +168,10 @@ def _detail(text: str) -> list[str]:
 
 def _argument(value: Any) -> str:
     """Return an argument for people: ``x float32 [1, 3]`` for a tensor, several with semicolons."""
-    if isinstance(value, list) and any(isinstance(each, str) for each in value):
-        return " ".join(_argument(each) for each in value)
-    if isinstance(value, list) and any(isinstance(each, list) for each in value):
-        return "; ".join(_argument(each) for each in value)
+    if isinstance(value, list) and any(isinstance(item, str) for item in value):
+        return " ".join(_argument(item) for item in value)
+    if isinstance(value, list) and any(isinstance(item, list) for item in value):
+        return "; ".join(_argument(item) for item in value)
     return str(value)
 
 
@@ -181,12 +184,12 @@ class _Plan:
 
     def title(self, n_plans: int) -> str:
         """Return the title, with the name of one of several."""
-        named = next(each.plan.name for each in self.sides if each is not None)
+        named = next(side.plan.name for side in self.sides if side is not None)
         return "Plan: how it is split over tiles" + (f" ({named})" if n_plans > 1 else "")
 
     def facts(self) -> html.Div:
         """Return what was chosen and why, a column for each side."""
-        sides = [dict(plan_facts(each)) if each is not None else {} for each in self.sides]
+        sides = [dict(plan_facts(side)) if side is not None else {} for side in self.sides]
         labels = dict.fromkeys(label for side in sides for label in side)
         rows = [
             [label, *(_lines(side.get(label, (MISSING,))) for side in sides)] for label in labels
@@ -199,11 +202,11 @@ class _Plan:
             html.Div(
                 [
                     html.H3(f"Parts, cycles of one execution{' · ' * bool(head)}{head}"),
-                    _parts(part_rows(each)),
+                    _parts(part_rows(side)),
                 ]
             )
-            for head, each in zip(self.heads, self.sides, strict=True)
-            if each is not None
+            for head, side in zip(self.heads, self.sides, strict=True)
+            if side is not None
         ]
 
 
@@ -246,13 +249,13 @@ def _steps(side: OperationDetails, whose: str) -> list[Any]:
         return []
     rows = [
         (
-            f"{each.step_id:,}",
-            html.Span(each.kind, className=f"tree-kind phase-{each.phase}"),
-            each.name or MISSING,
-            f"{each.cycles:,}",
-            f"{each.n_executions:,}",
+            f"{step.step_id:,}",
+            html.Span(step.kind, className=f"tree-kind phase-{step.phase}"),
+            step.name or MISSING,
+            f"{step.cycles:,}",
+            f"{step.n_executions:,}",
         )
-        for each in side.steps[:_MAX_STEPS]
+        for step in side.steps[:_MAX_STEPS]
     ]
     when = "over all recorded runs" if side.n_runs else "of one execution, for none was recorded"
     n_more = len(side.steps) - len(rows)

@@ -38,17 +38,17 @@ def operation_rows(listed: Operations) -> list[dict[str, Any]]:
     return [
         {
             "key": key,
-            "name": each.name,
-            "call": each.operation,
-            "cycles": each.cycles,
-            "share": each.cycles / total if total else None,
-            "flops": each.flops,
-            "busy": each.utilisation,
-            "always": each.always_live_bytes,
-            "temporary": each.temporary_bytes,
-            "code": each.code_bytes,
+            "name": operation.name,
+            "call": operation.operation,
+            "cycles": operation.cycles,
+            "share": operation.cycles / total if total else None,
+            "flops": operation.flops,
+            "busy": operation.utilisation,
+            "always": operation.always_live_bytes,
+            "temporary": operation.temporary_bytes,
+            "code": operation.code_bytes,
         }
-        for key, each in listed.by_key.items()
+        for key, operation in listed.by_key.items()
     ]
 
 
@@ -99,13 +99,13 @@ def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:
     total = baseline.total_cycles
     rows = [
         (
-            each.operation,
-            f"{each.n_operations:,}",
-            f"{each.cycles:,}",
-            format_percent(100 * each.cycles / total) if total else MISSING,
-            f"{each.flops:,}",
+            kind.operation,
+            f"{kind.n_operations:,}",
+            f"{kind.cycles:,}",
+            format_percent(100 * kind.cycles / total) if total else MISSING,
+            f"{kind.flops:,}",
         )
-        for each in baseline.kinds
+        for kind in baseline.kinds
     ]
     return plain_table(
         ("Kind", "Operations", "Cycles", "% of total", "FLOPs"), rows, numbers=range(1, 5)
@@ -117,12 +117,12 @@ def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
     rows = []
     for pair in kind_changes(baseline, candidate):
         kind, known = pair.key, (pair.baseline, pair.candidate)
-        before, after = (each.cycles if each else None for each in known)
+        before, after = (total.cycles if total else None for total in known)
         rows.append(
             [
                 kind,
-                *(format_count(each.n_operations if each else None) for each in known),
-                *(format_count(each) for each in (before, after)),
+                *(format_count(total.n_operations if total else None) for total in known),
+                *(format_count(cycles) for cycles in (before, after)),
                 format_change_of(before, (after or 0) - (before or 0), "cycles"),
             ]
         )

@@ -43,7 +43,10 @@ def _facts(details: ProgramDetails) -> html.Div:
     program = details.node
     rows: list[tuple[str, str]] = [
         ("Program", f"{program.program_id:,}"),
-        ("Inside", " › ".join(each.label for each in details.path) or "nothing: it is a root"),
+        (
+            "Inside",
+            " › ".join(ancestor.label for ancestor in details.path) or "nothing: it is a root",
+        ),
     ]
     if program.n_children:
         rows.append(
@@ -97,18 +100,18 @@ def _vertices(details: ProgramDetails) -> html.Div:
     """Return the codelets that run, a column for each."""
     found = details.vertices
     rows = [
-        ("Kind", [each.kind for each in found]),
-        ("Vertices", [f"{each.n_vertices:,}" for each in found]),
-        ("Tiles", [f"{each.n_tiles:,}" for each in found]),
+        ("Kind", [vertex.kind for vertex in found]),
+        ("Vertices", [f"{vertex.n_vertices:,}" for vertex in found]),
+        ("Tiles", [f"{vertex.n_tiles:,}" for vertex in found]),
         (
             "Slowest vertex, cycles",
-            [f"{each.max_cycles:,}" + " (data)" * each.is_data_dependent for each in found],
+            [f"{vertex.max_cycles:,}" + " (data)" * vertex.is_data_dependent for vertex in found],
         ),
-        ("All vertices, cycles", [f"{each.total_cycles:,}" for each in found]),
-        ("State", [format_bytes(each.state_bytes) for each in found]),
-        ("Code on a tile", [format_bytes(each.code_bytes) for each in found]),
+        ("All vertices, cycles", [f"{vertex.total_cycles:,}" for vertex in found]),
+        ("State", [format_bytes(vertex.state_bytes) for vertex in found]),
+        ("Code on a tile", [format_bytes(vertex.code_bytes) for vertex in found]),
     ]
-    heads = ["", *(each.vertex_type for each in found)]
+    heads = ["", *(vertex.vertex_type for vertex in found)]
     return plain_table(
         heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
     )

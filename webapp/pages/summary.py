@@ -179,8 +179,8 @@ def _options(
     """Return the options in effect whose name, value or origin contains a text."""
     if candidate is None:
         rows = [
-            (each.name, each.value, each.origin, "" if each.has_effect else "recorded only")
-            for each in baseline
+            (option.name, option.value, option.origin, "" if option.has_effect else "recorded only")
+            for option in baseline
         ]
         columns = ["Option", "Value", "Set by", ""]
     else:
