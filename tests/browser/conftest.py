@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.generated_report import generate_report
+
+#: A page takes four seconds to start on two cores that other jobs keep busy.
+expect.set_options(timeout=20_000)
 
 _ROOT = Path(__file__).parents[2]
 _ARGUMENTS = [

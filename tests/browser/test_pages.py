@@ -30,7 +30,7 @@ def _wait(page: Page, path: str) -> None:
 #: What a grid tells readers of screens has its own time; it is said once and not shown.
 _SHOWN_TEXT = """content => {
     const announced = content.querySelectorAll(".ag-aria-description-container");
-    for (const each of announced) each.textContent = "";
+    for (const element of announced) element.textContent = "";
     return content.innerText;
 }"""
 
@@ -162,6 +162,7 @@ def test_zooming_brings_every_step_and_double_click_goes_back(visit: Visit) -> N
 
 def test_always_live_memory_is_named_with_code_and_state(visit: Visit) -> None:
     page = visit("/liveness", tab="always")
+    _wait(page, "/liveness")
     expect(page.locator("#liveness-always-grid .ag-row").first).to_be_visible()
     expect(page.locator("#liveness-always-note")).to_contain_text("rows")
 
@@ -266,7 +267,7 @@ def test_two_reports_stand_side_by_side_and_swap(visit: Visit, ids: dict[str, st
     expect(page).to_have_url(re.compile(f"report={ids['changed']}&with={ids['large']}"))
 
 
-def test_the_target_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None:
+def test_the_candidate_is_chosen_in_the_header_and_taken_away(visit: Visit) -> None:
     page = visit("/summary")
     _wait(page, "/summary")
     page.click("#report-candidate")
