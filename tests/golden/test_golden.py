@@ -47,7 +47,7 @@ def test_every_stored_report_opens_or_says_what_to_do(path: Path) -> None:
     assert path.stat().st_size < 150_000
     version = int(path.parent.name.removeprefix("v"))
     if version != SCHEMA_VERSION:
-        with pytest.raises(UnsupportedSchema, match=f"schema {version}.*reads {SCHEMA_VERSION}"):
+        with pytest.raises(UnsupportedSchema, match=f"schema {version}.*supports {SCHEMA_VERSION}"):
             open_report(path)
         return
     assert check_report(path) == []

@@ -100,7 +100,7 @@ def test_two_rows_with_one_name_are_refused_and_leave_what_was_committed(tmp_pat
 
 
 def test_the_last_milestone_is_the_writers_own(tmp_path):
-    with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="only finish"):
+    with ReportWriter.create(tmp_path) as writer, pytest.raises(ValueError, match="reserved for"):
         writer.commit("finished")
 
 
