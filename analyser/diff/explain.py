@@ -73,7 +73,8 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
         if change.section == "machine" and not change.follows:
             word = _MACHINE_WORDS.get(change.key, change.key)
             sentences.append(
-                f"{word[0].upper()}{word[1:]} changed: {change.baseline} → {change.candidate}."
+                f"{word[0].upper()}{word[1:]} changed: {_fact(change.baseline)} →"
+                f" {_fact(change.candidate)}."
             )
         elif change.key == "model_sha256":
             sentences.append("Model file changed.")
@@ -90,6 +91,11 @@ def _context(changes: Sequence[ContextChange]) -> list[str]:
         )
         sentences.append(f"Versions changed: {listed}.")
     return sentences
+
+
+def _fact(value: object) -> str:
+    """Return a value of the machine; counts have thousands separators."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _cycles(difference: Difference) -> list[str]:

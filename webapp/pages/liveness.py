@@ -218,8 +218,8 @@ def register(app: Dash, library: Library) -> None:
             if step is None:
                 return (empty_state(note),)
             details = node(report, step_program(report, step))
-        whose = " (of the baseline)" if view["with"] else ""
-        return ([html.Div(note + whose, className="grid-note"), program_panel(details)],)
+        side = "Baseline: " if view["with"] else ""
+        return ([html.Div(side + note, className="grid-note"), program_panel(details)],)
 
     @answer(
         app,

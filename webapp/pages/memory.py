@@ -80,7 +80,7 @@ _TILE_COLUMNS = (
     number_column("ipu", "IPU", width=80),
     bytes_column("including", "Including gaps", width=140),
     bytes_column("excluding", "Excluding gaps", width=140),
-    share_column("share", "Of capacity", width=110),
+    share_column("share", "% of capacity", width=110),
 )
 _CHANGE_COLUMNS = (
     number_column("tile", "Tile", width=90),
@@ -321,7 +321,7 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     size = int(memory.total_bytes[fullest])
     capacity = memory.capacity_bytes
     share = format_percent(100 * size / capacity) if capacity else "–"
-    gaps = "including gaps" if memory.include_gaps else "without gaps"
+    gaps = "including gaps" if memory.include_gaps else "excluding gaps"
     over = memory.n_tiles_over
     caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
     if over:

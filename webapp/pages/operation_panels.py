@@ -110,7 +110,7 @@ def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> ht
         for label, text in _FACTS
     ]
     table = plain_table(["", *heads], rows, numbers=range(1, len(heads) + 1))
-    return html.Div([html.H3("What it costs"), table])
+    return html.Div([html.H3("Cost"), table])
 
 
 def _share(side: OperationDetails) -> str:
@@ -129,7 +129,7 @@ def _utilisation(side: OperationDetails) -> str:
 _FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
     ("Call", lambda side: side.operation.operation),
     ("Cycles", lambda side: f"{side.operation.cycles:,}"),
-    ("Of all cycles", _share),
+    ("% of total cycles", _share),
     ("Compute cycles", lambda side: f"{side.operation.compute_cycles:,}"),
     ("Floating-point operations", lambda side: f"{side.operation.flops:,}"),
     ("Tiles busy", _utilisation),
