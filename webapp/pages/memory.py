@@ -71,7 +71,7 @@ _VARIABLE_COLUMNS = (
     bytes_column("bytes", "Size", width=95),
     name_column("name", "Variable"),
     text_column("dtype", "Type", width=85),
-    text_column("category", "Category", width=130),
+    text_column("category", "Category", width=155),
     text_column("region", "Region", width=118),
     life_column(),
 )

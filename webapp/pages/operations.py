@@ -58,19 +58,19 @@ _MAX_ROWS = 20_000
 _LAYERS: dict[Layer, str] = {"library": "Library calls", "onnx": "Nodes of the model"}
 _COLUMNS = (
     name_column("name", "Operation"),
-    text_column("call", "Call", width=122),
+    text_column("call", "Call", width=146),
     number_column("cycles", "Cycles", width=90),
-    share_column("share", "% of total", width=75),
+    share_column("share", "% of total", width=94),
     number_column("flops", "FLOPs", width=108),
     share_column("busy", "Tiles busy", width=84),
     bytes_column("always", "Always live", width=90),
     bytes_column("temporary", "Temporary", width=90),
-    bytes_column("code", "Code", width=85),
+    bytes_column("code", "Code", width=98),
 )
 _PLAN_COLUMNS = (
     name_column("name", "Operation"),
     text_column("call", "Kind", width=110),
-    text_column("family", "Family", width=80),
+    text_column("family", "Family", width=95),
     text_column("split", "Split", width=195),
     number_column("tiles", "Tiles", width=75),
     share_column("balance", "Balance", width=80),
