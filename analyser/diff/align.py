@@ -27,9 +27,9 @@ def align(
 
     Parameters
     ----------
-    base_names, new_names
+    baseline_names, candidate_names
         What must be equal in a pair, in order of the program.
-    base_shapes, new_shapes
+    baseline_shapes, candidate_shapes
         What is equal in pairs to prefer where a name is not equally frequent.
     """
     baseline_places, candidate_places = _places(baseline_names), _places(candidate_names)

@@ -196,7 +196,7 @@ plan_stage = Table(
     "plan_stage",
     metadata,
     column("plan_stage_id", Integer, "Identity", primary_key=True),
-    column("plan_id", Integer, "The plan (plan)"),
+    column("plan_id", Integer, "The plan", ForeignKey("plan.plan_id")),
     column("position", Integer, "Position among the plan's stages, from 0, in execution order"),
     column("name", Text, "Name, such as compute, exchange or reduce; unique in its plan"),
     column("phase", Text, "compute, or exchange for moving operands and waiting for them"),
