@@ -26,7 +26,8 @@ step = Table(
     column(
         "plan_stage_id",
         Integer,
-        "The stage of a plan it belongs to (plan_stage)",
+        "The stage of a plan it belongs to",
+        ForeignKey("plan_stage.plan_stage_id"),
         nullable=True,
     ),
     column(
