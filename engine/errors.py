@@ -7,6 +7,7 @@ EngineError                 engine: base of all
 │   └── UnsupportedOperators  unsupported_operators: all of them, with node names
 ├── BadInput                bad_input: missing file, wrong shape or type of an input
 ├── BadGraph                bad_graph: a graph that breaks the rules of the machine
+├── BadExecutable           bad_executable: damaged bytes, another engine, a missing codelet
 ├── EngineClosed            engine_closed: a closed engine was used
 ├── EngineBusy              engine_busy: a running engine was told to run or close
 ├── ModelNotAvailable       model_not_available: no download, or not the pinned file
@@ -20,6 +21,7 @@ EngineError                 engine: base of all
 from __future__ import annotations
 
 __all__ = [
+    "BadExecutable",
     "BadGraph",
     "BadInput",
     "BadMachine",
@@ -89,6 +91,12 @@ class BadGraph(EngineError):
     """The graph breaks a rule of the machine."""
 
     code = "bad_graph"
+
+
+class BadExecutable(EngineError):
+    """An executable cannot be written as bytes, or bytes are not an executable."""
+
+    code = "bad_executable"
 
 
 class EngineClosed(EngineError):

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
+from tilescope.engine.compiler.executable_bytes import read_executable, write_executable
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.compiler.tile_memory import Memory
+from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
+from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import (
     ComputeSet,
     DebugContext,
     GraphImage,
+    Joined,
     PlanStage,
+    Regions,
     RemoteBuffer,
+    Stage,
+    Tensor,
+    Variable,
+    VertexBatch,
     View,
 )
 from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.plan import Plan
+from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.reports.figures import fits
 
 __all__ = [
@@ -201,3 +209,67 @@ class Executable:
             machine.non_interleaved_bytes,
         )
         return np.flatnonzero(~fitting)
+
+    def to_bytes(self) -> bytes:
+        """Return the executable as bytes, for `from_bytes` in any process with the same engine.
+
+        The user's graph is not part of it: tensors to read and write are made of
+        ``graph.variables`` there.
+
+        Raises
+        ------
+        BadExecutable
+            When a codelet is not defined at the top of a module, where another process finds it.
+        """
+        alone = replace(self, graph=replace(self.graph, sources=()))
+        return write_executable(alone, _KINDS)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Executable:
+        """Return the executable that `to_bytes` wrote.
+
+        The modules that define its codelets are imported: take bytes only from whom you would take
+        a program.
+
+        Raises
+        ------
+        BadExecutable
+            When the bytes are damaged, were written by another engine, or need a codelet that is
+            not there or has changed.
+        """
+        made = read_executable(data, _KINDS)
+        if not isinstance(made, cls):
+            raise BadExecutable("These bytes are not an executable: they hold a part of one")
+        return made
+
+
+#: All that an executable consists of.
+_KINDS = (
+    Column,
+    CompileRecord,
+    ComputeSet,
+    DebugContext,
+    Executable,
+    GraphImage,
+    Joined,
+    LiveBytes,
+    LiveParts,
+    Machine,
+    Memory,
+    Messages,
+    Node,
+    Plan,
+    PlanStage,
+    PlannedStage,
+    Regions,
+    RemoteAccess,
+    RemoteBuffer,
+    Stage,
+    Step,
+    StepCost,
+    StreamAccess,
+    Tensor,
+    Variable,
+    VertexBatch,
+    VertexUse,
+)

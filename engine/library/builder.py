@@ -23,6 +23,7 @@ from tilescope.engine.graph import (
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Execute, Sequence
 
@@ -37,6 +38,7 @@ _KINDS = {
     "plans": list,
     "available_memory": AvailableMemory,
     "partials": PartialsTypes,
+    "plan_memo": PlanMemo,
 }
 
 
@@ -65,6 +67,8 @@ class Builder:
     tiles
         The tiles that results, and the vertices that compute them, are placed on: all compute tiles
         of the graph by default. In-place operations compute where their target lies.
+    plan_memo
+        Plans operations, equal ones once.
     """
 
     graph: Graph
@@ -76,6 +80,7 @@ class Builder:
     plan_id: int | None = None
     serial_part: int | None = None
     tiles: TileSet = None  # type: ignore[assignment] # the graph's compute tiles
+    plan_memo: PlanMemo = field(default_factory=PlanMemo)
 
     def __post_init__(self) -> None:
         """Check the arguments, and take the graph's compute tiles if no others are given.

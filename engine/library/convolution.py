@@ -280,7 +280,9 @@ def _plan(
     """Return the plan, and record it for the report."""
     machine = build.tiles.machine
     asked = family, tuple(sorted((split or {}).items()))
-    plan = plan_convolution(build.debug.name, shape, machine, available_memory_proportion, *asked)
+    plan = build.plan_memo.plan(
+        plan_convolution, build.debug.name, shape, machine, available_memory_proportion, *asked
+    )
     plan = replace(plan, plan_id=build.plan_id, call=build.debug)
     build.plans.append(plan)
     return plan

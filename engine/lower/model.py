@@ -9,6 +9,7 @@ from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.program import Sequence, StreamCopyOut
 
 __all__ = ["lower"]
@@ -19,6 +20,7 @@ def lower(
     machine: Machine,
     available_memory: AvailableMemory | None = None,
     partials: PartialsTypes | None = None,
+    plan_memo: PlanMemo | None = None,
 ) -> tuple[Graph, Sequence, Builder]:
     """Return the graph, the program of one inference, and the builder with its plans."""
     graph = Graph(machine)
@@ -29,6 +31,7 @@ def lower(
         ROOT,
         available_memory=available_memory or AvailableMemory(),
         partials=partials or PartialsTypes(),
+        plan_memo=plan_memo or PlanMemo(),
     )
     lowering = Lowering(builder)
     for value in model.inputs:

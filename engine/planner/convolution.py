@@ -6,6 +6,7 @@ compiled vertices, plus the exchange of inputs, weights and partial sums and the
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from tilescope.engine.planner.cost import COMPUTE, Available, Costs, cost_of, exact_compute_cycles
 from tilescope.engine.planner.families import Family
-from tilescope.engine.planner.memo import planned_once
 from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.engine.planner.request import PlanRequest
 from tilescope.engine.planner.serial import AT_ONCE, Serial
@@ -43,6 +43,9 @@ _CLEARLY = 0.8
 
 #: Share of memory below which the planner warns that few plans are left.
 _SMALL_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
+
+#: Plans that a process keeps, a few kilobytes each; the least recently used is dropped first.
+_MOST_PLANS = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +102,6 @@ class _Choice:
         }
 
 
-@planned_once
 def plan_convolution(
     name: str,
     shape: ConvolutionShape,
@@ -146,6 +148,40 @@ def plan_convolution(
             name,
             available_memory_proportion,
         )
+    plan, n_candidates = _planned(shape, machine, available_memory_proportion, family, split)
+    _log.debug(
+        "planned %s %s: %s, split %s over %d tiles, %d cycles, bound by %s, of %d candidates",
+        plan.operation,
+        name,
+        plan.family,
+        plan.split,
+        plan.n_tiles,
+        plan.predicted_cycles,
+        plan.bound,
+        n_candidates,
+    )
+    # Whoever changes his dictionaries changes no one else's plan.
+    return replace(
+        plan,
+        name=name,
+        grouping=dict(plan.grouping),
+        split=dict(plan.split),
+        runner_up=dict(plan.runner_up),
+    )
+
+
+@functools.lru_cache(maxsize=_MOST_PLANS)
+def _planned(
+    shape: ConvolutionShape,
+    machine: Machine,
+    available_memory_proportion: float,
+    family: str,
+    split: tuple[tuple[str, int], ...],
+) -> tuple[Plan, int]:
+    """Return the plan without a name, and the number of splits considered.
+
+    It depends on its arguments only, so that compilations may share what is kept of it.
+    """
     request = PlanRequest.of(shape, machine, family, split)
     limit = available_memory_proportion * machine.allocatable_bytes
     available = Available(limit, machine.interleaved_bytes)
@@ -153,7 +189,7 @@ def plan_convolution(
     picked = _picked(choices, available, machine)
     choice, i = picked.choice, picked.place
     plan = Plan(
-        name=name,
+        name="",
         operation=shape.operation,
         family=choice.family.name,
         grouping=choice.splits.grouping.counts(),
@@ -167,18 +203,7 @@ def plan_convolution(
         runner_up=picked.runner_up,
         available_memory_proportion=available_memory_proportion,
     )
-    _log.debug(
-        "planned %s %s: %s, split %s over %d tiles, %d cycles, bound by %s, of %d candidates",
-        plan.operation,
-        name,
-        plan.family,
-        plan.split,
-        plan.n_tiles,
-        plan.predicted_cycles,
-        plan.bound,
-        n_candidates,
-    )
-    return plan
+    return plan, n_candidates
 
 
 def _weighed(request: PlanRequest, available: Available) -> tuple[list[_Choice], int]:

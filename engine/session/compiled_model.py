@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler import Executable
-from tilescope.engine.compiler.cache import plans_kept_in
+from tilescope.engine.compiler.cache import PlanFolder
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Model, Value
@@ -21,6 +21,7 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.transform import transform
@@ -139,8 +140,8 @@ def compile_model(
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     model = transform(model)
     cache_directory = cache_directory or resolve().cache_directory
-    with plans_kept_in(cache_directory):
-        graph, program, builder = lower(model, machine, available_memory, partials)
+    memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
+    graph, program, builder = lower(model, machine, available_memory, partials, memo)
     executable = compile_programs(
         graph,
         [program],

@@ -9,19 +9,17 @@ computes depends on them.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
+from tilescope.engine.compiler.versions import engine_versions
 from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, RemoteBuffer, Variable
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Function, Program
@@ -29,7 +27,6 @@ from tilescope.engine.program import Function, Program
 __all__ = ["describe", "describe_compilation"]
 
 _DIGEST_BYTES = 32
-_ENGINE = Path(__file__).parents[2]
 #: What the outcome does not depend on.
 _LEFT_OUT = {
     "GraphImage": {"sources"},
@@ -67,7 +64,7 @@ def describe_compilation(
     walk = _Walk()
     described_programs = [walk.describe(program) for program in programs]
     content = {
-        "versions": _versions(),
+        "versions": engine_versions(),
         "options": dict(options),
         "graph": walk.define_graph(graph),
         "programs": described_programs,
@@ -87,7 +84,7 @@ def describe(question: object) -> bytes:
     TypeError
         When something in it is of a kind that has no description.
     """
-    content = {"versions": _versions(), "question": _Walk().describe(question)}
+    content = {"versions": engine_versions(), "question": _Walk().describe(question)}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -167,17 +164,3 @@ def _described_array(array: NDArray[Any]) -> list[Any]:
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     digest = blake2b(data.data, digest_size=_DIGEST_BYTES).hexdigest()
     return [array.dtype.str, list(array.shape), digest]
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    """Return the package's version, and a digest of the engine's sources for work in progress."""
-    sources = blake2b(digest_size=_DIGEST_BYTES)
-    for path in sorted(_ENGINE.rglob("*.py")):
-        sources.update(str(path.relative_to(_ENGINE)).encode())
-        sources.update(path.read_bytes())
-    try:
-        package = version("tilescope")
-    except PackageNotFoundError:
-        package = "unknown"
-    return {"tilescope": package, "numpy": np.__version__, "sources": sources.hexdigest()}

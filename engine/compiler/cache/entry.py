@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.cache.container import NotAnEntry
 from tilescope.engine.compiler.column import Column
+from tilescope.engine.compiler.container import NotAnEntry
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
 from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory

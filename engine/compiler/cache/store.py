@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.cache.container import NotAnEntry, decode, encode
+from tilescope.engine.compiler.container import NotAnEntry, decode, encode
 from tilescope.reports.digests import DIGEST_BYTES
 
 __all__ = ["CacheFolder"]
@@ -57,13 +57,6 @@ class CacheFolder:
         """Return where the entry of a description is kept."""
         name = blake2b(description, digest_size=DIGEST_BYTES).hexdigest()
         return self.directory / f"{name}.{self.kind}"
-
-    def has(self, description: bytes) -> bool:
-        """Return whether there is a file for a description, without looking into it."""
-        try:
-            return self.path_of(description).exists()
-        except OSError:  # `store` says what is wrong
-            return False
 
     def load(self, description: bytes, build: Callable[[Facts, Arrays], T]) -> T | None:
         """Return what is kept for a description, or None; never raises for what is in a file.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import resource
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.engine.compiler.cache import store
-from tilescope.engine.compiler.cache.container import decode, encode
+from tilescope.engine.compiler.container import decode, encode
 from tilescope.engine.compiler.executable import Executable
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ROOT, Graph, Tensor, blocks
@@ -30,7 +32,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary
 from tilescope.engine.library.reduce import reduce
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.planner.memo import MEMO
+from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.program import (
     Call,
     Copy,
@@ -448,9 +450,22 @@ def network() -> Model:
     return builder.finish([("y", value)])
 
 
-def in_a_new_process(directory: Path | None, report: Path) -> CompiledModel:
-    """Compile the network with no plan remembered, and write its report."""
-    MEMO.clear()
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the operations that are planned from now on."""
+    names: list[str] = []
+
+    @functools.wraps(plan_convolution)
+    def counted(name: str, *args: Any) -> Plan:
+        names.append(name)
+        return plan_convolution(name, *args)
+
+    monkeypatch.setattr("tilescope.engine.library.convolution.plan_convolution", counted)
+    return names
+
+
+def compile_and_report(directory: Path | None, report: Path) -> CompiledModel:
+    """Compile the network and write its report."""
     machine = engine.load_machine("gc200", tiles_per_ipu=32)
     made = engine.compile_model(network(), machine, cache_directory=directory)
     options = engine.resolve_options(
@@ -462,14 +477,16 @@ def in_a_new_process(directory: Path | None, report: Path) -> CompiledModel:
 
 
 def test_plans_are_taken_from_the_cache(
-    tmp_path: Path, warnings_of: Callable[[], list[str]]
+    tmp_path: Path, warnings_of: Callable[[], list[str]], planned: list[str]
 ) -> None:
     directory = tmp_path / "cache"
-    plain = in_a_new_process(None, tmp_path / "plain")
-    cold = in_a_new_process(directory, tmp_path / "cold")
-    assert MEMO.n_made == 3
-    warm = in_a_new_process(directory, tmp_path / "warm")
-    assert (MEMO.n_made, warm.executable.record.cache) == (0, "hit")
+    plain = compile_and_report(None, tmp_path / "plain")
+    planned.clear()
+    cold = compile_and_report(directory, tmp_path / "cold")
+    assert len(planned) == 3
+    planned.clear()
+    warm = compile_and_report(directory, tmp_path / "warm")
+    assert (planned, warm.executable.record.cache) == ([], "hit")
     assert plain.executable.plans == cold.executable.plans == warm.executable.plans
     names = [plan.name for plan in warm.executable.plans]
     assert names == [f"layer {i}/convolution" for i in range(3)]
@@ -482,43 +499,79 @@ def test_plans_are_taken_from_the_cache(
     one, other, _ = sorted(directory.glob("*.plan"))
     one.write_bytes(one.read_bytes()[:-1] + b"?")
     shutil.copy(one, other)
-    again = in_a_new_process(directory, tmp_path / "again")
-    assert MEMO.n_made == 2
+    again = compile_and_report(directory, tmp_path / "again")
+    assert len(planned) == 2
     assert again.executable.plans == plain.executable.plans
     said = warnings_of()
     assert len(said) == 2
     assert all("cached plan" in line and "is replaced" in line for line in said)
-    in_a_new_process(directory, tmp_path / "whole")
-    assert (MEMO.n_made, warnings_of()) == (0, [])
+    planned.clear()
+    compile_and_report(directory, tmp_path / "whole")
+    assert (planned, warnings_of()) == ([], [])
 
 
-def test_plans_made_before_a_directory_was_opened_are_kept_in_it_too(tmp_path: Path) -> None:
+def test_plans_of_an_earlier_compilation_are_kept_in_the_directory_of_a_later_one(
+    tmp_path: Path, planned: list[str]
+) -> None:
     machine = engine.load_machine("gc200", tiles_per_ipu=32)
-    MEMO.clear()
     first = engine.compile_model(network(), machine)
     directory = tmp_path / "cache"
     engine.compile_model(network(), machine, cache_directory=directory)
     kept = {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")}
-    assert (MEMO.n_made, MEMO.n_reused, len(kept)) == (3, 3, 3)
-    engine.compile_model(network(), machine, cache_directory=directory)
-    assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == kept
-    MEMO.clear()
+    assert len(kept) == 3
+    planned.clear()
     again = engine.compile_model(network(), machine, cache_directory=directory)
-    assert MEMO.n_made == 0
+    assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == kept
+    assert planned == []
     assert again.executable.plans == first.executable.plans
 
 
-def test_a_plan_of_another_form_is_made_anew(
-    tmp_path: Path, warnings_of: Callable[[], list[str]]
+def test_two_threads_with_directories_of_their_own_do_not_meet(
+    tmp_path: Path, planned: list[str]
 ) -> None:
-    in_a_new_process(tmp_path / "cache", tmp_path / "r")
+    machine = engine.load_machine("gc200", tiles_per_ipu=32)
+
+    def compiled(name: str) -> CompiledModel:
+        return engine.compile_model(network(), machine, cache_directory=tmp_path / name)
+
+    def files(name: str) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    alone = compiled("alone")
+    expected = files("alone")
+    assert sorted(Path(name).suffix for name in expected) == [".executable", *[".plan"] * 3]
+    # A directory with other plans in it changes what its own compilation gets, and no other.
+    shutil.copytree(tmp_path / "alone", tmp_path / "odd")
+    for path in (tmp_path / "odd").glob("*.plan"):
+        with path.open("rb") as file:
+            facts, arrays = decode(file, path.stat().st_size)
+        path.write_bytes(encode({**facts, "bound": "odd"}, arrays))
+    planned.clear()
+    for _ in range(3):
+        with ThreadPoolExecutor(3) as pool:
+            odd, one, other = pool.map(compiled, ("odd", "one", "other"))
+        assert {plan.bound for plan in odd.executable.plans} == {"odd"}
+        assert one.executable.plans == other.executable.plans == alone.executable.plans
+        assert files("one") == files("other") == expected
+        assert len(planned) == 6
+        planned.clear()
+        for name in ("one", "other"):
+            shutil.rmtree(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "odd"]
+
+
+def test_a_plan_of_another_form_is_made_anew(
+    tmp_path: Path, warnings_of: Callable[[], list[str]], planned: list[str]
+) -> None:
+    compile_and_report(tmp_path / "cache", tmp_path / "r")
     for path in (tmp_path / "cache").glob("*.plan"):
         with path.open("rb") as file:
             facts, arrays = decode(file, path.stat().st_size)
         del facts["bound"]
         path.write_bytes(encode(facts, arrays))
-    in_a_new_process(tmp_path / "cache", tmp_path / "r")
-    assert MEMO.n_made == 3
+    planned.clear()
+    compile_and_report(tmp_path / "cache", tmp_path / "r")
+    assert len(planned) == 3
     assert all("it is not a plan" in line for line in warnings_of())
 
 

@@ -16,7 +16,7 @@ from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner import Plan, plan_convolution
-from tilescope.engine.planner.memo import STORE
+from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.serial import Serial
 from tilescope.engine.program import Sequence
@@ -26,11 +26,14 @@ MACHINE = load_machine("gc200")
 
 
 def build(
-    layer: Layer, share: float | None = None, split: Mapping[str, int] | None = None
+    layer: Layer,
+    share: float | None = None,
+    split: Mapping[str, int] | None = None,
+    memo: PlanMemo | None = None,
 ) -> tuple[Graph, Sequence, Plan]:
     """Return the program of a layer with operands spread over all tiles."""
     graph, program = Graph(MACHINE), Sequence("main")
-    builder = Builder(graph, program)
+    builder = Builder(graph, program, plan_memo=memo or PlanMemo())
     options: dict[str, Any] = {"available_memory_proportion": share, "split": split}
     if layer.kernel:
         x = graph.add_variable(layer.dtype, (1, layer.inputs, layer.size, layer.size), "x")
@@ -71,18 +74,11 @@ class Questions:
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
         self.asked[key] = plan
 
-    def add(self, key: tuple[Any, ...], plan: Plan) -> None:
-        self.asked[key] = plan
-
 
 def asked_of_planner(layer: Layer) -> tuple[ConvolutionShape, Machine]:
     """Return the library's request to the planner for a layer."""
     questions = Questions()
-    token = STORE.set(questions)
-    try:
-        build(layer)
-    finally:
-        STORE.reset(token)
+    build(layer, memo=PlanMemo(questions))
     ((_, shape, machine, *_),) = questions.asked
     return shape, machine
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ import pytest
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.planner import plan_convolution
-from tilescope.engine.planner.memo import MEMO, PlanMemo
+from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.tiling import ConvolutionShape
 
 MACHINE = load_machine("gc200", tiles_per_ipu=64)
@@ -23,25 +23,21 @@ SHAPE = ConvolutionShape(
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _empty() -> Iterator[None]:
-    MEMO.clear()
-    yield
-    MEMO.clear()
-
-
 def test_an_equal_operation_gets_the_plan_under_its_own_name() -> None:
-    first = plan_convolution("first", SHAPE, MACHINE)
-    second = plan_convolution("second", replace(SHAPE), load_machine("gc200", tiles_per_ipu=64))
-    assert (MEMO.n_made, MEMO.n_reused) == (1, 1)
+    memo = PlanMemo()
+    first = memo.plan(plan_convolution, "first", SHAPE, MACHINE)
+    same_machine = load_machine("gc200", tiles_per_ipu=64)
+    second = memo.plan(plan_convolution, "second", replace(SHAPE), same_machine)
+    assert (memo.n_made, memo.n_reused) == (1, 1)
     assert second.name == "second"
     assert replace(second, name="first") == first
 
 
 def test_an_explicit_default_is_an_equal_request() -> None:
-    plan_convolution("first", SHAPE, MACHINE)
-    plan_convolution("second", SHAPE, MACHINE, available_memory_proportion=0.6)
-    assert (MEMO.n_made, MEMO.n_reused) == (1, 1)
+    memo = PlanMemo()
+    memo.plan(plan_convolution, "first", SHAPE, MACHINE)
+    memo.plan(plan_convolution, "second", SHAPE, MACHINE, available_memory_proportion=0.6)
+    assert (memo.n_made, memo.n_reused) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -55,21 +51,39 @@ def test_an_explicit_default_is_an_equal_request() -> None:
     ],
 )
 def test_different_requests_are_planned_separately(shape, machine, proportion) -> None:
-    plan_convolution("first", SHAPE, MACHINE)
-    plan_convolution("second", shape, machine, proportion)
-    assert (MEMO.n_made, MEMO.n_reused) == (2, 0)
+    memo = PlanMemo()
+    memo.plan(plan_convolution, "first", SHAPE, MACHINE)
+    memo.plan(plan_convolution, "second", shape, machine, proportion)
+    assert (memo.n_made, memo.n_reused) == (2, 0)
 
 
-def test_the_least_recently_used_plan_is_dropped_first() -> None:
-    plan = plan_convolution("any", SHAPE, MACHINE)
-    memo = PlanMemo(most=2)
-    for key in ("a", "b"):
-        memo.keep((key,), plan)
-    assert memo.find(("a",)) is plan
-    memo.keep(("c",), plan)
-    assert memo.find(("b",)) is None
-    assert memo.find(("a",)) is plan
-    assert memo.find(("c",)) is plan
+def test_a_plan_that_its_owner_changes_is_nobody_else_s() -> None:
+    first = plan_convolution("first", SHAPE, MACHINE)
+    expected = dict(first.split)
+    assert isinstance(first.split, dict)
+    first.split.clear()
+    assert plan_convolution("second", SHAPE, MACHINE).split == expected
+
+
+class Answers:
+    """A store whose plans are all of one kind, as from a directory that someone tampered with."""
+
+    def __init__(self, answer: Plan) -> None:
+        self.answer = answer
+
+    def find(self, key: tuple[Any, ...]) -> Plan | None:
+        return self.answer if key else None
+
+    def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
+        raise AssertionError(f"{key} has an answer, not {plan}")
+
+
+def test_what_one_program_s_store_answers_reaches_no_other_program() -> None:
+    expected = plan_convolution("conv", SHAPE, MACHINE)
+    odd = PlanMemo(Answers(replace(expected, family="odd")))
+    assert odd.plan(plan_convolution, "conv", SHAPE, MACHINE).family == "odd"
+    assert PlanMemo().plan(plan_convolution, "conv", SHAPE, MACHINE) == expected
+    assert plan_convolution("conv", SHAPE, MACHINE) == expected
 
 
 def _four_convolutions() -> Model:
@@ -95,7 +109,6 @@ def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="tilescope.engine.planner"):
         executable = compile_model(_four_convolutions(), MACHINE).executable
-    assert (MEMO.n_made, MEMO.n_reused) == (3, 1)
     assert [plan.name for plan in executable.plans] == [f"conv{i}/convolution" for i in range(4)]
     assert executable.plans[1].split == executable.plans[2].split
     assert "conv2/convolution: same as conv1/convolution; 2 plans made and 1 reused" in (

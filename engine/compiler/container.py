@@ -1,4 +1,4 @@
-"""One cached executable as bytes: facts and named arrays, each array a chunk as in reports.
+"""What a compilation gives as bytes: facts and named arrays, each array a chunk as in reports.
 
 Layout: magic, digest of the header, length of the header, the header as JSON, then the chunks one
 after the other. The header holds the digest of every chunk, so that its own digest covers all.
@@ -29,7 +29,7 @@ _NARROW = (np.int8, np.int16, np.int32)
 
 
 class NotAnEntry(Exception):
-    """The bytes are no cached executable, or not what their digests say."""
+    """The bytes are of another kind, or not what their digests say."""
 
 
 def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -40,7 +40,7 @@ def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byte
     facts
         JSON types only.
     arrays
-        Of integers or bools, by name.
+        Of numbers or bools, by name.
     """
     described: list[dict[str, Any]] = []
     chunks: list[bytes] = []

@@ -1,0 +1,139 @@
+"""Where codelets are defined, so that another process finds the same ones.
+
+A codelet holds functions, which are not written as bytes: what is written is the module, the name
+and a digest of everything else. Only codelets that a name of a module leads to can be found again,
+alone or in a dictionary, tuple or list.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from tilescope.engine.errors import BadExecutable, said
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.jit.identity import kernel_digest
+
+__all__ = ["CodeletPlace", "codelet_at", "place_of"]
+
+_OWN = "tilescope.engine.codelets."
+#: Containers in containers, as a dictionary of pairs.
+_DEPTH = 2
+
+
+@dataclass(frozen=True)
+class CodeletPlace:
+    """Where a codelet is, and which it is.
+
+    Parameters
+    ----------
+    module, name
+        Where it is defined, and its name in reports, which another one may have too.
+    digest
+        Of its kernel, its cycle law and all its fields.
+    """
+
+    module: str
+    name: str
+    digest: str
+
+
+def place_of(codelet: Codelet) -> CodeletPlace:
+    """Return where a codelet is defined.
+
+    Raises
+    ------
+    BadExecutable
+        When no other process could find it, or tell that it is the same.
+    """
+    digest = _digest_of(codelet)
+    if digest is None:
+        raise BadExecutable(
+            f"Codelet {codelet.name!r} cannot be written: its kernel uses an object that has no"
+            " digest, so that another process could not tell whether it has the same one"
+        )
+    for name, module, depth in _candidates(codelet):
+        if any(found is codelet for found in _codelets_in(vars(module).values(), depth)):
+            return CodeletPlace(name, codelet.name, digest)
+    raise BadExecutable(
+        f"Codelet {codelet.name!r} cannot be written: another process finds it only if it is"
+        " defined at the top of a module that can be imported"
+    )
+
+
+def codelet_at(place: CodeletPlace) -> Codelet:
+    """Return the codelet that is defined at a place.
+
+    Raises
+    ------
+    BadExecutable
+        When it is not there, or another one is.
+    """
+    where = f"Codelet {place.name!r} of module {place.module!r}"
+    try:
+        module = import_module(place.module)
+    except Exception as error:
+        raise BadExecutable(
+            f"{where} is not available: importing the module failed with {said(error)}"
+        ) from None
+    same_name = [
+        found for found in _codelets_in(vars(module).values(), _DEPTH) if found.name == place.name
+    ]
+    for found in same_name:
+        if _digest_of(found) == place.digest:
+            return found
+    if same_name:
+        raise BadExecutable(f"{where} has changed since the program was compiled: compile it again")
+    raise BadExecutable(f"{where} is not available: the module has no codelet of that name")
+
+
+def _digest_of(codelet: Codelet) -> str | None:
+    """Return a digest of a codelet; None when its kernel has none."""
+    kernel = kernel_digest(codelet.kernel)
+    if kernel is None:
+        return None
+    parts = (
+        kernel,
+        kernel_digest(codelet.law),
+        kernel_digest(codelet.flops),
+        codelet.fields,
+        codelet.scalars,
+        codelet.code_bytes,
+        codelet.source,
+        codelet.is_supervisor,
+        codelet.is_data_dependent,
+        codelet.apart,
+        codelet.has_slow_path,
+    )
+    return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def _candidates(codelet: Codelet) -> Iterator[tuple[str, ModuleType, int]]:
+    """Yield modules that may define a codelet, the likely first, and how deep to look."""
+    functions = (codelet.kernel, codelet.law, codelet.flops)
+    likely = [getattr(each, "__module__", None) for each in functions]
+    own = [name for name in list(sys.modules) if name.startswith(_OWN)]
+    depths: dict[str, int] = {str(name): _DEPTH for name in (*likely, *own)}
+    for name in list(sys.modules):
+        depths.setdefault(name, 0)
+    for name, depth in depths.items():
+        module = sys.modules.get(name)
+        # The script that runs is another one in another process.
+        if isinstance(module, ModuleType) and name != "__main__":
+            yield name, module, depth
+
+
+def _codelets_in(values: Iterable[Any], depth: int) -> Iterator[Codelet]:
+    """Yield the codelets among values, and in containers among them down to a depth."""
+    for value in list(values):
+        if isinstance(value, Codelet):
+            yield value
+        elif depth and isinstance(value, dict):
+            yield from _codelets_in(value.values(), depth - 1)
+        elif depth and isinstance(value, tuple | list):
+            yield from _codelets_in(value, depth - 1)

@@ -1,0 +1,83 @@
+"""Executables as bytes, by which processes exchange them: a container with a table of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+from tilescope.engine.arguments import shown
+from tilescope.engine.compiler.container import NotAnEntry, decode, encode
+from tilescope.engine.compiler.object_table import TableReader, TableWriter
+from tilescope.engine.compiler.versions import engine_versions
+from tilescope.engine.errors import BadExecutable, EngineError
+
+__all__ = ["read_executable", "write_executable"]
+
+_CONTENT = "executable"
+#: What a reader raises at a table that no writer made.
+_ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, EngineError)
+
+
+def write_executable(executable: Any, kinds: Sequence[type]) -> bytes:
+    """Return the bytes of an executable.
+
+    Parameters
+    ----------
+    executable
+        An `Executable`.
+    kinds
+        All dataclasses and enums that it may consist of.
+
+    Raises
+    ------
+    BadExecutable
+        When something in it cannot be written.
+    """
+    writer = TableWriter(kinds)
+    try:
+        root = writer.describe(executable)
+    except TypeError as error:
+        raise BadExecutable(f"This executable cannot be written: {error}") from None
+    facts = {
+        "content": _CONTENT,
+        "versions": engine_versions(),
+        "root": root,
+        "rows": writer.rows,
+    }
+    return encode(facts, writer.arrays())
+
+
+def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
+    """Return the executable that `write_executable` wrote.
+
+    Raises
+    ------
+    BadExecutable
+        When the bytes are damaged, of another engine, or name a codelet that is not found.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise BadExecutable(f"An executable is read from bytes, not from {shown(data)}")
+    where = "These bytes are not an executable"
+    try:
+        facts, arrays = decode(BytesIO(data), memoryview(data).nbytes)
+        content, versions = facts.get("content"), facts.get("versions")
+    except NotAnEntry as error:
+        raise BadExecutable(f"{where}: {error}") from None
+    except _ODD:
+        raise BadExecutable(f"{where}: their header is malformed") from None
+    if content != _CONTENT or not isinstance(versions, dict):
+        raise BadExecutable(f"{where}: they hold something else, as a file of the cache does")
+    own = engine_versions()
+    if any(versions.get(name) != own[name] for name in ("tilescope", "sources")):
+        raise BadExecutable(
+            f"This executable was written by another engine, of version"
+            f" {versions.get('tilescope')}; this one has version {own['tilescope']} and its own"
+            " sources: compile the program again"
+        )
+    try:
+        return TableReader(kinds, facts["rows"], arrays).value(facts["root"])
+    except BadExecutable:
+        raise
+    except _ODD:
+        raise BadExecutable(f"{where}: their table is malformed") from None
