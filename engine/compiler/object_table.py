@@ -118,8 +118,9 @@ class TableWriter:
         if array.dtype.hasobject:
             raise TypeError("an array of objects is not part of an executable")
         place, is_read_only = array.__array_interface__["data"]
-        place = place if array.size else 0  # an empty array may have any address
-        key = (place, is_read_only, array.shape, array.strides, array.dtype.str)
+        # An empty array may have any address and strides.
+        memory = (place, array.strides) if array.size else ()
+        key = (memory, is_read_only, array.shape, array.dtype.str)
         number = self._array_numbers.get(key)
         if number is None:
             number = self._array_numbers[key] = len(self._arrays)

@@ -253,8 +253,8 @@ def test_another_version_of_the_engine_is_compiled(
     from tilescope.engine.compiler.cache import description
 
     assert Case().compile(tmp_path).record.cache == "miss"
-    newer = {**description._versions(), "sources": "0" * 64}
-    monkeypatch.setattr(description, "_versions", lambda: newer)
+    newer = {**description.engine_versions(), "sources": "0" * 64}
+    monkeypatch.setattr(description, "engine_versions", lambda: newer)
     assert Case().compile(tmp_path).record.cache == "miss"
 
 

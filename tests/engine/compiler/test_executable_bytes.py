@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def own_codelet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cod
 
 
 def program_of(codelet: Codelet) -> Executable:
-    """Return a program with copies, a loop, a decision, a function, a constant and a buffer."""
+    """Return a program with copies, a loop, a decision, a function and a constant."""
     graph = Graph(MACHINE)
     x = graph.add_variable("float32", (32,), "x")
     graph.set_tile_mapping(x, [0, 16], [0, 5])
@@ -210,19 +211,24 @@ def test_variables_of_the_image_are_read_and_written(own_codelet: Codelet) -> No
     executable = Executable.from_bytes(program_of(own_codelet).to_bytes())
     weights = next(each for each in executable.graph.variables if each.name == "weights")
     with engine.Engine(executable) as device:
-        found = device.read(Tensor(weights, 0, (((32, 1),),)))
+        found = device.read_tensor(Tensor(weights, 0, (((32, 1),),)))
     np.testing.assert_array_equal(found, np.arange(32))
 
 
 def test_damaged_bytes_are_refused_with_a_sentence() -> None:
     data = program_of(FILLED).to_bytes()
     random = np.random.default_rng(0)
-    for _ in range(300):
-        bit = int(random.integers(8 * len(data)))
+    n_refused = 0
+    for bit in random.choice(8 * len(data), 300, replace=False).tolist():
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(BadExecutable, match="These bytes are not an executable"):
-            Executable.from_bytes(bytes(damaged))
+        try:
+            # Some bits of a compressed chunk mean nothing: then every value is what it was.
+            assert Executable.from_bytes(bytes(damaged)).to_bytes() == data
+        except BadExecutable as error:
+            assert str(error).startswith("These bytes are not an executable: ")
+            n_refused += 1
+    assert n_refused > 290
     for length in {0, 1, 7, 8, 40, *random.integers(len(data), size=50).tolist()}:
         with pytest.raises(BadExecutable, match="These bytes are not an executable"):
             Executable.from_bytes(data[:length])
@@ -256,30 +262,22 @@ def test_bytes_of_another_engine_are_refused(monkeypatch: pytest.MonkeyPatch) ->
     own = versions.engine_versions()
     place = "tilescope.engine.compiler.executable_bytes.engine_versions"
     monkeypatch.setattr(place, lambda: {**own, "sources": "others"})
-    with pytest.raises(
-        BadExecutable, match=r"by another engine, of version .* compile the program"
-    ):
+    with pytest.raises(BadExecutable, match="by another engine, of version"):
         Executable.from_bytes(data)
 
 
 def test_a_codelet_that_is_gone_or_changed_is_named(own_codelet: Codelet, tmp_path: Path) -> None:
     data = program_of(own_codelet).to_bytes()
     changes = {
-        "STEP = 4.0": "'mine::Raise' of module 'my_codelets' has changed",
-        "20 + 6": "has changed since the program was compiled",
-        "mine::Lift": "the module has no codelet of that name",
-        "import nothing_of_this_name": "importing the module failed with ModuleNotFoundError",
+        _MODULE.replace("STEP = 3.0", "STEP = 4.0"): "'mine::Raise' of module 'my_codelets' has",
+        _MODULE.replace("20 + 5", "20 + 66"): "has changed since the program was compiled",
+        _MODULE.replace("mine::Raise", "mine::Lift"): "the module has no codelet of that name",
+        "import nothing_of_this_name\n": "importing the module failed with ModuleNotFoundError",
     }
-    texts = (
-        _MODULE.replace("STEP = 3.0", "STEP = 4.0"),
-        _MODULE.replace("20 + 5", "20 + 6"),
-        _MODULE.replace("mine::Raise", "mine::Lift"),
-        "import nothing_of_this_name\n",
-    )
-    for text, message in zip(texts, changes.values(), strict=True):
+    for i, (text, message) in enumerate(changes.items()):
         sys.modules.pop("my_codelets", None)
         path = tmp_path / "my_codelets.py"
-        path.write_text(text + "#" * len(sys.modules))  # another size: no compiled file is reused
+        path.write_text(text + "#" * (i + 1))  # another size, so that it is compiled anew
         invalidate_caches()
         with pytest.raises(BadExecutable, match=message):
             Executable.from_bytes(data)
@@ -292,15 +290,15 @@ def test_a_codelet_that_no_name_leads_to_cannot_be_written() -> None:
 
 
 def test_all_codelets_of_the_engine_can_be_written() -> None:
-    for name in _engine_modules():
-        for value in vars(import_module(name)).values():
-            if isinstance(value, Codelet):
-                assert place_of(codelet_at(place_of(value))) == place_of(value)
-
-
-def _engine_modules() -> list[str]:
     folder = Path(str(import_module("tilescope.engine.codelets").__file__)).parent
-    return [f"tilescope.engine.codelets.{path.stem}" for path in folder.glob("[a-z]*.py")]
+    for path in folder.glob("*.py"):
+        if path.stem != "__init__":
+            import_module(f"tilescope.engine.codelets.{path.stem}")
+    found = [each for each in gc.get_objects() if isinstance(each, Codelet)]
+    own = [each for each in found if each.law.__module__.startswith("tilescope.engine.")]
+    assert len(own) > 100
+    for each in own:
+        assert codelet_at(place_of(each)) is each
 
 
 def _law(batch: Any, _: Any) -> NDArray[np.int64]:
