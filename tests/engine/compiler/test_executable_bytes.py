@@ -22,7 +22,7 @@ from tilescope.analyser.diff.identity import unequal_data
 from tilescope.engine.compiler import versions
 from tilescope.engine.compiler.codelet_place import codelet_at, place_of
 from tilescope.engine.compiler.container import decode, encode
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable import Executable, StreamAccess
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import Graph, Tensor, blocks, concat
 from tilescope.engine.graph.codelet import Codelet
@@ -144,11 +144,11 @@ def inputs_of(executable: Executable) -> dict[str, NDArray[Any]]:
     """Return values for the input streams."""
     found: dict[str, NDArray[Any]] = {}
     for step in executable.steps:
-        tensor = getattr(step.access, "tensor", None)
-        if tensor is not None and step.access.is_input:
-            kind = np.int32 if tensor.dtype.name == "int32" else np.float32
-            found[step.access.stream] = np.arange(1, 1 + tensor.n_elements).astype(kind)
-            found[step.access.stream] = found[step.access.stream].reshape(tensor.shape)
+        access = step.access
+        if isinstance(access, StreamAccess) and access.is_input:
+            kind = np.int32 if access.tensor.dtype.name == "int32" else np.float32
+            values = np.arange(1, 1 + access.tensor.n_elements).astype(kind)
+            found[access.stream] = values.reshape(access.tensor.shape)
     return found
 
 
@@ -165,7 +165,7 @@ def run_here_and_there(executable: Executable, place: Path) -> None:
         expected = device.output("total")
         cycles = [timeline.n_cycles for timeline in device.timelines(0)]
     (place / "program").write_bytes(executable.to_bytes())
-    np.savez(place / "inputs.npz", **inputs)
+    np.savez(place / "inputs.npz", **inputs)  # type: ignore[arg-type]
     search = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     subprocess.run(
         [sys.executable, "-c", _RUN, str(place), "total"],
