@@ -197,6 +197,8 @@ class Executable:
     vertex_uses: tuple[VertexUse, ...]
     plans: tuple[Plan, ...] = ()
     record: CompileRecord = CompileRecord()
+    #: Copies of the program that run at once, each on values of its own.
+    n_replicas: int = 1
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:

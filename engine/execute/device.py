@@ -138,7 +138,7 @@ class Device:
         if self._memory is not None:
             return
         self._check_fits()
-        memory = HostMemory(self.executable.graph)
+        memory = HostMemory(self.executable.graph, self.executable.n_replicas)
         self._launches = bind_all(self.executable.steps, memory, self._pool, progress)
         self._memory = memory
 

@@ -1,4 +1,4 @@
-"""Host storage of the variables' values: one flat array per host type, each variable a slice."""
+"""Host storage of the variables' values: per host type an array with a row for each replica."""
 
 from __future__ import annotations
 
@@ -23,28 +23,38 @@ class HostMemory:
     ----------
     graph
         Its variables get their place; constants are copied in.
+    n_replicas
+        How many copies of the program have values of their own.
+
+    Attributes
+    ----------
+    arenas
+        By host type: ndarray of shape (n_replicas, n_elements), each variable a slice of a row.
     """
 
-    def __init__(self, graph: GraphImage) -> None:
+    def __init__(self, graph: GraphImage, n_replicas: int = 1) -> None:
         self.base: list[int] = []
         used: dict[str, int] = {}
         for variable in graph.variables:
             at = used.get(variable.dtype.host, 0)
             self.base.append(at)
             used[variable.dtype.host] = at + -(-variable.n_elements // _LINE) * _LINE
-        self.arenas = {host: np.zeros(size, dtype=host) for host, size in used.items()}
+        self.arenas = {
+            host: np.zeros((n_replicas, size), dtype=host) for host, size in used.items()
+        }
         for variable in graph.variables:
             if variable.values is not None:
-                self.flat(variable)[:] = variable.values
+                for replica in range(n_replicas):
+                    self.flat(variable, replica)[:] = variable.values
 
-    def flat(self, variable: Variable) -> NDArray[Any]:
+    def flat(self, variable: Variable, replica: int = 0) -> NDArray[Any]:
         """Return a variable's elements in order: a view."""
         base = self.base[variable.variable_id]
-        return self.arenas[variable.dtype.host][base : base + variable.n_elements]
+        return self.arenas[variable.dtype.host][replica, base : base + variable.n_elements]
 
-    def _view(self, tensor: Tensor) -> NDArray[Any]:
+    def _view(self, tensor: Tensor, replica: int) -> NDArray[Any]:
         """Return a tensor's elements with a dimension per atom: a view."""
-        arena = self.arenas[tensor.dtype.host]
+        arena = self.arenas[tensor.dtype.host][replica]
         atoms = [atom for dim in tensor.dims for atom in dim]
         first = self.base[tensor.variable.variable_id] + tensor.offset
         return np.ndarray(
@@ -55,20 +65,20 @@ class HostMemory:
             [stride * arena.itemsize for _, stride in atoms],
         )
 
-    def number(self, tensor: Tensor) -> int:
+    def number(self, tensor: Tensor, replica: int = 0) -> int:
         """Return the first element of a tensor of whole numbers."""
-        arena = self.arenas[tensor.dtype.host]
+        arena = self.arenas[tensor.dtype.host][replica]
         return int(arena[self.base[tensor.variable.variable_id] + tensor.offset])
 
-    def read(self, tensor: View) -> NDArray[Any]:
+    def read(self, tensor: View, replica: int = 0) -> NDArray[Any]:
         """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""
         if isinstance(tensor, Joined):
-            return np.concatenate([self.read(part) for part in tensor.parts], tensor.dim)
-        values = self._view(tensor).reshape(tensor.shape)
+            return np.concatenate([self.read(part, replica) for part in tensor.parts], tensor.dim)
+        values = self._view(tensor, replica).reshape(tensor.shape)
         kind = {"float16": np.float16, "bool": np.bool_}.get(tensor.dtype.name)
         return values.astype(kind) if kind else np.array(values)
 
-    def write(self, tensor: View, values: ArrayLike, name: str) -> None:
+    def write(self, tensor: View, values: ArrayLike, name: str, replica: int = 0) -> None:
         """Set a tensor's values.
 
         Raises
@@ -81,14 +91,14 @@ class HostMemory:
             raise BadInput(
                 f"{name!r} takes an array of shape {tensor.shape}, not {array.shape}: reshape it"
             )
-        self._put(tensor, to_host(array, tensor.dtype, name))
+        self._put(tensor, to_host(array, tensor.dtype, name), replica)
 
-    def _put(self, tensor: View, values: NDArray[Any]) -> None:
+    def _put(self, tensor: View, values: NDArray[Any], replica: int) -> None:
         """Store values of a tensor's shape as the arena holds them."""
         if isinstance(tensor, Tensor):
-            view = self._view(tensor)
+            view = self._view(tensor, replica)
             view[...] = values.reshape(view.shape)
             return
         cut = np.split(values, tensor.ends[:-1], tensor.dim)
         for part, own in zip(tensor.parts, cut, strict=True):
-            self._put(part, own)
+            self._put(part, own, replica)

@@ -126,7 +126,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
             if field.is_written and grid is not None
         )
         starts = [r.start + memory.base[r.variable.variable_id] for r in regions]
-        memories = [memory.arenas[r.variable.dtype.host] for r in regions]
+        memories = [memory.arenas[r.variable.dtype.host][0] for r in regions]
         counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(

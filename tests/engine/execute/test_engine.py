@@ -50,6 +50,21 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     np.testing.assert_allclose(memory.read(out), left @ right, rtol=1e-4, atol=1e-4)
 
 
+def test_every_replica_has_values_of_its_own() -> None:
+    graph, _ = new()
+    x = graph.add_variable("float32", (4,), "x")
+    graph.map_linearly(x)
+    constant = graph.add_constant(np.arange(4, dtype=np.float32), "constant")
+    graph.map_linearly(constant)
+    memory = HostMemory(GraphCopy(graph).freeze(), n_replicas=2)
+    memory.write(x, np.ones(4), "x")
+    memory.write(x, np.full(4, 2.0), "x", replica=1)
+    assert memory.read(x).tolist() == [1, 1, 1, 1]
+    assert memory.read(x, replica=1).tolist() == [2, 2, 2, 2]
+    assert memory.read(constant, replica=1).tolist() == [0, 1, 2, 3]
+    assert {arena.shape[0] for arena in memory.arenas.values()} == {2}
+
+
 def test_half_precision_takes_half_the_memory_and_rounds_to_its_grid() -> None:
     graph, builder = new()
     x = graph.add_variable("float16", (64,), "x")
