@@ -72,7 +72,7 @@ def codelet_at(place: CodeletPlace) -> Codelet:
     Raises
     ------
     BadExecutable
-        When it is not there, or another one is.
+        When it is missing or has changed.
     """
     where = f"Codelet {place.name!r} of module {place.module!r}"
     try:

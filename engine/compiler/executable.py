@@ -237,7 +237,7 @@ class Executable:
         ------
         BadExecutable
             When the bytes are damaged, were written by another engine, or need a codelet that is
-            not there or has changed.
+            missing or has changed.
         """
         made = read_executable(data, _KINDS)
         if not isinstance(made, cls):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import Tensor
+from tilescope.engine.graph import Tensor, concat
 from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Region, Value
 from tilescope.engine.library.elementwise import binary, copy_to, row_major_copy
 from tilescope.engine.lower import Lowering
@@ -169,7 +170,138 @@ def _runs_all_rounds(op: Operation, body: Region) -> bool:
     return is_true_at_first and is_kept
 
 
+#: A scan is unrolled; this many rounds at most.
+_MOST_ROUNDS = 4096
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """The parts of a Scan node: state is carried from round to round, sequences are sliced.
+
+    Parameters
+    ----------
+    states
+        Initial values of what is carried.
+    sequences
+        What is sliced, with the axis and whether it runs backwards.
+    results
+        What rounds return besides their state, with the axis along which the results are joined and
+        whether the first round's is the last.
+    n_rounds
+        Length of every sequence along its axis.
+    """
+
+    states: tuple[Value, ...]
+    sequences: tuple[tuple[Value, int, bool], ...]
+    results: tuple[tuple[Value, int, bool], ...]
+    n_rounds: int
+
+    @classmethod
+    def of(cls, node: Node) -> _Scan:
+        """Return the parts of a node.
+
+        Raises
+        ------
+        BadModel
+            When its version is 8, which has batches, or lengths or numbers of values disagree.
+        """
+        if node.version < 9:
+            raise BadModel(f"{node}: Scan of opset 8 is not supported; export opset 9 or newer")
+        body, count = node.regions["body"], node.attributes["num_scan_inputs"]
+        n_states = len(node.inputs) - count
+        if len(body.inputs) != len(node.inputs) or not 0 <= n_states <= len(body.outputs):
+            raise BadModel(
+                f"{node}: its body takes {len(body.inputs)} values and returns"
+                f" {len(body.outputs)}; expected {len(node.inputs)} and at least {n_states}"
+            )
+        operands = tuple(node.operand(i) for i in range(len(node.inputs)))
+        sequences = cls._along(node, "scan_input", operands[n_states:], 0)
+        results = cls._along(node, "scan_output", body.outputs[n_states:], 1)
+        lengths = {value.shape[axis] for value, axis, _ in sequences}
+        if len(lengths) != 1 or max(lengths) > _MOST_ROUNDS:
+            raise BadModel(
+                f"{node}: its sequences have lengths {', '.join(map(str, sorted(lengths)))};"
+                f" expected one length of at most {_MOST_ROUNDS}"
+            )
+        return cls(operands[:n_states], sequences, results, lengths.pop())
+
+    @staticmethod
+    def _along(
+        node: Node, kind: str, values: Sequence[Value], new_axes: int
+    ) -> tuple[tuple[Value, int, bool], ...]:
+        """Return values with their axis and direction; results have an axis that rounds lack."""
+        axes = node.attributes.get(f"{kind}_axes") or [0] * len(values)
+        reverse = node.attributes.get(f"{kind}_directions") or [0] * len(values)
+        found = []
+        for value, axis, backwards in zip(values, axes, reverse, strict=True):
+            rank = len(value.shape) + new_axes
+            if not -rank <= axis < rank:
+                raise BadModel(f"{node}: axis {axis} of {value.name!r} is outside its {rank} axes")
+            found.append((value, axis % rank, bool(backwards)))
+        return tuple(found)
+
+
+def _scan_types(node: Node) -> list[Type]:
+    """Return the types of a scan's results: its state, then the joined results of its rounds.
+
+    Raises
+    ------
+    BadModel
+        When the body changes the type or shape of a state, or takes other slices.
+    """
+    scan, body = _Scan.of(node), node.regions["body"]
+    n_states = len(scan.states)
+    slices = [
+        ((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype)
+        for value, axis, _ in scan.sequences
+    ]
+    before, after = _types(scan.states), _types(body.outputs[:n_states])
+    if [*before, *slices] != _types(body.inputs) or before != after:
+        raise BadModel(
+            f"{node}: a round is given {_shown([*before, *slices])}, takes"
+            f" {_shown(_types(body.inputs))} and returns {_shown(after)} as its state; a change of"
+            " type or shape is not supported"
+        )
+    joined = [
+        ((*value.shape[:axis], scan.n_rounds, *value.shape[axis:]), value.dtype)
+        for value, axis, _ in scan.results
+    ]
+    return [*before, *joined]
+
+
+def _lower_scan(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    """Add the rounds one after the other, each on its slices, and join what they return."""
+    scan, body = _Scan.of(op), op.regions["body"]
+    states = [at.tensor(value) for value in scan.states]
+    collected: list[list[tuple[int, Tensor]]] = [[] for _ in scan.results]
+    for i in range(scan.n_rounds):
+        slices = []
+        for value, axis, backwards in scan.sequences:
+            place = scan.n_rounds - 1 - i if backwards else i
+            part = at.tensor(value).slice(axis, place, place + 1)
+            slices.append(part.reshape(*value.shape[:axis], *value.shape[axis + 1 :]))
+        inside = at.inside(f"round{i}")
+        inside.tensors.update(zip(body.inputs, [*states, *slices], strict=True))
+        inside.add(body.operations)
+        at.builder.sequence.add(inside.builder.sequence)
+        made = [inside.tensor(value) for value in body.outputs]
+        states = made[: len(states)]
+        for rounds, (_, _, backwards), tensor in zip(
+            collected, scan.results, made[len(states) :], strict=True
+        ):
+            rounds.append((-i if backwards else i, tensor))
+    joined = []
+    for rounds, (value, axis, _) in zip(collected, scan.results, strict=True):
+        shape = (*value.shape[:axis], 1, *value.shape[axis:])
+        parts = [tensor.reshape(*shape) for _, tensor in sorted(rounds, key=lambda one: one[0])]
+        joined.append(row_major_copy(at.builder, concat(parts, axis), "join"))
+    everything = [*states, *joined]
+    used = [tensor for tensor, o in zip(everything, op.outputs, strict=True) if o is not None]
+    return tuple(used)
+
+
 RECORDS = (
     Operator(name="If", decompose=_if, infer=_if_types, lower=_lower_if),
+    Operator(name="Scan", infer=_scan_types, lower=_lower_scan),
     Operator(name="Loop", decompose=_loop, infer=_loop_types, lower=_lower_loop),
 )
