@@ -126,7 +126,7 @@ def main() -> None:
 
     scaled = start * np.float32(0.5) ** (2 * np.arange(1, N_IPUS + 1))[:, None]
     error = np.abs(result - scaled.sum(axis=0)).max()
-    sent = sum(step.cost.link_out_bytes for step in executable.steps)
+    sent = sum(step.cost.link_out_bytes.dense() for step in executable.steps)
     print(
         f"{ELEMENTS:,} floats of {N_IPUS} IPUs summed in {timelines[0].n_cycles:,} cycles,"
         f" {int(sent[0]):,} bytes over the links of every IPU, largest error {error:.1e}"
