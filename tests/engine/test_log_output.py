@@ -92,7 +92,7 @@ def test_levels_above_info_keep_quiet(level: str) -> None:
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"POPLAR_LOG_LEVEL": "LOUD"}, "'LOUD'; it takes OFF, CRITICAL, ERR, WARN, INFO"),
+        ({"POPLAR_LOG_LEVEL": "LOUD"}, "'LOUD'; expected one of OFF, CRITICAL, ERR, WARN, INFO"),
         (
             {"POPLAR_LOG_LEVEL": "INFO", "POPLAR_LOG_DEST": "/no/such/folder/log"},
             "'/no/such/folder/log', which is not writable",
