@@ -97,7 +97,7 @@ def test_blocks_cover_a_grid_once(height: int, width: int, down: int, across: in
 
 
 def test_the_page_shows_the_table() -> None:
-    page = Path(__file__).parents[3] / "docs" / "explanation" / "stencils.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "stencils.md"
     (table,) = (
         part.splitlines()[2:]
         for part in page.read_text(encoding="utf-8").split("\n\n")
@@ -108,7 +108,7 @@ def test_the_page_shows_the_table() -> None:
     phases = {
         "Sync": "sync",
         "Halo exchange": "halo exchange",
-        "Copy into place": "arranged before",
+        "Copy in": "arranged before",
         "Blur": "compute",
         "Copy out": "arranged after",
     }
