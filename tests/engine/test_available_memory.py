@@ -76,7 +76,9 @@ def test_a_list_of_one_is_taken_as_popart_writes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan"), [0.1, 0.2], "half"])
 def test_a_node_s_share_that_cannot_be_is_refused(tmp_path: Path, share: Any) -> None:
     path = _save(tmp_path / "bad.onnx", __available_memory=share)
-    with pytest.raises(BadModel, match=r"'conv' .*__available_memory must be above 0 and at most 1"):
+    with pytest.raises(
+        BadModel, match=r"'conv' .*__available_memory must be above 0 and at most 1"
+    ):
         load_onnx(path)
 
 
