@@ -273,12 +273,13 @@ def _lower_scan(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add the rounds one after the other, each on its slices, and join what they return."""
     scan, body = _Scan.of(op), op.regions["body"]
     states = [at.tensor(value) for value in scan.states]
+    sequences = [at.tensor(value) for value, _, _ in scan.sequences]
     collected: list[list[tuple[int, Tensor]]] = [[] for _ in scan.results]
     for i in range(scan.n_rounds):
         slices = []
-        for value, axis, backwards in scan.sequences:
+        for tensor, (value, axis, backwards) in zip(sequences, scan.sequences, strict=True):
             place = scan.n_rounds - 1 - i if backwards else i
-            part = at.tensor(value).slice(axis, place, place + 1)
+            part = tensor.slice(axis, place, place + 1)
             slices.append(part.reshape(*value.shape[:axis], *value.shape[axis + 1 :]))
         inside = at.inside(f"round{i}")
         inside.tensors.update(zip(body.inputs, [*states, *slices], strict=True))
