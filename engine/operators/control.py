@@ -232,6 +232,11 @@ class _Scan:
         """Return values with their axis and direction; results have an axis that rounds lack."""
         axes = node.attributes.get(f"{kind}_axes") or [0] * len(values)
         reverse = node.attributes.get(f"{kind}_directions") or [0] * len(values)
+        if not len(axes) == len(reverse) == len(values):
+            raise BadModel(
+                f"{node}: {kind}_axes and {kind}_directions have {len(axes)} and {len(reverse)}"
+                f" entries; expected {len(values)}"
+            )
         found = []
         for value, axis, backwards in zip(values, axes, reverse, strict=True):
             rank = len(value.shape) + new_axes
