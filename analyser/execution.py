@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.critical_path import CriticalPath, Track, critical_path
 from tilescope.analyser.machine import target
 from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
@@ -26,6 +27,8 @@ __all__ = [
     "Steps",
     "costs",
     "execution",
+    "ipu_cycles",
+    "ipu_phase_cycles",
     "steps",
     "taken_cycles",
 ]
@@ -142,10 +145,15 @@ class Execution:
     critical_ipu : ndarray of int64, shape (n_runs,)
     executions : ndarray of int64, shape (n_ipus, n_steps)
         How many times each step ran, over all runs.
-    step_cycles : ndarray of int64, shape (n_steps,), cycles
-        Time spent in each step on the critical path, summed over runs.
+    critical_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
+        Time on the critical path, summed over runs: between two external syncs, the path is what
+        the IPU that arrives last does.
+    waiting_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
+        Time in which the IPU waits in an external sync for a later IPU, summed over runs.
+    caused_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
+        Time that the other IPUs together wait in an external sync for this IPU, summed over runs.
     phase_cycles
-        The same by phase, cycles; ``other`` includes time in no step, so they add up to the total.
+        Critical cycles by phase; ``other`` includes time in no step, so they add up to the total.
     is_data_dependent
         Whether the cycles of a run may differ for other data.
     """
@@ -153,7 +161,9 @@ class Execution:
     run_cycles: NDArray[np.int64]
     critical_ipu: NDArray[np.int64]
     executions: NDArray[np.int64]
-    step_cycles: NDArray[np.int64]
+    critical_cycles: NDArray[np.int64]
+    waiting_cycles: NDArray[np.int64]
+    caused_cycles: NDArray[np.int64]
     phase_cycles: dict[str, int]
     is_data_dependent: bool
 
@@ -164,8 +174,13 @@ class Execution:
 
     @property
     def total_cycles(self) -> int:
-        """Time of all runs on their critical IPUs, cycles."""
+        """Time of all runs on their slowest IPUs, cycles."""
         return int(self.run_cycles.sum())
+
+    @property
+    def step_cycles(self) -> NDArray[np.int64]:
+        """Time on the critical path in each step, int64 of shape (n_steps,), cycles."""
+        return np.asarray(self.critical_cycles.sum(axis=0))
 
 
 @cached
@@ -177,44 +192,119 @@ def execution(report: Report) -> Execution:
     )
     index_of_run = {run_id: index for index, (run_id, _) in enumerate(runs)}
     rows = _tracks(report)
-    for run_id, _, _, start, end, *_ in rows:
-        require(report, run_id in index_of_run, f"run {run_id} has a trace but no row")
-        require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
+    for row in rows:
+        require(report, row.run_id in index_of_run, f"run {row.run_id} has a trace but no row")
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
-    for run_id, ipu_id, _, start, end, _, _ in rows:
-        run = index_of_run[run_id]
-        time[run, ipu_id] = max(time[run, ipu_id], end - start)
-    critical_ipu = time.argmax(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
+    for row in rows:
+        at = index_of_run[row.run_id], row.ipu_id
+        time[at] = max(time[at], row.n_cycles)
 
-    executions = np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64)
-    step_cycles = np.zeros(len(all_steps), dtype=np.int64)
-    for run_id, ipu_id, track, _, _, first, n_entries in rows:
-        run = index_of_run[run_id]
-        is_critical = track == 0 and critical_ipu[run] == ipu_id
-        counted, cycles = _read_trace(report, first, n_entries, len(all_steps), is_critical)
-        executions[ipu_id] += counted
-        step_cycles += cycles
+    executions, critical, waiting, caused = (
+        np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
+    )
+    computing: dict[int, list[_TrackRow]] = {}
+    for row in rows:
+        if row.track == 0 and machine.n_ipus > 1:
+            computing.setdefault(row.run_id, []).append(row)
+        with_cycles = row.track == 0 and machine.n_ipus == 1
+        counted, cycles = _read_trace(report, row, len(all_steps), with_cycles)
+        executions[row.ipu_id] += counted
+        critical[row.ipu_id] += cycles
+    for tracks in computing.values():
+        path = _critical_path(report, tracks)
+        critical += path.cycles
+        waiting += path.waiting
+        caused += path.caused
     run_cycles = time.max(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
-    for array in (run_cycles, executions, step_cycles):
+    critical_ipu = time.argmax(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
+    for array in (run_cycles, executions, critical, waiting, caused):
         array.flags.writeable = False
     return Execution(
         run_cycles,
         critical_ipu.astype(np.int64),
         executions,
-        step_cycles,
-        _by_phase(all_steps, step_cycles, int(run_cycles.sum())),
+        critical,
+        waiting,
+        caused,
+        _by_phase(all_steps, critical.sum(axis=0), int(run_cycles.sum())),
         any(bool(flag) for _, flag in runs),
     )
 
 
-def _tracks(report: Report) -> list[tuple[int, ...]]:
-    """Return run, IPU, track, start, end, first entry and number of entries of every track."""
-    names = ("run_id", "ipu_id", "track", "start_cycle", "end_cycle", "first_entry", "n_entries")
-    table = schema.run_trace
-    rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.run_trace_id))
-    for _, ipu_id, *_ in rows:
-        require(report, 0 <= ipu_id < target(report).n_ipus, f"IPU {ipu_id} does not exist")
-    return [tuple(row) for row in rows]
+@cached
+def _is_meeting(report: Report) -> NDArray[np.bool_]:
+    """Return which steps sync externally: bool, shape (n_steps,)."""
+    table = schema.step_cost
+    external = select(table.c.step_id).where(table.c.sync_zone == "external").distinct()
+    ids = np.array([row[0] for row in report.fetch(external)], dtype=np.int64)
+    require_below(report, ids, len(steps(report)), "step")
+    is_meeting = np.zeros(len(steps(report)), dtype=np.bool_)
+    is_meeting[ids] = True
+    return is_meeting
+
+
+def _critical_path(report: Report, rows: list[_TrackRow]) -> CriticalPath:
+    """Return the critical path of one run on several IPUs."""
+    n_steps = len(steps(report))
+    empty = np.zeros(0, dtype=np.int64)
+    tracks = [Track(empty, empty, empty, empty, empty, 0)] * target(report).n_ipus
+    for row in rows:
+        columns = []
+        for name in ("step_id", "start_cycle", "end_cycle", "period", "count"):
+            packed = report.array(f"trace.{name}")
+            columns.append(packed.read(row.first, row.stop).astype(np.int64))
+        step_id, start, end, period, count = columns
+        _require_sound(report, step_id, start, end, count, n_steps)
+        tracks[row.ipu_id] = Track(
+            step_id, start - row.start, end - row.start, period, count, row.n_cycles
+        )
+    return critical_path(tracks, _is_meeting(report))
+
+
+@dataclass(frozen=True)
+class _TrackRow:
+    """A row of ``run_trace``; ``stop`` is one past its last entry."""
+
+    run_id: int
+    ipu_id: int
+    track: int
+    start: int
+    end: int
+    first: int
+    stop: int
+
+    @property
+    def n_cycles(self) -> int:
+        """Length of the run on this track, cycles."""
+        return self.end - self.start
+
+
+@cached
+def _tracks(report: Report) -> tuple[_TrackRow, ...]:
+    """Return the tracks of all runs."""
+    table = schema.run_trace.c
+    columns = (
+        table.run_id,
+        table.ipu_id,
+        table.track,
+        table.start_cycle,
+        table.end_cycle,
+        table.first_entry,
+        table.n_entries,
+    )
+    found = []
+    n_entries = len(report.array("trace.step_id"))
+    for *head, first, number in report.fetch(select(*columns).order_by(table.run_trace_id)):
+        run_id, ipu_id, track, start, end = head
+        row = _TrackRow(run_id, ipu_id, track, start, end, first, first + number)
+        exists = 0 <= row.ipu_id < target(report).n_ipus
+        require(report, exists, f"IPU {row.ipu_id} does not exist")
+        is_sound = 0 <= row.start <= row.end < MOST_CYCLES
+        require(report, is_sound, f"run {row.run_id} ends before it begins")
+        is_whole = 0 <= row.first <= row.stop <= n_entries
+        require(report, is_whole, "a run's trace is not all there")
+        found.append(row)
+    return tuple(found)
 
 
 @cached
@@ -227,10 +317,44 @@ def taken_cycles(report: Report) -> NDArray[np.int64]:
     """
     n_steps = len(steps(report))
     taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
-    for _, ipu_id, _, _, _, first, n_entries in _tracks(report):
-        taken[ipu_id] += _read_trace(report, first, n_entries, n_steps, with_cycles=True)[1]
+    for row in _tracks(report):
+        taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
     taken.flags.writeable = False
     return taken
+
+
+@cached
+def ipu_cycles(report: Report) -> NDArray[np.int64]:
+    """Return the time of all recorded runs on each IPU, int64 of shape (n_ipus,), cycles."""
+    cycles: dict[tuple[int, int], int] = {}
+    for row in _tracks(report):
+        at = row.run_id, row.ipu_id
+        cycles[at] = max(cycles.get(at, 0), row.n_cycles)
+    answer = np.zeros(target(report).n_ipus, dtype=np.int64)
+    for (_, ipu_id), n_cycles in cycles.items():
+        answer[ipu_id] += n_cycles
+    answer.flags.writeable = False
+    return answer
+
+
+@cached
+def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
+    """Return where the time of each IPU went, by phase, waits for other IPUs in their phase.
+
+    Returns
+    -------
+    dict of str to ndarray of int64, shape (n_ipus,), cycles
+        ``other`` includes time in no step, so that the phases add up to `ipu_cycles`.
+    """
+    n_steps = len(steps(report))
+    taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
+    for row in _tracks(report):
+        if row.track == 0:
+            taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
+    phase = steps(report).phase
+    answer = {name: taken[:, phase == index].sum(axis=1) for index, name in enumerate(PHASES)}
+    answer["other"] = answer["other"] + ipu_cycles(report) - sum(answer.values())
+    return answer
 
 
 #: Trace entries read at a time; a part of this size takes some tens of megabytes.
@@ -238,29 +362,39 @@ _ENTRIES_AT_A_TIME = 1 << 20
 
 
 def _read_trace(
-    report: Report, first: int, n_entries: int, n_steps: int, with_cycles: bool
+    report: Report, row: _TrackRow, n_steps: int, with_cycles: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return executions and, if asked, cycles of every step in one run's trace on one track."""
     step_id, count = report.array("trace.step_id"), report.array("trace.count")
     starts, ends = report.array("trace.start_cycle"), report.array("trace.end_cycle")
     executions = np.zeros(n_steps, dtype=np.int64)
     cycles = np.zeros(n_steps, dtype=np.int64)
-    end = first + n_entries
-    require(report, 0 <= first <= end <= len(step_id), "a run's trace is not all there")
-    for row in range(first, end, _ENTRIES_AT_A_TIME):
-        stop = min(row + _ENTRIES_AT_A_TIME, end)
-        ids, counts = step_id.read(row, stop), count.read(row, stop).astype(np.int64)
+    for first in range(row.first, row.stop, _ENTRIES_AT_A_TIME):
+        stop = min(first + _ENTRIES_AT_A_TIME, row.stop)
+        ids, counts = step_id.read(first, stop), count.read(first, stop).astype(np.int64)
         require_below(report, ids, n_steps, "step")
         _add_at(executions, ids, counts)
         if with_cycles:
-            began, ended = starts.read(row, stop), ends.read(row, stop)
-            is_sound = began.min() >= 0 and bool((began <= ended).all())
-            require(report, is_sound and counts.min() >= 0, "a step ends before it begins")
-            took = ended - began
-            total = float((took.astype(np.float64) * counts).sum())
-            require(report, total < MOST_CYCLES, "its steps take longer than can be")
-            _add_at(cycles, ids, took * counts)
+            began, ended = starts.read(first, stop), ends.read(first, stop)
+            _require_sound(report, ids, began, ended, counts, n_steps)
+            _add_at(cycles, ids, (ended - began) * counts)
     return executions, cycles
+
+
+def _require_sound(
+    report: Report,
+    step_id: NDArray[np.integer],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    count: NDArray[np.int64],
+    n_steps: int,
+) -> None:
+    """Refuse entries that cannot be of a run."""
+    require_below(report, step_id, n_steps, "step")
+    is_sound = bool((start >= 0).all() and (start <= end).all() and (count >= 0).all())
+    require(report, is_sound, "a step ends before it begins")
+    total = float(((end - start).astype(np.float64) * count).sum())
+    require(report, total < MOST_CYCLES, "its steps take longer than can be")
 
 
 def _add_at(into: NDArray[np.int64], index: NDArray[np.int32], values: NDArray[np.int64]) -> None:

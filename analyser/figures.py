@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.data_dependent import is_measured, measured
-from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.validation import require
 from tilescope.reports import figures
@@ -84,38 +84,53 @@ def executed_weights(report: Report) -> NDArray[np.int64]:
 
 
 @cached
-def _busy_cycles(report: Report) -> tuple[int, int]:
-    """Return busy tile cycles of compute, and those of each step's busiest tile, summed."""
+def _busy_cycles(report: Report) -> NDArray[np.int64]:
+    """Return cycles of compute by IPU: of all its tiles, and of the busiest in each step.
+
+    Returns
+    -------
+    ndarray of int64, shape (2, n_ipus), cycles
+    """
     cost, all_steps = costs(report).column, steps(report)
     is_compute = all_steps.phase[cost["step_id"]] == PHASES.index("compute")
     is_compute &= ~is_measured(report)[cost["step_id"]]
-    weights = executed_weights(report)[is_compute]
-    busy = (weights * cost["total_tile_cycles"][is_compute]).sum()
-    busiest = (weights * cost["max_tile_cycles"][is_compute]).sum()
-    for counted in measured(report).values():
-        busy += (counted.count * counted.total_tile_cycles).sum()
-        busiest += (counted.count * counted.max_tile_cycles).sum()
-    return int(busy), int(busiest)
+    busy = np.zeros((2, target(report).n_ipus), dtype=np.int64)
+    for row, name in enumerate(("total_tile_cycles", "max_tile_cycles")):
+        taken = executed_weights(report)[is_compute] * cost[name][is_compute]
+        np.add.at(busy[row], cost["ipu_id"][is_compute], taken)
+    for ipu_id, counted in measured(report).items():
+        busy[0, ipu_id] += (counted.count * counted.total_tile_cycles).sum()
+        busy[1, ipu_id] += (counted.count * counted.max_tile_cycles).sum()
+    return busy
 
 
-def _exchange_cycles(report: Report) -> int:
-    """Return cycles in which tiles send or receive, summed over tiles and executions."""
+@cached
+def _exchange_cycles(report: Report) -> NDArray[np.int64]:
+    """Return cycles in which tiles send or receive, over tiles and executions: (n_ipus,)."""
     cost, all_steps = costs(report).column, steps(report)
     exchanges = [number for number, name in enumerate(PHASES) if PHASE[name].is_exchange]
     is_exchange = np.isin(all_steps.phase[cost["step_id"]], exchanges)
-    return int((executed_weights(report) * cost["total_tile_cycles"])[is_exchange].sum())
+    taken = (executed_weights(report) * cost["total_tile_cycles"])[is_exchange]
+    answer = np.zeros(target(report).n_ipus, dtype=np.int64)
+    np.add.at(answer, cost["ipu_id"][is_exchange], taken)
+    return answer
 
 
-def parallel_efficiency(report: Report) -> float | None:
-    """Return the parallel efficiency of all recorded runs; None without one."""
-    active = _busy_cycles(report)[0] + _exchange_cycles(report)
-    return figures.parallel_efficiency(
-        active, execution(report).total_cycles, target(report).n_tiles
-    )
+def parallel_efficiency(report: Report, ipu_id: int | None = None) -> float | None:
+    """Return the parallel efficiency of all recorded runs, or of one IPU in them; None without."""
+    machine, active = target(report), _busy_cycles(report)[0] + _exchange_cycles(report)
+    if ipu_id is None:
+        cycles = execution(report).total_cycles
+        return figures.parallel_efficiency(int(active.sum()), cycles, machine.n_tiles)
+    cycles = int(ipu_cycles(report)[ipu_id])
+    return figures.parallel_efficiency(int(active[ipu_id]), cycles, machine.tiles_per_ipu)
 
 
-def tile_balance(report: Report) -> float | None:
-    """Return the tile balance of all recorded compute steps; None without one."""
+def tile_balance(report: Report, ipu_id: int | None = None) -> float | None:
+    """Return the tile balance of all recorded compute steps, or of one IPU's; None without one."""
     if not execution(report).n_runs:
         return None
-    return figures.tile_balance(*_busy_cycles(report), target(report).tiles_per_ipu)
+    busy, busiest = (
+        int(row.sum() if ipu_id is None else row[ipu_id]) for row in _busy_cycles(report)
+    )
+    return figures.tile_balance(busy, busiest, target(report).tiles_per_ipu)

@@ -50,15 +50,18 @@ _WORTH_SAYING = 0.1
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a program fits, gaps included.
+    """Whether a program fits: addresses decide, gaps included.
 
+    ``max_tile_bytes`` and ``total_bytes`` are held, gaps excluded; ``max_address_bytes`` is one
+    past the highest address of any tile.
     ``n_tiles_over`` do not fit: ``n_tiles_past_memory`` of them use addresses past their memory,
     ``n_tiles_with_too_much_code`` have code past ``executable_bytes``. ``excess_bytes`` is what
     all tiles lack together.
     """
 
     capacity_bytes: int
-    fullest_tile_bytes: int
+    max_address_bytes: int
+    max_tile_bytes: int
     total_bytes: int
     total_capacity_bytes: int
     n_tiles: int
@@ -175,7 +178,8 @@ def insights(report: Report) -> Insights:
     fit = Fit(
         machine.capacity_bytes,
         int(used.max(initial=0)),
-        int(used.sum()),
+        int(held.max(initial=0)),
+        int(held.sum()),
         machine.capacity_bytes * len(used),
         len(used),
         int(np.count_nonzero(lacks)),
@@ -207,20 +211,21 @@ def fit_sentence(fit: Fit, style: BytesStyle = "binary") -> str:
         return format_bytes(n_bytes, style)
 
     if fit.fits:
-        share = format_percent(100 * fit.fullest_tile_bytes / fit.capacity_bytes)
+        share = format_percent(100 * fit.max_tile_bytes / fit.capacity_bytes)
         whole = format_percent(100 * fit.total_bytes / fit.total_capacity_bytes)
         return (
-            f"It fits: the fullest tile takes {amount(fit.fullest_tile_bytes)} of"
-            f" {amount(fit.capacity_bytes)} ({share}), so"
-            f" {amount(fit.capacity_bytes - fit.fullest_tile_bytes)} are spare; all tiles take"
-            f" {amount(fit.total_bytes)} of {amount(fit.total_capacity_bytes)} ({whole})."
+            f"It fits: the fullest tile holds {amount(fit.max_tile_bytes)} of"
+            f" {amount(fit.capacity_bytes)} ({share}), all tiles hold {amount(fit.total_bytes)} of"
+            f" {amount(fit.total_capacity_bytes)} ({whole}). With gaps, addresses reach"
+            f" {amount(fit.max_address_bytes)}."
         )
     reasons = []
     if fit.n_tiles_past_memory:
         need = "need" if fit.n_tiles_past_memory > 1 else "needs"
         reasons.append(
             f"{fit.n_tiles_past_memory:,} of {fit.n_tiles:,} tiles {need} more than"
-            f" {amount(fit.capacity_bytes)}, the fullest {amount(fit.fullest_tile_bytes)}"
+            f" {amount(fit.capacity_bytes)}, gaps included: addresses reach"
+            f" {amount(fit.max_address_bytes)}"
         )
     if fit.n_tiles_with_too_much_code:
         reasons.append(

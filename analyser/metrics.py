@@ -11,7 +11,14 @@ import numpy as np
 from sqlalchemy import func, select
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.execution import (
+    PHASES,
+    costs,
+    execution,
+    ipu_cycles,
+    ipu_phase_cycles,
+    steps,
+)
 from tilescope.analyser.figures import (
     executed_weights,
     has_memory,
@@ -20,7 +27,9 @@ from tilescope.analyser.figures import (
     tile_balance,
     tile_rows,
 )
-from tilescope.analyser.machine import target
+from tilescope.analyser.liveness import curve
+from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["METRICS", "Metric", "MetricValue", "metric", "values"]
+__all__ = ["METRICS", "Metric", "MetricValue", "ipu_values", "metric", "values"]
 
 MetricValue: TypeAlias = int | float | None
 Worse: TypeAlias = Literal["higher", "lower", "neither"]
@@ -40,8 +49,23 @@ Worse: TypeAlias = Literal["higher", "lower", "neither"]
 class Metric:
     """A figure of a report.
 
-    ``compute`` returns None when the report does not hold it, such as cycles of a report without
-    a run. ``is_measured`` says that it comes from runs, and so may depend on their data.
+    Attributes
+    ----------
+    unit
+        Empty for a count.
+    definition
+        One sentence, without the period at its end.
+    worse
+        The direction that a gate guards.
+    compute
+        Returns the figure over all IPUs; None when the report does not hold it, such as cycles
+        of a report without a run.
+    compute_ipu
+        Returns the figure of one IPU; None where it has none.
+    ipu_definition
+        What it is on one IPU, where that is not the same as the definition for its tiles.
+    is_measured
+        Whether it comes from runs, and so may depend on their data.
     """
 
     name: str
@@ -49,12 +73,24 @@ class Metric:
     definition: str
     worse: Worse
     compute: Callable[[Report], MetricValue]
+    compute_ipu: Callable[[Report, int], MetricValue] | None = None
+    ipu_definition: str = ""
     is_measured: bool = False
 
 
 def values(report: Report) -> dict[str, MetricValue]:
     """Return every metric of a report by name, in the order of the catalogue."""
     return {name: metric.compute(report) for name, metric in METRICS.items()}
+
+
+def ipu_values(report: Report) -> dict[str, tuple[MetricValue, ...]]:
+    """Return every metric that IPUs have by name, one value per IPU."""
+    ipus = range(target(report).n_ipus)
+    return {
+        name: tuple(metric.compute_ipu(report, ipu_id) for ipu_id in ipus)
+        for name, metric in METRICS.items()
+        if metric.compute_ipu is not None
+    }
 
 
 def metric(name: str) -> Metric:
@@ -75,72 +111,98 @@ def metric(name: str) -> Metric:
     raise BadQuestion(f"unknown metric {name!r}; the nearest is {near[0]!r}")
 
 
-def _total_cycles(report: Report) -> MetricValue:
+def _has_run(report: Report) -> bool:
+    """Return whether a run was recorded."""
+    return execution(report).n_runs > 0
+
+
+def _total_cycles(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the time of all runs."""
-    ran = execution(report)
-    return ran.total_cycles if ran.n_runs else None
+    if not _has_run(report):
+        return None
+    return execution(report).total_cycles if ipu_id is None else int(ipu_cycles(report)[ipu_id])
 
 
-def _total_seconds(report: Report) -> MetricValue:
+def _total_seconds(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the time of all runs in seconds."""
-    ran = execution(report)
-    return ran.total_cycles / target(report).clock_hz if ran.n_runs else None
+    cycles = _total_cycles(report, ipu_id)
+    return None if cycles is None else cycles / target(report).clock_hz
 
 
-def _phase_cycles(phase: str, report: Report) -> MetricValue:
-    """Return the time of one phase on the critical path."""
-    ran = execution(report)
-    return ran.phase_cycles[phase] if ran.n_runs else None
+def _phase_cycles(phase: str, report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return the time of one phase, on the critical path or on one IPU."""
+    if not _has_run(report):
+        return None
+    if ipu_id is None:
+        return execution(report).phase_cycles[phase]
+    return int(ipu_phase_cycles(report)[phase][ipu_id])
 
 
-def _executed_sum(column: str, report: Report, phases: tuple[str, ...] = PHASES) -> MetricValue:
+def _waiting_cycles(report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return the time in which IPUs wait for others."""
+    if not _has_run(report):
+        return None
+    waiting = execution(report).waiting_cycles
+    return int(waiting.sum() if ipu_id is None else waiting[ipu_id].sum())
+
+
+def _executed_sum(
+    column: str, phases: tuple[str, ...], report: Report, ipu_id: int | None = None
+) -> MetricValue:
     """Return a column of ``step_cost`` summed over all executions of some phases."""
-    if not execution(report).n_runs:
+    if not _has_run(report):
         return None
     cost = costs(report).column
     numbers = [PHASES.index(phase) for phase in phases]
     is_counted = np.isin(steps(report).phase[cost["step_id"]], numbers)
+    if ipu_id is not None:
+        is_counted &= cost["ipu_id"] == ipu_id
     return int((executed_weights(report) * cost[column])[is_counted].sum())
 
 
-def _tile_memory(row: str, combine: str, report: Report) -> MetricValue:
+def _tiles(report: Report, ipu_id: int | None) -> slice:
+    """Return the tiles of one IPU, or all."""
+    found = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return slice(found.start, found.stop)
+
+
+def _tile_memory(row: str, combine: str, report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the sum or the largest of a row of memory.tile."""
     if not has_memory(report):
         return None
-    values = tile_rows(report)[row]
+    values = tile_rows(report)[row][_tiles(report, ipu_id)]
     return int(values.sum() if combine == "sum" else values.max())
 
 
-def _tiles_over_capacity(report: Report) -> MetricValue:
+def _tiles_over_capacity(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return how many tiles do not fit."""
-    return int(np.count_nonzero(missing_bytes(report))) if has_memory(report) else None
+    if not has_memory(report):
+        return None
+    return int(np.count_nonzero(missing_bytes(report)[_tiles(report, ipu_id)]))
 
 
-def _peak_not_always_live(report: Report) -> MetricValue:
+def _peak_not_always_live(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the worst step's not-always-live bytes."""
-    column = schema.liveness_step.c.not_always_live_bytes
-    answer: MetricValue = report.fetch(select(func.max(column)))[0][0]
-    return answer
+    live = curve(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return int(live.not_always_live_bytes.max()) if len(live) else None
 
 
 @cached
-def _category_bytes(report: Report) -> dict[str, int]:
-    """Return the bytes of every category that the report holds."""
-    table = schema.memory_category
-    return dict(report.fetch(select(table.c.name, table.c.total_bytes)))
+def _category_bytes(report: Report) -> dict[str, tuple[int, ...]]:
+    """Return the bytes of every category that the report holds, by IPU."""
+    n_ipus = target(report).n_ipus
+    by_ipu = category_bytes(report).reshape(-1, n_ipus, target(report).tiles_per_ipu).sum(axis=2)
+    names = [category.name for category in categories(report)]
+    return {name: tuple(row) for name, row in zip(names, by_ipu.tolist(), strict=True)}
 
 
-def _category(name: str, report: Report) -> MetricValue:
-    """Return the bytes of a category; None when nothing was compiled."""
+def _categories(names: tuple[str, ...], report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return the bytes of some categories; None when nothing was compiled."""
     held = _category_bytes(report)
-    return held.get(name, 0) if held else None
-
-
-def _exchange_code(report: Report) -> MetricValue:
-    """Return the bytes of all code of exchanges."""
-    held = _category_bytes(report)
-    names = (category.name for category in MEMORY_CATEGORIES if category.is_exchange_code)
-    return sum(held.get(name, 0) for name in names) if held else None
+    if not held:
+        return None
+    found = [held[name] for name in names if name in held]
+    return sum(sum(row) if ipu_id is None else row[ipu_id] for row in found)
 
 
 def _count(table: Table, report: Report) -> MetricValue:
@@ -155,128 +217,157 @@ def _column_sum(table: Table, column: str, report: Report) -> MetricValue:
     return answer
 
 
+def _metric(
+    name: str,
+    unit: str,
+    definition: str,
+    compute: Callable[..., MetricValue],
+    *,
+    worse: Worse = "higher",
+    on_ipu: str = "",
+    is_measured: bool = False,
+) -> Metric:
+    """Return a metric that has a value per IPU; ``compute`` takes a report and maybe an IPU."""
+    return Metric(name, unit, definition, worse, compute, compute, on_ipu, is_measured)
+
+
 def _cycle_metrics() -> list[Metric]:
     """Return the metrics of time."""
-    total = Metric(
-        "cycles.total",
-        "cycles",
-        "Cycles of a run on its slowest IPU, summed over the recorded runs",
-        "higher",
-        _total_cycles,
-        is_measured=True,
-    )
     phases = [
-        Metric(
+        _metric(
             f"cycles.{name}",
             "cycles",
-            f"Time during which {phase.meaning}, on the slowest IPU of a run, summed over the"
-            " recorded runs; the phases add up to cycles.total",
-            "higher",
+            f"Time on the critical path during which {phase.meaning}; the phases add up to"
+            " cycles.total",
             partial(_phase_cycles, name),
+            on_ipu=f"Time during which {phase.meaning} on the IPU, waits for other IPUs included;"
+            " the phases add up to the IPU's cycles.total",
             is_measured=True,
         )
         for name, phase in vocabulary.PHASES.items()
     ]
-    efficiency = Metric(
-        "parallel.efficiency",
-        "ratio",
-        "Cycles in which tiles compute or exchange, summed over tiles, as a share of all tiles'"
-        " cycles (cycles.total times the number of tiles)",
-        "lower",
-        parallel_efficiency,
-        is_measured=True,
-    )
-    balance = Metric(
-        "tile.balance",
-        "ratio",
-        "Mean over maximum of the cycles of an IPU's tiles in a compute step, weighted by the"
-        " maximum, over all executions",
-        "lower",
-        tile_balance,
-        is_measured=True,
-    )
-    seconds = Metric(
-        "time.total",
-        "seconds",
-        "Time of cycles.total at the tile clock of the machine",
-        "higher",
-        _total_seconds,
-        is_measured=True,
-    )
-    return [total, *phases, seconds, efficiency, balance]
+    return [
+        _metric(
+            "cycles.total",
+            "cycles",
+            "Cycles of a run on its slowest IPU, summed over the recorded runs",
+            _total_cycles,
+            on_ipu="Cycles of the runs on the IPU",
+            is_measured=True,
+        ),
+        *phases,
+        _metric(
+            "cycles.waiting",
+            "cycles",
+            "Cycles in which IPUs wait in an external sync for a later IPU, summed over IPUs",
+            _waiting_cycles,
+            on_ipu="Cycles in which the IPU waits for a later one; part of its phases",
+            is_measured=True,
+        ),
+        _metric(
+            "time.total",
+            "seconds",
+            "Time of cycles.total at the tile clock of the machine",
+            _total_seconds,
+            is_measured=True,
+        ),
+        _metric(
+            "parallel.efficiency",
+            "ratio",
+            "Cycles in which tiles compute or exchange, summed over tiles, as a share of all tiles'"
+            " cycles (cycles.total times the number of tiles)",
+            parallel_efficiency,
+            worse="lower",
+            is_measured=True,
+        ),
+        _metric(
+            "tile.balance",
+            "ratio",
+            "Mean over maximum of the cycles of an IPU's tiles in a compute step, weighted by the"
+            " maximum, over all executions",
+            tile_balance,
+            worse="lower",
+            is_measured=True,
+        ),
+    ]
 
 
 def _tile_metric(name: str, definition: str, row: str, combine: str) -> Metric:
     """Return a metric over a row of memory.tile."""
-    return Metric(name, "bytes", definition, "higher", partial(_tile_memory, row, combine))
+    return _metric(name, "bytes", definition, partial(_tile_memory, row, combine))
 
 
 def _memory_metrics() -> list[Metric]:
     """Return the metrics of memory."""
+    exchange_code = tuple(
+        category.name for category in MEMORY_CATEGORIES if category.is_exchange_code
+    )
     metrics = [
         _tile_metric(
             "memory.total",
-            "Memory of all tiles, including gaps",
-            "including_gaps",
-            "sum",
-        ),
-        _tile_metric(
-            "memory.total_excluding_gaps",
-            "Memory of all tiles, excluding gaps",
+            "Bytes that tiles hold at their own worst moment, gaps excluded, summed over tiles",
             "excluding_gaps",
             "sum",
         ),
         _tile_metric(
-            "memory.max_tile", "Memory of the fullest tile, including gaps", "including_gaps", "max"
-        ),
-        _tile_metric(
-            "memory.max_tile_excluding_gaps",
-            "Memory of the fullest tile, excluding gaps",
+            "memory.max_tile",
+            "Bytes that the fullest tile holds at its worst moment, gaps excluded",
             "excluding_gaps",
             "max",
         ),
-        Metric(
+        _tile_metric(
+            "memory.max_address",
+            "One past the highest address in use on any tile, gaps below it included; a tile fits"
+            " if it is within its memory",
+            "including_gaps",
+            "max",
+        ),
+        _tile_metric(
+            "memory.total_including_gaps",
+            "One past the highest address in use on a tile, summed over tiles",
+            "including_gaps",
+            "sum",
+        ),
+        _metric(
             "memory.tiles_over_capacity",
             "tiles",
-            "Tiles whose memory or code exceeds the capacity of the tile",
-            "higher",
+            "Tiles that do not fit: an address is past their memory, or code past executable"
+            " memory",
             _tiles_over_capacity,
         ),
         _tile_metric(
             "memory.always_live",
-            "Memory that is live at every step, over all tiles",
+            "Bytes that are live at every step, summed over tiles",
             "always_live",
             "sum",
         ),
-        Metric(
+        _metric(
             "memory.peak_not_always_live",
             "bytes",
-            "Memory of all tiles that is not always live, at the peak step",
-            "higher",
+            "Bytes that are live but not always, summed over tiles, at the worst step",
             _peak_not_always_live,
+            on_ipu="Bytes of the IPU's tiles that are live but not always, at the IPU's worst step",
         ),
-        Metric(
+        _metric(
             "memory.vertex_code",
             "bytes",
-            "Code of vertices, once per codelet and tile, over all tiles",
-            "higher",
-            partial(_category, "vertexCode"),
+            "Code of vertices, once per codelet and tile, summed over tiles",
+            partial(_categories, ("vertexCode",)),
         ),
-        Metric(
+        _metric(
             "memory.exchange_code",
             "bytes",
-            "Code of internal, host and global exchanges over all tiles",
-            "higher",
-            _exchange_code,
+            "Code of internal, host and global exchanges, summed over tiles",
+            partial(_categories, exchange_code),
         ),
     ]
     by_category = [
-        Metric(
+        _metric(
             f"memory.category.{name}",
             "bytes",
-            f"Memory of category {name} over all tiles",
-            "higher",
-            partial(_category, name),
+            f"Bytes of category {name} at tiles' own worst moments, summed over tiles; the"
+            " categories add up to memory.total",
+            partial(_categories, (name,)),
         )
         for name in MEMORY_CATEGORY
     ]
@@ -285,13 +376,23 @@ def _memory_metrics() -> list[Metric]:
 
 def _traffic_metrics() -> list[Metric]:
     """Return the metrics of traffic and work, all summed over executions."""
-    rows: list[tuple[str, str, str, str, Worse]] = [
+    exchanges = ("exchange", "global_exchange")
+    rows: list[tuple[str, str, str, str, Worse, tuple[str, ...]]] = [
+        (
+            "exchange.bytes",
+            "bytes",
+            "Bytes that tiles send to tiles, a multicast counted once, over all executions",
+            "total_sent_bytes",
+            "higher",
+            exchanges,
+        ),
         (
             "exchange.link_bytes",
             "bytes",
             "Bytes that IPUs send to other IPUs, over all executions",
             "link_out_bytes",
             "higher",
+            PHASES,
         ),
         (
             "host.bytes_in",
@@ -299,6 +400,7 @@ def _traffic_metrics() -> list[Metric]:
             "Bytes from the host, over all executions",
             "host_in_bytes",
             "higher",
+            PHASES,
         ),
         (
             "host.bytes_out",
@@ -306,6 +408,7 @@ def _traffic_metrics() -> list[Metric]:
             "Bytes to the host, over all executions",
             "host_out_bytes",
             "higher",
+            PHASES,
         ),
         (
             "remote.bytes_in",
@@ -313,6 +416,7 @@ def _traffic_metrics() -> list[Metric]:
             "Bytes from remote buffers in streaming memory, over all executions",
             "remote_in_bytes",
             "higher",
+            PHASES,
         ),
         (
             "remote.bytes_out",
@@ -320,6 +424,7 @@ def _traffic_metrics() -> list[Metric]:
             "Bytes to remote buffers in streaming memory, over all executions",
             "remote_out_bytes",
             "higher",
+            PHASES,
         ),
         (
             "flops.total",
@@ -327,21 +432,20 @@ def _traffic_metrics() -> list[Metric]:
             "Useful floating-point operations over all executions",
             "flops",
             "neither",
+            PHASES,
         ),
     ]
-    sent = Metric(
-        "exchange.bytes",
-        "bytes",
-        "Bytes that tiles send to tiles, a multicast counted once, over all executions",
-        "higher",
-        partial(_executed_sum, "total_sent_bytes", phases=("exchange", "global_exchange")),
-        is_measured=True,
-    )
-    others = [
-        Metric(name, unit, definition, worse, partial(_executed_sum, column), is_measured=True)
-        for name, unit, definition, column, worse in rows
+    return [
+        _metric(
+            name,
+            unit,
+            definition,
+            partial(_executed_sum, column, phases),
+            worse=worse,
+            is_measured=True,
+        )
+        for name, unit, definition, column, worse, phases in rows
     ]
-    return [sent, *others]
 
 
 def _graph_metrics() -> list[Metric]:

@@ -151,10 +151,9 @@ _GRAPH_ROWS = (
     ("graph.steps", "Program steps"),
 )
 _MEMORY_ROWS = (
-    ("memory.total", "Total, including gaps"),
-    ("memory.total_excluding_gaps", "Total, excluding gaps"),
-    ("memory.max_tile", "Fullest tile, including gaps"),
-    ("memory.max_tile_excluding_gaps", "Fullest tile, excluding gaps"),
+    ("memory.total", "Total"),
+    ("memory.max_tile", "Fullest tile"),
+    ("memory.max_address", "Highest address, gaps included"),
     ("memory.tiles_over_capacity", "Tiles over capacity"),
     ("memory.always_live", "Always live"),
     ("memory.peak_not_always_live", "Not always live, at the worst step"),
@@ -193,9 +192,9 @@ def _memory_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     largest = METRICS["memory.max_tile"].compute(report)
     share = None if largest is None else largest / target(report).capacity_bytes
     return (
-        *rows[:4],
+        *rows[:2],
         _row("max_tile_share", "Fullest tile, of its capacity", share, "ratio", style),
-        *rows[4:],
+        *rows[2:],
     )
 
 

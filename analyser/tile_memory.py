@@ -124,7 +124,10 @@ class MemoryTable:
 
 @dataclass(frozen=True)
 class TileRanking:
-    """The fullest tiles, fullest first; sizes are int64 arrays of shape (n,), bytes."""
+    """The fullest tiles: those that do not fit first, then those that hold most.
+
+    Sizes are int64 arrays of shape (n,), bytes.
+    """
 
     tile_id: NDArray[np.int64]
     ipu_id: NDArray[np.int64]
@@ -290,7 +293,7 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
 
 
 def largest_tiles(report: Report, n: int = 5) -> TileRanking:
-    """Return the ``n`` fullest tiles, gaps included, fullest first; equal ones by number.
+    """Return the ``n`` tiles that lack or hold most, gaps excluded; equal ones by number.
 
     Raises
     ------
@@ -299,7 +302,7 @@ def largest_tiles(report: Report, n: int = 5) -> TileRanking:
     """
     _require_memory(report)
     machine, tile = target(report), tile_rows(report)
-    order = np.argsort(-tile["including_gaps"], kind="stable")[: max(n, 0)]
+    order = np.lexsort((-tile["excluding_gaps"], -missing_bytes(report)))[: max(n, 0)]
     return TileRanking(
         order.astype(np.int64),
         order.astype(np.int64) // machine.tiles_per_ipu,

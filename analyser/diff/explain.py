@@ -175,12 +175,14 @@ def _memory(difference: Difference) -> list[str]:
         return [f"The {side} holds no memory; memory is not compared."]
     if total.delta or largest.delta:
         sentences.append(
-            f"Memory including gaps changes by {_amount(total)} over all tiles and by"
-            f" {_amount(largest)} on the fullest tile, which holds {_bytes(largest.candidate)}."
+            f"Memory changes by {_amount(total)} over all tiles and by {_amount(largest)} on the"
+            f" fullest tile, which holds {_bytes(largest.candidate)}."
         )
-    held = difference.metric("memory.total_excluding_gaps")
-    if held.delta and held.delta != total.delta:
-        sentences.append(f"Excluding gaps it changes by {_amount(held)} over all tiles.")
+    highest = difference.metric("memory.max_address")
+    if highest.delta:
+        sentences.append(
+            f"The highest address changes by {_amount(highest)} to {_bytes(highest.candidate)}."
+        )
     over = difference.metric("memory.tiles_over_capacity")
     if over.delta and over.candidate is not None:
         sentences.append(

@@ -42,7 +42,7 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class TileChange:
-    """Memory of every tile on both sides, gaps included.
+    """Bytes that every tile holds at its worst moment, on both sides.
 
     Arrays are int64, shape (most tiles of the two machines,), bytes; a tile that a machine does
     not have counts 0, and so does every tile of a report that holds no memory.
@@ -98,9 +98,9 @@ def _verdict(worse: str, baseline: MetricValue, candidate: MetricValue) -> Verdi
 
 
 def tile_changes(baseline: Report, candidate: Report) -> TileChange:
-    """Return the memory of every tile on both sides, gaps included."""
+    """Return what every tile holds on both sides, gaps excluded."""
     baseline_bytes, candidate_bytes = (
-        tile_memory(report, "none", include_gaps=True).total_bytes
+        tile_memory(report, "none").total_bytes
         if has_memory(report)
         else np.zeros(target(report).n_tiles, dtype=np.int64)
         for report in (baseline, candidate)

@@ -19,6 +19,26 @@ Every figure on a page or in a command's output comes from this catalogue, which
 the limit; one for which lower is worse may fall by at most the limit. Metrics *of a run* have no
 value in a report without a run, and may vary if the program's cycles are data-dependent. All others
 depend only on model, options and version, whichever computer runs the simulator.
+
+A metric is a figure over all IPUs. Most have a value *per IPU*, too, computed in the same way over
+the tiles of that IPU unless the column says otherwise. `tilescope summary` prints them by IPU if
+there are several.
+
+## Critical path
+
+Several IPUs overlap until they meet in an external sync, where all of them continue when the last
+one arrives. Between two meetings, the critical path of a run is what the IPU that arrives last
+does; after the last meeting, what the IPU that ends last does. So `cycles.total` is the length of
+the path, and the phases on it add up to it. A stage that becomes slower on any IPU lengthens the
+path by what the others wait for it. On one IPU the path is everything that the IPU does.
+
+## Memory that tiles hold
+
+A tile *holds* the bytes that are live on it at its own worst moment: always-live bytes (code,
+state, constants) and the most that is live besides them at one step. Gaps are excluded. This is
+what a program needs and what gates watch. The *highest address* also includes gaps, such as the
+space below operands that must lie in interleaved memory; a change may leave it as it was although
+the tile holds much more. It decides only whether the program fits.
 """
 
 _SECTIONS = {
@@ -35,8 +55,8 @@ def render() -> str:
     for title, prefixes in _SECTIONS.items():
         lines += [
             f"## {title}\n",
-            "| Metric | Unit | Worse | Of a run | Definition |",
-            "| --- | --- | --- | --- | --- |",
+            "| Metric | Unit | Worse | Of a run | Definition | Per IPU |",
+            "| --- | --- | --- | --- | --- | --- |",
             *(_row(metric) for name, metric in METRICS.items() if name.startswith(prefixes)),
             "",
         ]
@@ -47,4 +67,12 @@ def _row(metric: Metric) -> str:
     """Return a metric as a row of a table."""
     of_run = "yes" if metric.is_measured else ""
     unit = metric.unit or "count"
-    return f"| `{metric.name}` | {unit} | {metric.worse} | {of_run} | {metric.definition} |"
+    cells = (f"`{metric.name}`", unit, metric.worse, of_run, metric.definition, _per_ipu(metric))
+    return f"| {' | '.join(cells)} |"
+
+
+def _per_ipu(metric: Metric) -> str:
+    """Return what a metric is on one IPU."""
+    if metric.compute_ipu is None:
+        return ""
+    return metric.ipu_definition or "yes"

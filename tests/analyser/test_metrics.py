@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.analyser.small_report import Shape
+from tests.generated_report import generate_report
 
+from tilescope import analyser
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.metrics import METRICS, metric, values
+from tilescope.analyser.execution import PHASES
+from tilescope.analyser.metrics import METRICS, ipu_values, metric, values
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
@@ -25,10 +29,11 @@ BY_HAND = {
     "time.total": 970e-9,
     "parallel.efficiency": 2 * 1520 / (970 * 8),
     "tile.balance": 1520 / (4 * 530),
-    "memory.total": 1776 + 12,
-    "memory.total_excluding_gaps": 1776,
-    "memory.max_tile": 288,
-    "memory.max_tile_excluding_gaps": 280,
+    "cycles.waiting": 0,
+    "memory.total": 1776,
+    "memory.max_tile": 280,
+    "memory.max_address": 288,
+    "memory.total_including_gaps": 1776 + 12,
     "memory.tiles_over_capacity": 0,
     "memory.always_live": 320 + 64 + 1040 + 192,
     "memory.peak_not_always_live": 128,
@@ -59,9 +64,22 @@ def test_a_metric_is_what_its_definition_says(small: Report, name: str) -> None:
 
 def test_phases_add_up_to_the_total(small: Report) -> None:
     found = values(small)
-    phases = [name for name in found if name.startswith("cycles.") and name != "cycles.total"]
+    phases = [f"cycles.{phase}" for phase in PHASES]
     assert len(phases) == 6
     assert sum(found[name] or 0 for name in phases) == found["cycles.total"]
+
+
+# Per run on IPU 1: compute 150 + 3·30, exchange 25 + 3·5, sync 10, copies 100 + 50; two runs.
+BY_HAND_ON_IPU_1 = {
+    "cycles.total": 880,
+    "cycles.compute": 480,
+    "cycles.exchange": 80,
+    "cycles.sync": 20,
+    "cycles.stream_copy": 300,
+    "cycles.other": 0,
+    "cycles.waiting": 0,
+    "time.total": 880e-9,
+}
 
 
 def test_time_in_no_step_is_other(variation: Callable[[Shape], Report]) -> None:
@@ -102,3 +120,47 @@ def test_tiles_over_capacity(variation: Callable[[Shape], Report]) -> None:
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(BadQuestion, match=r"'cycles\.totl'.*'cycles\.total'"):
         metric("cycles.totl")
+
+
+def test_figures_of_an_ipu_are_those_computed_by_hand(small: Report) -> None:
+    found = {name: by_ipu[1] for name, by_ipu in ipu_values(small).items()}
+    assert {name: found[name] for name in BY_HAND_ON_IPU_1} == pytest.approx(BY_HAND_ON_IPU_1)
+
+
+#: How the figures of IPUs make up the figure over all: cycles on the path are nobody's own.
+COMBINED = {
+    "cycles.total": max,
+    "cycles.waiting": sum,
+    "time.total": max,
+    "memory.total": sum,
+    "memory.max_tile": max,
+    "memory.max_address": max,
+    "memory.total_including_gaps": sum,
+    "memory.tiles_over_capacity": sum,
+    "memory.always_live": sum,
+    "memory.vertex_code": sum,
+    "memory.exchange_code": sum,
+    "exchange.bytes": sum,
+    "exchange.link_bytes": sum,
+    "host.bytes_in": sum,
+    "host.bytes_out": sum,
+    "remote.bytes_in": sum,
+    "remote.bytes_out": sum,
+    "flops.total": sum,
+} | {f"memory.category.{name}": sum for name in MEMORY_CATEGORY}
+
+
+@pytest.mark.parametrize("bytes_per_tile", [1000, 260])
+def test_ipus_make_up_the_whole(
+    variation: Callable[[Shape], Report], bytes_per_tile: int, tmp_path: Path
+) -> None:
+    generated = generate_report(tmp_path, n_tiles=24, n_ipus=4, n_steps=200, n_variables=30)
+    with analyser.open(generated) as several:
+        for report in (variation(Shape(bytes_per_tile=bytes_per_tile)), several):
+            whole, by_ipu = values(report), ipu_values(report)
+            for name, combine in COMBINED.items():
+                assert combine(by_ipu[name]) == whole[name], name
+            for ipu in range(len(by_ipu["cycles.total"])):
+                phases = sum(by_ipu[f"cycles.{phase}"][ipu] or 0 for phase in PHASES)
+                assert phases == by_ipu["cycles.total"][ipu]
+            assert set(by_ipu) == {name for name in whole if not name.startswith("graph.")}

@@ -176,7 +176,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
         assert ends == cycles.tolist()
     assert sum(found.phase_cycles.values()) == max(ends), "waiting is part of a sync"
     laid_out = executable.memory
-    assert metrics["memory.max_tile"] == laid_out.including_gaps.max()
+    assert metrics["memory.max_address"] == laid_out.including_gaps.max()
     assert total.tolist() == laid_out.excluding_gaps.tolist()
     assert with_gaps.tolist() == laid_out.including_gaps.tolist()
     assert live.tolist() == laid_out.live.totals.tolist()

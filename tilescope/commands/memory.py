@@ -147,17 +147,17 @@ def _print(
         [
             Column("Fullest tiles", is_number=True),
             Column("IPU", is_number=True),
-            Column("Including gaps", is_number=True),
-            Column("Excluding gaps", is_number=True),
+            Column("Held", is_number=True),
             Column("% of capacity", is_number=True),
+            Column("Highest address", is_number=True),
         ],
         [
             (
                 str(tile),
                 str(ipu),
-                format_bytes(including, units.style),
                 format_bytes(excluding, units.style),
-                f"{including / ranking.capacity_bytes:.1%}",
+                f"{excluding / ranking.capacity_bytes:.1%}",
+                format_bytes(including, units.style),
             )
             for tile, ipu, including, excluding in zip(
                 ranking.tile_id.tolist(),

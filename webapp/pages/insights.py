@@ -114,9 +114,9 @@ def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
             f"{tile.ipu_id:,}",
             _bar(tile, widest, colours),
             html.Span(
-                format_bytes(tile.including_gaps_bytes), title=f"{tile.including_gaps_bytes:,} B"
+                format_bytes(tile.excluding_gaps_bytes), title=f"{tile.excluding_gaps_bytes:,} B"
             ),
-            format_percent(100 * tile.including_gaps_bytes / fit.capacity_bytes),
+            format_percent(100 * tile.excluding_gaps_bytes / fit.capacity_bytes),
         )
         for tile in worst
     ]
@@ -125,7 +125,7 @@ def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
         for label, colour in (*colours.items(), ("Gaps", series_colour("Gaps", 0)))
     ]
     table = plain_table(
-        ("Tile", "IPU", "Contents", "Including gaps", "% of capacity"),
+        ("Tile", "IPU", "Contents", "Held", "% of capacity"),
         rows,
         numbers=(0, 1, 3, 4),
         class_name="worst-tiles",

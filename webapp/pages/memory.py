@@ -78,7 +78,7 @@ _VARIABLE_COLUMNS = (
 _TILE_COLUMNS = (
     number_column("tile", "Tile", width=90),
     number_column("ipu", "IPU", width=80),
-    bytes_column("including", "Including gaps", width=140),
+    bytes_column("including", "Highest address", width=140),
     bytes_column("excluding", "Excluding gaps", width=140),
     share_column("share", "% of capacity", width=110),
 )

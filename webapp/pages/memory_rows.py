@@ -50,7 +50,7 @@ def ranking_rows(report: Report) -> list[dict[str, Any]]:
             "ipu": int(ranking.ipu_id[place]),
             "including": int(ranking.including_gaps_bytes[place]),
             "excluding": int(ranking.excluding_gaps_bytes[place]),
-            "share": int(ranking.including_gaps_bytes[place]) / capacity if capacity else None,
+            "share": int(ranking.excluding_gaps_bytes[place]) / capacity if capacity else None,
         }
         for place, tile in enumerate(ranking.tile_id.tolist())
     ]

@@ -148,13 +148,11 @@ def _headlines(report: Report) -> list[html.Div]:
     if isinstance(largest, int):
         capacity = target(report).capacity_bytes
         share = format_percent(100 * largest / capacity)
-        caption = f"on the fullest tile with its gaps, {share} of {format_bytes(capacity)}"
+        caption = f"on the fullest tile, {share} of {format_bytes(capacity)}"
         parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
     total = values["memory.total"]
     if isinstance(total, int):
-        parts.append(
-            headline(format_bytes(total), "over all tiles, including gaps", exact=f"{total:,} B")
-        )
+        parts.append(headline(format_bytes(total), "over all tiles", exact=f"{total:,} B"))
     return parts
 
 
