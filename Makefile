@@ -1,6 +1,6 @@
-# Every target explains itself: `make help`. Needs Python 3.11 or newer, make, and the network once.
-# Shell variables: PYTHON (the interpreter that makes .venv), ARGS (more arguments for pytest),
-# SERVE=0 (make demo ends after the report), PORT (port of make demo).
+# `make help` lists the targets. Requires Python 3.11 or newer, make, and a network connection once.
+# Variables: PYTHON (interpreter for .venv), ARGS (extra arguments for pytest), SERVE=0 (make demo
+# stops after the summary), PORT (port of make demo).
 
 PYTHON ?= python3
 SERVE ?= 1
@@ -10,27 +10,27 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What checks the scripts of the pages: package.json's tools, run by the environment's own Node.
+# Checkers of the web app's scripts: the tools of package.json, run by the environment's own Node.
 SCRIPT_TOOLS := node_modules/.package-lock.json
 WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
 PACKAGES := tilescope webapp analyser engine reports compat/pva
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Sub-processes see the checkout's packages whichever folder they start in.
+# Subprocesses import the checkout's packages from any working directory.
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity sizes wheel-test clean
 
-help:  ## List every target with what it does
+help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "TileScope needs Python 3.11 or newer, and '$(PYTHON)' is not:" \
+	  echo "TileScope requires Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Run: make setup PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "==> making the environment $(VENV) with $$($(PYTHON) --version) (once; a minute or two)"
+	@echo "==> creating the environment $(VENV) with $$($(PYTHON) --version) (once; a minute or two)"
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "'$(PYTHON) -m venv' failed; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	@echo "==> installing pinned packages (constraints.txt)"
@@ -40,20 +40,20 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
-	@echo "==> installing what checks the pages' scripts (package-lock.json)"
+	@echo "==> installing the script checkers (package-lock.json)"
 	@$(WITH_NODE) npm ci --silent
 	@touch $@
 
-setup: $(READY) $(SCRIPT_TOOLS)  ## Make .venv with everything in it; quick when it is there
+setup: $(READY) $(SCRIPT_TOOLS)  ## Create .venv with all dependencies; fast if it exists
 	@echo "==> ready: $(BIN)/tilescope"
 
-test: $(READY)  ## Set up and run all tests (browser tests where a Chromium is found); ARGS=… to pytest
+test: $(READY)  ## Set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
 	@echo "==> running all tests"
 	@$(BIN)/python -m pytest --ignore tests/bench $(ARGS)
 
-check: lint unit  ## Everything before a commit, fastest first: format, ruff, mypy, imports, words, dependencies, scripts, unit tests
+check: lint unit  ## All checks required before a commit: format, ruff, mypy, imports, spelling, dependencies, scripts, unit tests
 
-lint: $(READY) $(SCRIPT_TOOLS)  ## The static part of check
+lint: $(READY) $(SCRIPT_TOOLS)  ## Static checks only
 	@echo "==> format";       $(BIN)/ruff format --check .
 	@echo "==> ruff";         $(BIN)/ruff check .
 	@echo "==> mypy";         $(BIN)/mypy && $(BIN)/mypy tests docs
@@ -63,23 +63,23 @@ lint: $(READY) $(SCRIPT_TOOLS)  ## The static part of check
 	@echo "==> scripts: eslint"; $(WITH_NODE) node_modules/.bin/eslint --max-warnings 0 .
 	@echo "==> scripts: types";  $(WITH_NODE) node_modules/.bin/tsc --project tsconfig.json
 
-unit: $(READY)  ## Tests without browser and benches
+unit: $(READY)  ## Tests except browser tests and benchmarks
 	@echo "==> unit tests"
 	@$(BIN)/python -m pytest -q --ignore tests/browser --ignore tests/bench $(ARGS)
 
-demo: $(READY)  ## Fetch a real model, run it, print its summary, serve its report (SERVE=0 ends after the summary)
+demo: $(READY)  ## Fetch a trained model, run it, print the summary, serve the report (SERVE=0 stops after the summary)
 	@echo "==> fetching mnist-8, a trained model of handwritten digits"
 	@$(BIN)/tilescope models fetch mnist-8 > $(VENV)/demo-model
 	@echo "==> running it on a simulated machine of 1,472 tiles; the report goes to $(DEMO)/report"
 	@$(BIN)/tilescope run "$$(cat $(VENV)/demo-model)" --report $(DEMO)/report
-	@echo "==> what the report says"
+	@echo "==> summary"
 	@$(BIN)/tilescope summary $(DEMO)/report
 	@if [ "$(SERVE)" != 0 ]; then \
-	  echo "==> serving the report; open the address below, end with Ctrl-C"; \
+	  echo "==> serving the report; open the address below, stop with Ctrl-C"; \
 	  exec $(BIN)/tilescope serve $(DEMO)/report --port $(PORT); fi
 
-test-bounds: $(READY)  ## Engine tests with every array access checked, in a compile cache of their own
-	@echo "==> engine tests with bounds checks (slow: everything is compiled anew the first time)"
+test-bounds: $(READY)  ## Engine tests with array bounds checks, in a separate compile cache
+	@echo "==> engine tests with bounds checks (slow: the first run recompiles everything)"
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/numba-bounds \
 	  $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
@@ -87,21 +87,21 @@ test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
-bench: $(READY)  ## Run the benches and print their ratios; never fails on time
+bench: $(READY)  ## Run the benchmarks and print ratios; never fails on time
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
 
-docs: $(READY)  ## Write the generated reference pages
+docs: $(READY)  ## Regenerate the reference pages
 	@$(BIN)/python docs/generate.py
 
-fidelity: $(READY)  ## Build the published programs, print ours beside the published figures, write table and page
-	@echo "==> published figures and ours"
+fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
+	@echo "==> published and simulated figures"
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity
 	@$(BIN)/python docs/generate.py fidelity
 
-sizes: $(READY)  ## Print the largest files and functions; fails nothing
+sizes: $(READY)  ## Print the largest files and functions; never fails
 	@$(BIN)/python tests/architecture/sizes.py $(PACKAGES) tests
 
-wheel-test: $(READY)  ## Build the wheel, install it into empty environments (also as the image does), try every command; needs the network
+wheel-test: $(READY)  ## Build the wheel, install it into empty environments (also as the image does), test all commands; needs a network connection
 	@echo "==> installing into empty environments"
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Install TileScope from a checkout into a new virtual environment. The image is built with this,
-# and a test runs it too.
+# Install TileScope from a checkout into a new virtual environment. The image build and a test
+# run this script.
 #
 #   docker/install.sh TARGET [EXTRAS]
 #
-# TARGET  folder of the environment, which must not exist
+# TARGET  directory of the environment, which must not exist
 # EXTRAS  web (read and serve reports; default), engine (run models), or all
 set -eu
 
@@ -17,7 +17,7 @@ extras=${2:-web}
 source=$(cd "$(dirname "$0")/.." && pwd)
 
 if [ -e "$target" ]; then
-  echo "$target already exists; name a new folder" >&2
+  echo "$target already exists; choose a new directory" >&2
   exit 2
 fi
 

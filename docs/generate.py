@@ -1,7 +1,7 @@
 """Write the generated reference pages: ``python docs/generate.py [--check] [PAGE …]``.
 
-Without a page all are written. ``--check`` writes nothing, names the pages that are out of date,
-and exits with 1 if there are any.
+Without arguments, all pages are written. ``--check`` writes nothing, lists stale pages, and exits
+with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-# The checkout's own packages, wherever the command is run and whatever is installed.
+# Import the checkout's packages, whatever the working directory and installed version.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compat"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -31,7 +31,7 @@ from docs.pages import (
 __all__ = ["PAGES", "main"]
 
 DOCS = Path(__file__).resolve().parent
-#: By page: the file below ``docs``, and the function that returns its text.
+#: Path below ``docs`` and render function, by page.
 PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "cli": ("reference/cli.md", cli.render),
     "fidelity": ("explanation/fidelity.md", fidelity.render),
@@ -52,9 +52,9 @@ def main(arguments: list[str] | None = None, docs: Path = DOCS) -> int:
     Parameters
     ----------
     arguments
-        Of the command line; those of the process if None.
+        Command-line arguments; those of the process if None.
     docs
-        The folder that holds ``reference`` and ``explanation``.
+        The folder that contains ``reference`` and ``explanation``.
     """
     parser = argparse.ArgumentParser(prog="docs/generate.py", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if stale")

@@ -1,4 +1,4 @@
-"""What all tests share: catalogue models, Hypothesis profiles, and a clean environment."""
+"""Fixtures of all tests: catalogue models, Hypothesis profiles, and a clean environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Two cores shared with others make single examples slow; a deadline would fail by the clock.
+# Examples can be slow on shared cores; a deadline would make tests flaky.
 settings.register_profile("fast", deadline=None, max_examples=50)
 settings.register_profile(
     "deep", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
@@ -19,9 +19,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let stored reports be renewed."""
+    """Add the option that updates stored reports."""
     parser.addoption(
-        "--update-golden", action="store_true", help="write the golden reports anew (tests/golden)"
+        "--update-golden", action="store_true", help="update the golden reports (tests/golden)"
     )
 
 
@@ -37,7 +37,7 @@ _OURS = (
 
 @pytest.fixture(autouse=True)
 def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what the caller's shell has set out of every test."""
+    """Remove the caller's environment variables from every test."""
     for name in _OURS:
         monkeypatch.delenv(name, raising=False)
 
@@ -46,7 +46,7 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 
 def _held_locks() -> set[str]:
-    """Return the directories this process holds open: that is how a writer locks its own."""
+    """Return the directories that this process holds open, as a writer does to lock its own."""
     held = set()
     for descriptor in os.listdir(_DESCRIPTORS) if _DESCRIPTORS.is_dir() else []:
         try:
@@ -70,7 +70,7 @@ def _no_writer_left_over() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def catalogue_model() -> Callable[[str], Path]:
-    """Return a way to a catalogue's model: the user's cache, else a fetch, else a skip."""
+    """Return a function that finds a catalogue model in the user's cache, fetches it, or skips."""
     from tilescope.engine.errors import ModelNotAvailable
     from tilescope.engine.models import fetch
 

@@ -1,4 +1,4 @@
-"""How a page's callback answers: in a worker thread, and with a sentence when it cannot."""
+"""Page callbacks: run in a worker thread, with errors shown on the page."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def answer(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a callback whose errors appear in the component ``error_slot``.
 
-    Dash runs plain functions on the server's event loop; here they run in a thread, so that one
-    slow question delays no other. The function returns a tuple with a value per output; content
-    that only shows is sent as data. It is first called when an input changes, for before the view
-    is read from the address there is nothing to ask.
+    Dash runs plain functions on the server's event loop. This runs them in a thread, so that a
+    slow request does not block others. The function returns a tuple with a value per output;
+    static content is sent as data. There is no initial call: the view must be read from the
+    URL first.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ def answer(
             except Exception as error:
                 status, failure = describe_failure(error)
                 if status >= 500:
-                    _log.exception("a page could not be answered")
+                    _log.exception("page callback failed")
                 return (error_panel(failure), *(no_update for _ in outputs))
             shown = (
                 frozen(value) if output.component_property == "children" else value

@@ -1,4 +1,4 @@
-"""The web app: pages, API and their protection put together, once per process."""
+"""The web app: pages, API and security layer, one instance per process."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ def create_app(
     allowed_hosts: Sequence[str],
     fidelity: Fidelity | None = None,
 ) -> FastAPI:
-    """Return the server with all pages and the API; call it once in a process.
+    """Return the server with all pages and the API; call it once per process.
 
-    Dash keeps its callbacks in module-wide lists, and asks for "the" app when it starts.
+    Dash keeps its callbacks in global lists and supports one app per process.
 
     Parameters
     ----------
     library : Library
-        The reports that may be shown.
+        The reports to serve.
     token : str or None
-        What a browser must present once; None for a server without a secret.
+        The secret that a browser must present once; None disables the check.
     allowed_hosts : Sequence[str]
-        Host names under which the server answers.
+        Host names that the server accepts.
     fidelity : Fidelity or None
-        How far to trust the numbers, for the help.
+        The simulator's fidelity, for the help panel.
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    # Mounted before Dash adds its catch-all, so that an unknown question gets JSON.
+    # Mounted before Dash adds its catch-all route, so that unknown endpoints return JSON.
     server.mount("/api", _create_api(library))
     # `Dash("tilescope.webapp")`: page modules are imported under one name only.
     dash_app = Dash(
         "tilescope.webapp",
-        server=server,  # type: ignore[arg-type]  # the annotation lags behind the backends
+        server=server,  # type: ignore[arg-type]  # the annotation does not list all backends
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # The first runs before everything else, the second when a chart is shown.
+        # The first is loaded by the index page, the second when a chart is shown.
         assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
         index_string=index_page(),
         serve_locally=True,
     )
-    # No callback uses web sockets, and the gate refuses them: do not let pages try.
+    # No callback uses web sockets, and the gate refuses them.
     dash_app.backend.websocket_capability = False
     pages = page_modules()
     dash_app.layout = lambda: layout(library, pages, fidelity)
@@ -70,7 +70,7 @@ def create_app(
     for page in pages:
         register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))
         page.register(dash_app, library)
-    # Dash collects scripts at the first request to its root, which may not be the first request.
+    # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
     server.add_middleware(
         Gate,
@@ -82,7 +82,7 @@ def create_app(
 
 
 def _create_api(library: Library) -> FastAPI:
-    """Return the API; every error of it has the one shape ``{ok, code, message, detail}``."""
+    """Return the API; all its errors have the form ``{ok, code, message, detail}``."""
     api = FastAPI(title="TileScope", docs_url=None, redoc_url=None, openapi_url=None)
     for module in api_modules():
         api.include_router(module.routes(library))

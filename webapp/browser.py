@@ -1,4 +1,4 @@
-"""What Dash leaves untyped, in one place: callbacks in the browser, attributes for readers."""
+"""Typed wrappers of Dash: clientside callbacks and ARIA attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Component = TypeVar("_Component", bound=Component)
 
 
 def connect(app: Dash, function: str, *dependencies: Any, **options: Any) -> None:
-    """Register the function ``namespace.name`` of the scripts in ``assets`` as a callback."""
+    """Register ``namespace.name`` of the scripts in ``assets`` as a clientside callback."""
     namespace, _, name = function.partition(".")
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction(namespace, name), *dependencies, **options
@@ -21,7 +21,7 @@ def connect(app: Dash, function: str, *dependencies: Any, **options: Any) -> Non
 
 
 def marked(component: _Component, **attributes: str) -> _Component:
-    """Return a component with ``aria-`` or ``data-`` attributes, written with underscores."""
+    """Set ``aria-`` or ``data-`` attributes, spelled with underscores, and return the component."""
     for name, value in attributes.items():
         setattr(component, name.replace("_", "-"), value)
     return component

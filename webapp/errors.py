@@ -1,10 +1,10 @@
-"""What can go wrong between a browser and the pages.
+"""Errors of the web app.
 
 WebError                 web: base of all
-├── UnknownReport        unknown_report: an id that is not in the library
+├── UnknownReport        unknown_report: the report id is not in the library
 ├── NothingToServe       nothing_to_serve: no report below the given paths
-├── PortInUse            port_in_use: another program listens there
-└── BadAddress           bad_address: the host to listen on is not one of this machine
+├── PortInUse            port_in_use: another program listens on the port
+└── BadAddress           bad_address: the host is not an address of this machine
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 
 
 class WebError(Exception):
-    """Base of every error of the web app; ``code`` is stable, the text is for people."""
+    """Base class of the web app's errors; ``code`` is stable, the message may change."""
 
     code = "web"
     exit_code = 2
 
 
 class UnknownReport(WebError):
-    """The id of a report is not in the library."""
+    """The report id is not in the library."""
 
     code = "unknown_report"
 
@@ -51,7 +51,7 @@ class PortInUse(WebError):
 
 
 class BadAddress(WebError):
-    """The host name or address to listen on is not usable."""
+    """The host name or address to listen on is invalid."""
 
     code = "bad_address"
 
@@ -73,8 +73,8 @@ class Failure:
 def describe_failure(error: BaseException) -> tuple[int, Failure]:
     """Return the HTTP status and the description of an error.
 
-    Errors of the project carry their own sentence; anything else becomes one general sentence,
-    since its text may hold paths or data.
+    The project's errors keep their message. Others get a generic one, since their text may
+    contain paths or data.
     """
     if isinstance(error, (UnknownReport, ReportNotFound)):
         return 404, Failure(False, error.code, str(error), "")

@@ -19,15 +19,15 @@ __all__ = ["Fidelity", "help_panel"]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Fidelity of the simulator as text, passed in by the command line.
+    """Fidelity of the simulator as text, passed in by the CLI.
 
     Attributes
     ----------
     columns
-        Headings of the table: first the reference, last the verdict.
+        Column headings: the reference first, the verdict last.
     counted, shown, further
-        Rows: counted figures, others of the same list, and figures tested after the laws were
-        set.
+        Rows: counted figures, other figures of the same list, and figures tested after the laws
+        were set.
     further_summary
         Score of the further figures.
     references
@@ -53,7 +53,7 @@ _KEYS = (
     ("1 … 7", "Open a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
-    ("Drag in a chart", "Zoom; double-click to see everything"),
+    ("Drag in a chart", "Zoom; double-click to reset"),
     ("Click in a chart", "Select a tile or a step; Shift-click adds tiles"),
     ("Arrow keys", "Navigate the program tree; left collapses, right expands"),
     ("W A S D, arrows", "Zoom and pan the execution trace"),
@@ -123,7 +123,7 @@ _METRICS = (
 
 
 def help_panel(fidelity: Fidelity | None) -> dmc.Modal:
-    """Return the closed panel; without a statement it names the command that prints one."""
+    """Return the closed panel; without a statement it names the command that prints it."""
     entries = [
         ("keys", "Keys and gestures", frozen(_keys())),
         ("words", "Glossary", frozen(_words())),
@@ -153,7 +153,7 @@ def _words() -> html.Table:
 
 
 def _trust(fidelity: Fidelity | None) -> html.Div:
-    """Return the statement: expected errors, effects not modelled, single figures."""
+    """Return the statement: expected errors, effects not modelled, individual figures."""
     if fidelity is None:
         return html.Div(
             html.P(["This server has no fidelity statement; print it with ",
@@ -196,7 +196,7 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
 
 
 def _marked_up(text: str) -> list[str | html.Code]:
-    """Return a text whose parts between backticks are code."""
+    """Return a text with the parts between backticks as code."""
     parts = text.split("`")
     return [html.Code(part) if i % 2 else part for i, part in enumerate(parts)]
 
@@ -217,7 +217,7 @@ def _figures(fidelity: Fidelity, rows: Sequence[Sequence[str]]) -> html.Div:
 
 
 def _figure(cells: Sequence[str]) -> html.Tr:
-    """Return one figure; a miss is marked."""
+    """Return one figure; misses are highlighted."""
     return html.Tr(
         [html.Td(cell, className=_side(i, len(cells))) for i, cell in enumerate(cells)],
         className="is-miss" if cells[-1].startswith("miss") else "",
@@ -225,5 +225,5 @@ def _figure(cells: Sequence[str]) -> html.Tr:
 
 
 def _side(place: int, n_cells: int) -> str:
-    """Return where a cell's text stands: numbers, between name and verdict, at the right."""
+    """Return the alignment of a cell: right for numbers, which lie between name and verdict."""
     return "number" if 0 < place < n_cells - 1 else ""

@@ -1,4 +1,4 @@
-"""The reports the app may show: found once, opened lazily, named by ids only."""
+"""The reports that the app serves: discovered on disk, opened lazily, addressed by id."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Library"]
 
 T = TypeVar("T")
 
-#: How long a listing of the directories is good for, seconds.
+#: Lifetime of a directory listing, in seconds.
 LISTING_AGE_S = 2.0
 
 
 @dataclass
 class _Loan:
-    """An open report, how often it is in use, and the file it was opened from."""
+    """An open report, its number of users, and the identity of its file."""
 
     report: Report
     stamp: tuple[int, int, int]
@@ -36,15 +36,15 @@ class _Loan:
 class Library:
     """Reports below some paths, by id; at most ``capacity`` stay open.
 
-    A file that was replaced or removed is noticed at its next use. Ids come from
-    :func:`tilescope.reports.catalogue.find_reports`, so that no path is ever taken from a request.
+    A replaced or removed file is detected on its next use. Ids come from
+    :func:`tilescope.reports.catalogue.find_reports`; no path is ever taken from a request.
 
     Parameters
     ----------
     paths : Sequence[Path]
-        Files and directories in which reports are looked for.
+        Files and directories to search for reports.
     capacity : int
-        Number of reports that stay open.
+        Maximum number of reports that stay open.
     clock : Callable
         Monotonic clock in seconds, for the age of the listing.
     """
@@ -65,7 +65,7 @@ class Library:
         self._listed_at: float | None = None
 
     def found(self) -> list[FoundReport]:
-        """Return the reports that are there now, complete ones and newest first."""
+        """Return the current reports: complete before incomplete, newest first."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at > LISTING_AGE_S:
@@ -94,7 +94,7 @@ class Library:
 
     @contextmanager
     def opened(self, report_id: str) -> Iterator[Report]:
-        """Lend the report with that id; it stays open as long as anyone uses it.
+        """Lend the report with that id; it stays open while in use.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Library:
             self._give_back(loan)
 
     def ask(self, view: Mapping[str, str], question: Callable[[Report], T]) -> tuple[T, T | None]:
-        """Return the answers of a view's report and of the one it is compared with, else None.
+        """Call a function on a view's report and on the candidate; None without a candidate.
 
         Raises
         ------
@@ -123,13 +123,13 @@ class Library:
             return baseline, question(report)
 
     def close(self) -> None:
-        """Close all reports; those in use close when they are given back."""
+        """Close all reports; those in use close when they are returned."""
         with self._lock:
             for report_id in list(self._open):
                 self._retire(report_id)
 
     def _borrow(self, entry: FoundReport) -> _Loan:
-        """Return the loan of a report, opened anew when its file changed."""
+        """Return the loan of a report; reopen it if its file changed."""
         stamp = _stamp(entry.path)
         with self._lock:
             loan = self._open.get(entry.report_id)
@@ -146,14 +146,14 @@ class Library:
             return loan
 
     def _give_back(self, loan: _Loan) -> None:
-        """Count one user less; close what is no longer listed."""
+        """Drop a user; close the report if it is no longer listed."""
         with self._lock:
             loan.users -= 1
             if loan.is_retired and loan.users == 0:
                 loan.report.close()
 
     def _retire(self, report_id: str) -> None:
-        """Take a report off the list of open ones; close it unless it is in use."""
+        """Remove a report from the open ones; close it unless it is in use."""
         loan = self._open.pop(report_id)
         loan.is_retired = True
         if loan.users == 0:
@@ -161,7 +161,7 @@ class Library:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a file is replaced."""
+    """Return an identity that changes when the file is replaced."""
     try:
         status = path.stat()
     except OSError:

@@ -1,6 +1,6 @@
-"""Who may talk to the app: host names, token, origin, size; and what a page may load.
+"""Access control: host names, token, origin and request size; and the content security policy.
 
-One pure ASGI layer around everything, Dash's own routes and static files included.
+A single ASGI layer wraps everything, including Dash's own routes and static files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Gate", "content_security_policy", "host_name"]
 
 _log = logging.getLogger(__name__)
 
-#: Questions of a page are a few kilobytes; nothing is uploaded.
+#: A page's requests are a few kilobytes; nothing is uploaded.
 MAX_BODY_BYTES = 1 << 20
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION_S = 30 * 24 * 3600
 
 
 def content_security_policy(script_hashes: Sequence[str]) -> str:
-    """Return the policy: this server only, and no inline script but those with a known hash."""
+    """Return the policy: only this server, and only inline scripts with a known hash."""
     scripts = " ".join(["'self'", *script_hashes])
     return (
         f"default-src 'self'; script-src {scripts}; style-src 'self' 'unsafe-inline'; "
@@ -41,7 +41,7 @@ def content_security_policy(script_hashes: Sequence[str]) -> str:
 
 
 def host_name(header: str) -> str | None:
-    """Return the name in a Host header in lower case without its port, None when ill-formed."""
+    """Return the name in a Host header, lower-case and without port; None if malformed."""
     if not header or any(character in header for character in "/?#@\\ \t,"):
         return None
     try:
@@ -61,16 +61,16 @@ def host_name(header: str) -> str | None:
 
 
 class Gate:
-    """ASGI layer that lets in only requests to a known host that carry the token.
+    """ASGI layer that only accepts requests to an allowed host with the token.
 
     Parameters
     ----------
     app : ASGIApp
-        What is protected.
+        The app to protect.
     token : str or None
-        The secret of this server; None for a server without one.
+        The server's secret; None disables the check.
     allowed_hosts : Sequence[str]
-        Names under which the server may be asked for.
+        Host names that the server accepts.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Gate:
         self._cookie = "tilescope_" + hashlib.sha256((token or "").encode()).hexdigest()[:12]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or pass it on."""
+        """Respond to the request or pass it on."""
         if scope["type"] == "websocket":
             # No page uses web sockets: refuse before Dash sees them.
             await receive()
@@ -102,7 +102,7 @@ class Gate:
             await self.app(scope, exchange.receive, exchange.send)
         except Exception as error:
             if not exchange.is_too_large:
-                _log.exception("a request could not be answered")
+                _log.exception("request failed")
             if exchange.has_started:
                 return
             status, failure = describe_failure(error)
@@ -115,14 +115,13 @@ class Gate:
             await _too_large()(scope, receive, exchange.sender)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return the answer to a request that may not pass, None when it may."""
+        """Return the response to a refused request, None to accept it."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             return _failure(
                 400,
                 "unknown_host",
-                "This server does not answer to that host name;"
-                " start it with --allow-host NAME to add one.",
+                "Host name not allowed; start the server with --allow-host NAME to add it.",
             )
         if not _is_own_origin(scope, headers):
             return _failure(403, "foreign_origin", "Cross-origin request refused.")
@@ -135,14 +134,14 @@ class Gate:
         return self._check_token(scope, headers)
 
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return a redirect for a link with the token, a refusal without, None with the cookie."""
+        """Return a redirect if the URL holds the token, None with the cookie, else a refusal."""
         if self._token is None:
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = [value for key, value in query if key == "token"]
         if given and _same(given[-1], self._token):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
-            # One leading slash only: a second would name another host.
+            # Only one leading slash: "//" would start a host name.
             path = "/" + scope["path"].replace("\\", "/").lstrip("/")
             answer = RedirectResponse(f"{path}?{rest}" if rest else path, status_code=303)
             answer.set_cookie(
@@ -152,15 +151,15 @@ class Gate:
         if any(_same(value, self._token) for value in _cookies(headers, self._cookie)):
             return None
         message = (
-            "This page needs the link with its token that `tilescope serve` printed"
-            " when it started; open that link once in this browser."
+            "This page requires the token in the link that `tilescope serve` printed"
+            " at startup; open that link once in this browser."
         )
         if "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/"):
             return HTMLResponse(_TOKEN_PAGE.format(message=message), status_code=401)
         return _failure(401, "token_missing", message)
 
     def _with_headers(self, scope: Scope, send: Send) -> Send:
-        """Return a sender that adds the protective headers to every answer."""
+        """Return a sender that adds the security headers to every response."""
 
         async def sender(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -178,9 +177,10 @@ class Gate:
 
 
 def _caching(scope: Scope, status: int) -> str:
-    """Return how long a browser may keep an answer without asking again.
+    """Return the Cache-Control header of a path.
 
-    The address of a script or style sheet of ours holds when it was changed; pictures do not.
+    The URL of our own scripts and style sheets contains their modification time; images' URLs
+    do not.
     """
     if status in {200, 304} and scope["path"].startswith("/assets/"):
         if scope["query_string"].startswith(b"m="):
@@ -191,10 +191,10 @@ def _caching(scope: Scope, status: int) -> str:
 
 
 class _Exchange:
-    """One request and its answer: counts what arrives, knows whether an answer began.
+    """One request and its response: counts received bytes, knows whether the response started.
 
-    A body larger than allowed, whatever length it declared, ends as if the browser had gone, and
-    what the app answers to that is not sent.
+    A body above the limit, whatever its declared length, ends as if the browser had
+    disconnected, and the app's response is dropped.
     """
 
     def __init__(self, receiver: Receive, sender: Send) -> None:
@@ -205,7 +205,7 @@ class _Exchange:
         self._taken_bytes = 0
 
     async def receive(self) -> Message:
-        """Return the next part of the request."""
+        """Return the next chunk of the request."""
         message = await self._receiver()
         self._taken_bytes += len(message.get("body", b""))
         if self._taken_bytes > MAX_BODY_BYTES:
@@ -214,7 +214,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, unless the request was too large."""
+        """Send a chunk of the response, unless the request was too large."""
         if self.is_too_large and not self.has_started:
             return
         self.has_started = True
@@ -222,7 +222,7 @@ class _Exchange:
 
 
 def _is_own_origin(scope: Scope, headers: Headers) -> bool:
-    """Return whether a request that could change something comes from our own pages."""
+    """Return whether a request that may change state comes from our own pages."""
     if scope["method"] in SAFE_METHODS:
         return True
     if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
@@ -232,7 +232,7 @@ def _is_own_origin(scope: Scope, headers: Headers) -> bool:
 
 
 def _cookies(headers: Headers, name: str) -> list[str]:
-    """Return the values of a cookie; a browser may send several headers."""
+    """Return all values of a cookie; a browser may send several headers."""
     values = []
     for header in headers.getlist("cookie"):
         try:
@@ -245,23 +245,23 @@ def _cookies(headers: Headers, name: str) -> list[str]:
 
 
 def _same(given: str, token: str) -> bool:
-    """Compare in constant time."""
+    """Compare two strings in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
 
 
 def _bracketed(host: str) -> str:
-    """Return an IPv6 address as it stands in a Host header."""
+    """Return a host as written in a Host header, IPv6 addresses in brackets."""
     return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
 
 
 def _failure(status: int, code: str, message: str) -> JSONResponse:
-    """Return an error in the one shape."""
+    """Return a JSON error response."""
     return JSONResponse(Failure(False, code, message, "").as_dict(), status_code=status)
 
 
 def _too_large() -> JSONResponse:
-    """Return the answer to a body that is too large."""
-    return _failure(413, "body_too_large", f"A question may hold at most {MAX_BODY_BYTES:,} bytes.")
+    """Return the response to a body above the limit."""
+    return _failure(413, "body_too_large", f"Request body larger than {MAX_BODY_BYTES:,} bytes.")
 
 
 _TOKEN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TileScope</title>

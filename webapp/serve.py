@@ -1,4 +1,4 @@
-"""Listening: checks address and port, prints the link, runs the server until interrupted."""
+"""The server: check address and port, print the link, run until interrupted."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tilescope.webapp.warm import warm_in_background
 
 __all__ = ["default_paths", "open_listener", "serve_reports"]
 
-#: Names under which a browser on this machine may ask.
+#: Host names that browsers on this machine use.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-#: Of the secret in the link: 192 bits.
+#: Length of the secret in the link: 192 bits.
 TOKEN_BYTES = 24
 
 
@@ -41,28 +41,28 @@ def serve_reports(
     Parameters
     ----------
     paths : Sequence[Path]
-        Reports or directories; none means ``./report``, else the current directory.
+        Reports or directories; defaults to ``./report`` if it exists, else the current directory.
     host : str
         Address to listen on.
     port : int
-        Port; 0 takes a free one.
+        Port; 0 picks a free one.
     allow_hosts : Sequence[str]
-        Further names under which browsers may ask.
+        Additional host names that the server accepts.
     fidelity : Fidelity or None
-        How far to trust the numbers, for the help.
+        The simulator's fidelity, for the help panel.
     tell : Callable or None
         Prints a line to the user; None for the standard error stream.
 
     Raises
     ------
     NothingToServe
-        When no report is there.
+        When no report is found.
     ReportError
-        When a file that was named is not a report, or damaged.
+        When a given file is not a report or is damaged.
     PortInUse
         When another program listens on the port.
     BadAddress
-        When the address is not one of this machine.
+        When the host is not an address of this machine.
     """
     say = tell or _say
     places = list(paths) or default_paths()
@@ -71,11 +71,11 @@ def serve_reports(
     if not found:
         names = ", ".join(str(place) for place in places)
         raise NothingToServe(
-            f"There is no report in {names}; make one with `tilescope run MODEL.onnx`"
-            " or name a profile.pop or a directory that holds one."
+            f"No report found in {names}; create one with `tilescope run MODEL.onnx`"
+            " or give a profile.pop or a directory that contains one."
         )
     for place in places:
-        # A file that was named must be one; what lies in directories is told of on its page.
+        # A file given by name must be a report; files in directories are checked by their pages.
         if place.is_file():
             open_report(place).close()
     listener = open_listener(host, port)
@@ -97,8 +97,8 @@ def serve_reports(
         )
         if not _is_loopback(str(address[0])):
             say(
-                f"Warning: {host} can be reached from other machines; whoever has the link"
-                " can read these reports, and plain HTTP can be overheard."
+                f"Warning: {host} is reachable from other machines; anyone with the link"
+                " can read these reports, and plain HTTP is not encrypted."
             )
         say(f"Open http://{name}:{address[1]}/?token={token}")
         warming = warm_in_background(library)
@@ -106,7 +106,7 @@ def serve_reports(
             say("Press Ctrl-C to stop.")
             _run(app, listener)
         finally:
-            # A report that is still being read cannot be closed.
+            # A report in use cannot be closed.
             warming.join()
     finally:
         listener.close()
@@ -125,7 +125,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     Raises
     ------
     PortInUse
-        When another program listens there, or the port needs rights that are missing.
+        When another program listens on the port, or the user lacks the rights to open it.
     BadAddress
         When the host is not an address of this machine.
     """
@@ -135,7 +135,7 @@ def open_listener(host: str, port: int) -> socket.socket:
         )[0]
     except (OSError, UnicodeError) as error:
         raise BadAddress(
-            f"The host {host!r} is not known; use 127.0.0.1 or an address of this machine."
+            f"Unknown host {host!r}; use 127.0.0.1 or an address of this machine."
         ) from error
     listener = socket.socket(family, kind, protocol)
     try:
@@ -151,7 +151,7 @@ def open_listener(host: str, port: int) -> socket.socket:
             ) from error
         if error.errno == errno.EACCES:
             raise PortInUse(
-                f"Port {port} needs rights that this user does not have;"
+                f"Port {port} requires privileges that this user lacks;"
                 " choose one above 1023, such as --port 8050."
             ) from error
         raise BadAddress(
@@ -176,14 +176,14 @@ def _run(app: object, listener: socket.socket) -> None:
 
 
 def _link_host(host: str, allow_hosts: Sequence[str]) -> str:
-    """Return the name to print: one under which a browser is likely to reach the server."""
+    """Return the host name to print, one that a browser is likely to reach."""
     if host in {"0.0.0.0", "::", ""}:
         return allow_hosts[0] if allow_hosts else "127.0.0.1"
     return f"[{host}]" if ":" in host else host
 
 
 def _is_loopback(address: str) -> bool:
-    """Return whether an address is reachable from this machine only."""
+    """Return whether an address is only reachable from this machine."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -191,6 +191,6 @@ def _is_loopback(address: str) -> bool:
 
 
 def _say(line: str) -> None:
-    """Print a line at once; the standard output stays free for scripts."""
+    """Print a line to standard error without buffering; standard output is left to scripts."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

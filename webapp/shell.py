@@ -1,4 +1,4 @@
-"""The frame of every page: menu, header with the loaded reports, help, the unknown page."""
+"""The frame of every page: menu, header with the loaded reports, help, and the not-found page."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _INDEX = """<!DOCTYPE html>
 
 
 def index_page() -> str:
-    """Return the HTML around the app; the colour scheme is set before anything is drawn."""
+    """Return the HTML around the app; it sets the colour scheme before the first paint."""
     return _INDEX
 
 
 def layout(
     library: Library, pages: Sequence[ModuleType], fidelity: Fidelity | None = None
 ) -> dmc.MantineProvider:
-    """Return the whole layout; the list of reports is read anew at each loading."""
+    """Return the whole layout; the list of reports is reread on every page load."""
     reports = listing(library)
     choices = [{"value": entry["id"], "label": _choice(entry)} for entry in reports]
     stores: list[Any] = [
@@ -75,7 +75,7 @@ def layout(
 
 
 def register_shell(app: Dash, pages: Sequence[ModuleType], library: Library) -> None:
-    """Connect the frame: routing and the report menus run in the browser alone."""
+    """Connect the frame; routing and the report menus run entirely in the browser."""
     del pages, library
     connect(
         app,
@@ -134,12 +134,12 @@ def register_shell(app: Dash, pages: Sequence[ModuleType], library: Library) -> 
 
 
 def _choice(entry: dict[str, Any]) -> str:
-    """Return how a report is called in the menus."""
+    """Return the label of a report in the menus."""
     return str(entry["label"]) + ("" if entry["is_complete"] else " (incomplete run)")
 
 
 def _header(choices: list[dict[str, str]]) -> html.Header:
-    """Return the bar that always names the loaded reports."""
+    """Return the header with the loaded reports."""
     return html.Header(
         [
             html.Span([icon("tilescope"), html.B("TileScope")], className="brand"),
@@ -155,7 +155,7 @@ def _header(choices: list[dict[str, str]]) -> html.Header:
                 [
                     html.Span(id="copy-note", className="copy-note", role="status"),
                     _button("copy-button", "link", "Copy a link to this view"),
-                    _button("scheme-button", "contrast", "Light or dark"),
+                    _button("scheme-button", "contrast", "Light or dark colour scheme"),
                     _button("help-button", "help", "Help (?)"),
                 ],
                 className="header-buttons",
@@ -168,7 +168,7 @@ def _header(choices: list[dict[str, str]]) -> html.Header:
 def _report_menu(
     component_id: str, label: str, choices: list[dict[str, str]], *, clearable: bool
 ) -> html.Label:
-    """Return a menu of reports with its label before it."""
+    """Return a labelled menu of reports."""
     return html.Label(
         [
             html.Span(label, className=f"report-label report-label-{label.lower()}"),
@@ -180,7 +180,7 @@ def _report_menu(
                 allowDeselect=False,
                 size="xs",
                 placeholder="Compare with …" if clearable else "No report",
-                nothingFoundMessage="No report of that name",
+                nothingFoundMessage="No matching report",
                 comboboxProps={"width": "max-content", "position": "bottom-start"},
                 className="report-select",
                 **{"aria-label": f"{label} report"},
@@ -191,7 +191,7 @@ def _report_menu(
 
 
 def _button(component_id: str, picture: str, label: str) -> html.Button:
-    """Return a small button with a picture and a name for readers."""
+    """Return an icon button with a tooltip and an accessible name."""
     button = html.Button(
         icon(picture), id=component_id, className="icon-button", title=label, n_clicks=0
     )
@@ -218,7 +218,7 @@ def _menu(pages: Sequence[ModuleType]) -> html.Nav:
 
 
 def _main(pages: Sequence[ModuleType]) -> html.Main:
-    """Return all pages, hidden until the route shows one."""
+    """Return all pages; routing shows one and hides the others."""
     shown = [
         html.Div(
             page.layout(),

@@ -1,7 +1,7 @@
-"""The state of a page in the URL: which parameters there are, and how controls follow them.
+"""The state of a page in the URL: its parameters, and their connection to the controls.
 
-The URL is the one source. Controls write it (``assets/view.js``), reading it sets the controls
-and the page's store ``view-<name>``, and only that store asks the server.
+The URL is the single source of truth. Controls write it (``assets/view.js``); reading it sets the
+controls and the page's store ``view-<name>``, and only that store triggers server callbacks.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class BadView(WebError):
 class Parameter:
     """One parameter of a page in the URL.
 
-    ``control`` is the id of the component that shows and changes it; empty when only the page's
-    script does. ``prop`` is the property of that component. Values are strings; a switch stands
-    as ``1`` when on. A parameter at its ``default`` is left out of the URL.
+    ``control`` is the id of the component that shows and changes it, empty if only the page's
+    script does; ``prop`` is the property of that component. Values are strings; a switch is
+    ``1`` when on. A parameter at its ``default`` is omitted from the URL.
     """
 
     name: str
@@ -55,13 +55,13 @@ def view_store(name: str) -> str:
 
 
 def view_stores(name: str, path: str, parameters: Sequence[Parameter]) -> list[dcc.Store]:
-    """Return the stores of a page: its state, and the description its script reads."""
+    """Return the stores of a page: its state, and the parameters for the scripts."""
     description = {"path": path, "parameters": [asdict(parameter) for parameter in parameters]}
     return [dcc.Store(id=view_store(name)), dcc.Store(id=f"spec-{name}", data=description)]
 
 
 def register_view(app: Dash, name: str, parameters: Sequence[Parameter]) -> None:
-    """Connect the URL, the controls and the state of a page, all in the browser."""
+    """Connect URL, controls and state of a page, entirely in the browser."""
     controls = [parameter for parameter in parameters if parameter.control]
     connect(
         app,
@@ -85,12 +85,12 @@ def register_view(app: Dash, name: str, parameters: Sequence[Parameter]) -> None
 
 
 def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
-    """Return the range ``a:b`` of a parameter, None when it is not set.
+    """Return the range ``a:b`` of a parameter, None if it is not set.
 
     Raises
     ------
     BadView
-        When it is not two numbers, the first below the second.
+        When it is not two ascending numbers.
     """
     text = str(view.get(name) or "")
     if not text:
@@ -107,7 +107,7 @@ def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:
 
 
 def parse_number(view: dict[str, Any], name: str, *, noun: str, hint: str) -> int | None:
-    """Return the whole number of a parameter, None when it is not set.
+    """Return the integer value of a parameter, None if it is not set.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def parse_number(view: dict[str, Any], name: str, *, noun: str, hint: str) -> in
     name
         The parameter.
     noun
-        What it numbers.
+        What the number stands for.
     hint
-        What to do when it is no number.
+        What to do if it is not a number.
 
     Raises
     ------
     BadView
-        When it is not a whole number.
+        When it is not a non-negative integer.
     """
     text = str(view.get(name) or "")
     if not text:
@@ -134,12 +134,12 @@ def parse_number(view: dict[str, Any], name: str, *, noun: str, hint: str) -> in
 
 
 def parse_numbers(text: str, *, limit: int, noun: str) -> list[int]:
-    """Return the numbers in ``0, 5, 100-103``, each once, in the order given.
+    """Return the distinct numbers of a list such as ``0, 5, 100-103``, in the order given.
 
     Raises
     ------
     BadView
-        When a part is not a number or a range, or a number is not below ``limit``.
+        When an item is not a number or a range, or is not below ``limit``.
     """
     numbers: dict[int, None] = {}
     for part in text.replace(";", ",").split(","):
@@ -154,7 +154,7 @@ def parse_numbers(text: str, *, limit: int, noun: str) -> list[int]:
             low, high = 1, 0
         if not 0 <= low <= high < limit:
             raise BadView(
-                f"{word[:40]!r} is not a {noun}: give numbers from 0 to {limit - 1:,}"
+                f"{word[:40]!r} is not a {noun}; expected numbers from 0 to {limit - 1:,}"
                 " such as 0, 5, 100-103."
             )
         numbers.update(dict.fromkeys(range(low, high + 1)))

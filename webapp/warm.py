@@ -1,4 +1,4 @@
-"""The first answers ahead of the first visitor: what is slow once is slow before anyone waits."""
+"""Cache warm-up: run the first queries before the first visitor."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 def warm_in_background(library: Library) -> threading.Thread:
-    """Ask the questions of the first pages about the report that is shown first.
+    """Run the queries and draw the charts of the first pages for the default report.
 
-    The analyser keeps its answers, and Plotly loads its parts at their first use.
+    The analyser caches its results, and Plotly loads its modules on first use.
     """
     thread = threading.Thread(target=_warm, args=(library,), name="warm", daemon=True)
     thread.start()
@@ -28,7 +28,7 @@ def warm_in_background(library: Library) -> threading.Thread:
 
 
 def _warm(library: Library) -> None:
-    """Ask, and leave what goes wrong to the page that asks again."""
+    """Warm the caches; errors appear later on the page that repeats the query."""
     try:
         for entry in library.found()[:1]:
             with library.opened(entry.report_id) as report:
@@ -36,4 +36,4 @@ def _warm(library: Library) -> None:
                 draw_tiles(tile_memory(report, "category")).figure.to_plotly_json()
                 draw_steps(curve(report)).figure.to_plotly_json()
     except Exception:
-        _log.debug("the first answers could not be prepared", exc_info=True)
+        _log.debug("warm-up failed", exc_info=True)

@@ -1,1 +1,1 @@
-"""The generated reference pages, one module each: ``render`` returns the page as Markdown."""
+"""The generated reference pages, one module per page: ``render`` returns it as Markdown."""

@@ -1,4 +1,4 @@
-"""The reference page of the graph API, written from its docstrings."""
+"""The reference page of the graph API, generated from its docstrings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _PREFIXES: Mapping[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
-#: Returned by other calls, never constructed by users.
+#: Classes that other calls return and users never construct.
 _RETURNED = (Machine, Tensor, TileMapping, Batch, Codelet)
 
 
@@ -102,9 +102,7 @@ def render() -> str:
     for module, functions in _LIBRARY.items():
         parts += _functions(module, functions)
     parts += [*_class(Window), "### Elementwise functions\n", *_elementwise()]
-    parts.append(
-        "\n## Programs\n\nAll in `tilescope.engine.program`; each takes `debug=` as well.\n"
-    )
+    parts.append("\n## Programs\n\nAll in `tilescope.engine.program`; all accept `debug=`.\n")
     for name in program_names:
         if name != "Program":
             parts += _class(getattr(program, name))
@@ -114,12 +112,12 @@ def render() -> str:
 
 
 def _first_line(thing: Any) -> str:
-    """Return the first sentence of a docstring, in Markdown's code quotes."""
+    """Return the first sentence of a docstring with Markdown code quotes."""
     return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ").replace("``", "`")
 
 
 def _signature(thing: Callable[..., Any]) -> str:
-    """Return the parameters as they are called, without types: the docstring has these."""
+    """Return the parameters as passed, without types, which the docstring gives."""
     shown: list[str] = []
     is_keyword = False
     for name, parameter in inspect.signature(thing).parameters.items():
@@ -127,7 +125,7 @@ def _signature(thing: Callable[..., Any]) -> str:
             continue
         if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword:
             is_keyword = True
-            if not any(each.startswith("*") for each in shown):
+            if not any(name.startswith("*") for name in shown):
                 shown.append("*")
         prefix = _PREFIXES.get(parameter.kind, "")
         has_default = parameter.default is not parameter.empty
@@ -170,10 +168,10 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _elementwise() -> list[str]:
-    """Return every function with what its loop takes on each type."""
+    """Return every function with the cycles of its loop by type."""
     lines = [
-        "Cycles of a worker's loop over so many elements, by the type of the operands; a dash where"
-        " there is no vertex. Source: `engine/codelets/unary_functions.py` and"
+        "Cycles / elements of one iteration of a worker's loop, by operand type; a dash where there"
+        " is no vertex. Source: `engine/codelets/unary_functions.py` and"
         " `engine/codelets/binary_functions.py`.\n",
         "| Function | Operands | Result | float32 | float16 | int32 | bool |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",

@@ -18,7 +18,7 @@ _INTRODUCTION = """\
 Every figure of every machine, with its unit and its public source. A machine has two
 parameter sets: `hardware`, measured on silicon or derived from measurements, and `ipu_model`, the
 assumptions of Poplar's own model. Choose one with `--parameters`. A figure without a public source
-says *Assumption*. `tilescope machines` prints the same figures. A
+is marked *Assumption*. `tilescope machines` prints the same figures. A
 [custom machine](../how-to/own-machine.md) is a TOML file.
 
 IPUs 2k and 2k + 1 are the ends of rung k of a ladder; in a torus, the two rails are rings. Traffic
@@ -76,7 +76,7 @@ def _options() -> list[str]:
 
 
 def _sources(rows: Sequence[FigureRow], machines: Sequence[Description]) -> list[str]:
-    """Return each source once with the machines it serves, figure by figure."""
+    """Return the distinct sources by figure, with the machines that use them."""
     lines = ["| Figure | Set | Machines | Source |", "| --- | --- | --- | --- |"]
     for row in rows:
         by_source: dict[str, list[str]] = {}

@@ -20,7 +20,7 @@ export {ENVIRONMENT_VARIABLE}='{{"autoReport.all": "true", "autoReport.directory
 ```
 
 Precedence, highest first: environment, command line, code, default. The report records the origin
-of every value. `autoReport.all` enables every part that is not set itself:
+of every value. `autoReport.all` enables every part that is not set explicitly:
 `"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` omits the execution part.
 Without any option no report is written. An unknown key or an invalid value is an error that names
 the nearest known key or the allowed values.

@@ -1,4 +1,4 @@
-"""The reference page of `pva`, written from its classes."""
+"""The reference page of `pva`, generated from its classes."""
 
 from __future__ import annotations
 

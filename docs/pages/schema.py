@@ -18,14 +18,14 @@ from tilescope.reports.schema.definition import metadata
 
 __all__ = ["render"]
 _GROUPS = (
-    ("Where a report comes from", "header"),
+    ("Provenance", "header"),
     ("The compiled program", "graph"),
     ("Memory", "memory"),
     ("Execution", "run"),
-    ("How data lies in the file", "storage"),
+    ("Storage", "storage"),
 )
 _COLUMNS_OF_ARRAY = {
-    "one": "one value a row",
+    "one": "one value per row",
     "tiles": "one value per tile of all IPUs",
     "ipu_tiles": "one value per tile of one IPU",
 }
@@ -42,8 +42,8 @@ def _lines() -> Iterator[str]:
     yield ""
     yield (
         f"Version {SCHEMA_VERSION}, kept in SQLite's `user_version`; `application_id` is"
-        f" `0x{APPLICATION_ID:08X}`. [The format](../explanation/report-format.md) says why it is"
-        " as it is. Columns are NOT NULL unless marked *optional*; the one in **bold** is the"
+        f" `0x{APPLICATION_ID:08X}`. [The format](../explanation/report-format.md) explains the"
+        " design. Columns are NOT NULL unless marked *optional*; the one in **bold** is the"
         " primary key. An arrow names the column of another table that a value refers to."
     )
     for title, module in _GROUPS:
@@ -59,7 +59,7 @@ def _lines() -> Iterator[str]:
         f" are BLAKE2b of {8 * DIGEST_BYTES} bits; a block of rows has at most {ROWS_PER_BLOCK:,}."
     )
     yield ""
-    yield "| Array | Type | A row holds | Chunk, rows × columns | Unit | Meaning |"
+    yield "| Array | Type | Row | Chunk, rows × columns | Unit | Meaning |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for spec in ARRAYS.values():
         refers_to = f" → `{spec.refers_to}`" if spec.refers_to else ""

@@ -1,4 +1,4 @@
-"""Small reports, opened once for all tests of questions."""
+"""Small reports, opened once for all query tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def small_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small(small_directory: Path) -> Iterator[Report]:
-    """Return the small report as it is."""
+    """Return the unmodified small report."""
     with analyser.open(write_small_report(small_directory / "small")) as report:
         yield report
 
 
 @pytest.fixture
 def variation(tmp_path: Path) -> Iterator[Callable[[Shape], Report]]:
-    """Return a way to open variations of the small report."""
+    """Return a function that opens variations of the small report."""
     opened: list[Report] = []
 
     def open_variation(shape: Shape) -> Report:

@@ -1,4 +1,4 @@
-"""A small report whose every figure can be computed on paper, and variations of it.
+"""A small report whose figures can all be computed on paper, and variations of it.
 
 Two IPUs of four tiles. One run: stream copy 100, sync 10, exchange 20 (25 on IPU 1), convolution
 200 (150 on IPU 1), three times (exchange 5, relu 30), stream copy 50; 485 cycles on IPU 0 and 440
@@ -27,7 +27,7 @@ CATEGORIES = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What a variation may change."""
+    """The parameters of a variation."""
 
     target_name: str = "small"
     bytes_per_tile: int = 1000
@@ -46,7 +46,7 @@ class Shape:
     has_memory: bool = True
     has_plan: bool = True
     plan_text: str = ""
-    """In place of the JSON texts of the plan."""
+    """Replaces the JSON texts of the plan."""
     fault: str = ""
     """An implausible number under valid digests, as a hostile writer would store it."""
 
@@ -366,7 +366,7 @@ def _write_memory(writer: ReportWriter, shape: Shape) -> None:
     writer.append("memory.interleaved", interleaved)
     writer.append("memory.overflowed", over)
     total = by_category.sum(axis=0)
-    # Live but not always: in on tiles 0-3 first, then act besides it, with messages on 0 and 4.
+    # Not always live: first in on tiles 0-3, then also act, with messages on 0 and 4.
     patterns = np.array(
         [[16] * 4 + [0] * 4, [32, 16, 16, 16, 16, 0, 0, 0], [32] * 4 + [0] * 4, [16] * 4 + [0] * 4],
         dtype=np.int64,

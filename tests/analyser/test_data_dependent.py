@@ -51,7 +51,7 @@ def ran(tmp_path: Path) -> Report:
         sets.append(graph.add_compute_set(codelet.name, debug))
         fields = {"x": blocks(x.variable, tiles, [1], [1], N_TILES)}
         graph.add_vertices(sets[-1], codelet, tiles, fields)
-    body = Sequence("body", [Execute(each) for each in sets])
+    body = Sequence("body", [Execute(compute_set) for compute_set in sets])
     program = Sequence("main", [StreamCopyIn("x", x), Repeat(N_ROUNDS, body)])
     options = engine.resolve_options(
         code={"autoReport.all": True, "autoReport.directory": str(tmp_path)}
@@ -64,7 +64,7 @@ def ran(tmp_path: Path) -> Report:
     return open_report(tmp_path)
 
 
-def test_each_execution_counts_with_what_it_took(ran: Report) -> None:
+def test_every_execution_counts_with_its_own_cycles(ran: Report) -> None:
     rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
     steps = [*rounds, *[np.full(N_TILES, 6 * 7)] * N_ROUNDS]
     busy, largest = sum(s.sum() for s in steps), sum(s.max() for s in steps)
@@ -77,7 +77,7 @@ def test_each_execution_counts_with_what_it_took(ran: Report) -> None:
     assert summary.parallel_efficiency == pytest.approx(metrics["parallel.efficiency"])
 
 
-def test_a_call_is_as_busy_as_its_tiles_were_in_each_execution(ran: Report) -> None:
+def test_a_call_is_as_busy_as_its_tiles_over_all_executions(ran: Report) -> None:
     rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
     busy, largest = sum(s.sum() for s in rounds), sum(s.max() for s in rounds)
     with ran as report:

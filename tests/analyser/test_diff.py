@@ -27,7 +27,7 @@ def test_a_report_does_not_differ_from_itself(small: Report) -> None:
     assert found.is_identical
     assert found.unequal == ()
     assert found.context == ()
-    assert {each.verdict for each in found.metrics} == {"same"}
+    assert {metric.verdict for metric in found.metrics} == {"same"}
     assert not found.tiles.delta_bytes.any()
     for changes in (found.steps, found.variables):
         assert changes.added == changes.removed == changes.changed == ()
@@ -73,7 +73,7 @@ def test_another_machine_comes_first(small: Report, variation: Variation) -> Non
     found = compare(small, variation(Shape(target_name="bow", bytes_per_tile=900)))
     first = found.context[0]
     assert (first.key, first.baseline, first.candidate) == ("name", "small", "bow")
-    assert {each.follows for each in found.context[1:]} == {"name"}
+    assert {change.follows for change in found.context[1:]} == {"name"}
     assert explain(found)[0] == "Machine changed: small → bow."
 
 
@@ -86,9 +86,7 @@ def test_counts_of_the_machine_have_thousands_separators(
     assert explain(changed)[0] == "Number of tiles per IPU changed: 1,472 → 64."
 
 
-def test_another_option_that_changes_nothing_is_said_to(
-    small: Report, variation: Variation
-) -> None:
+def test_a_changed_option_without_effect_is_reported(small: Report, variation: Variation) -> None:
     options = {"autoReport.all": "true", "debug.instrument": "true"}
     sentences = explain(compare(small, variation(Shape(options=options))))
     assert sentences[0].startswith("Options changed: debug.instrument")
@@ -105,7 +103,7 @@ def test_a_slower_step(small: Report, variation: Variation) -> None:
         "worse",
     )
     assert total.percent_of_baseline == pytest.approx(100 * 120 / 970)
-    assert [(each.name, each.delta_cycles) for each in found.steps.changed] == [
+    assert [(step.name, step.delta_cycles) for step in found.steps.changed] == [
         ("layer1/conv", 120)
     ]
     assert found.steps.n_same == 6
@@ -116,8 +114,12 @@ def test_a_slower_step(small: Report, variation: Variation) -> None:
 
 def test_a_variable_more_and_another_larger(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(has_bias=True, weights_bytes=400)))
-    assert [(each.name, each.delta_bytes) for each in found.variables.added] == [("bias", 16)]
-    assert [(each.name, each.delta_bytes) for each in found.variables.changed] == [("weights", 80)]
+    assert [(variable.name, variable.delta_bytes) for variable in found.variables.added] == [
+        ("bias", 16)
+    ]
+    assert [(variable.name, variable.delta_bytes) for variable in found.variables.changed] == [
+        ("weights", 80)
+    ]
     assert found.variables.removed == ()
     assert found.variables.n_same == 3
     assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
@@ -129,8 +131,8 @@ def test_a_variable_more_and_another_larger(small: Report, variation: Variation)
 
 def test_a_renamed_step_is_removed_and_added(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(conv_name="first")))
-    assert [each.name for each in found.steps.added] == ["first", "first/exchange"]
-    assert [each.name for each in found.steps.removed] == ["layer1/conv", "layer1/conv/exchange"]
+    assert [step.name for step in found.steps.added] == ["first", "first/exchange"]
+    assert [step.name for step in found.steps.removed] == ["layer1/conv", "layer1/conv/exchange"]
     assert found.steps.delta_cycles == 0
 
 
@@ -148,7 +150,7 @@ def test_a_side_without_memory(small: Report, variation: Variation) -> None:
     assert found.steps.n_same == 7
 
 
-def test_an_incomplete_side_is_said(small: Report, variation: Variation) -> None:
+def test_an_incomplete_side_is_reported(small: Report, variation: Variation) -> None:
     found = compare(small, variation(Shape(is_finished=False)))
     assert not found.candidate.is_complete
     assert any("incomplete" in sentence for sentence in explain(found))
@@ -185,15 +187,25 @@ def test_swapping_the_sides_turns_every_sign(
             forward = getattr(getattr(there, changes), kind)
             backward = getattr(getattr(back, changes), opposite)
             assert {
-                (each.name, each.baseline, each.candidate)
+                (change.name, change.baseline, change.candidate)
                 if changes == "variables"
-                else (each.name, each.baseline_step_id, each.candidate_step_id, each.delta_cycles)
-                for each in forward
+                else (
+                    change.name,
+                    change.baseline_step_id,
+                    change.candidate_step_id,
+                    change.delta_cycles,
+                )
+                for change in forward
             } == {
-                (each.name, each.candidate, each.baseline)
+                (change.name, change.candidate, change.baseline)
                 if changes == "variables"
-                else (each.name, each.candidate_step_id, each.baseline_step_id, -each.delta_cycles)
-                for each in backward
+                else (
+                    change.name,
+                    change.candidate_step_id,
+                    change.baseline_step_id,
+                    -change.delta_cycles,
+                )
+                for change in backward
             }
     if there.steps.basis == "runs":
         # Steps account for all time but gaps, so their changes add up to the total's.
@@ -214,8 +226,8 @@ def test_a_name_more_at_the_front_shifts_nothing() -> None:
 def test_alignment_is_symmetric_and_complete(
     baseline: list[tuple[str, int]], candidate: list[tuple[str, int]]
 ) -> None:
-    names = [[each[0] for each in side] for side in (baseline, candidate)]
-    shapes = [[each[1] for each in side] for side in (baseline, candidate)]
+    names = [[row[0] for row in side] for side in (baseline, candidate)]
+    shapes = [[row[1] for row in side] for side in (baseline, candidate)]
     pairs, removed, added = align(names[0], names[1], shapes[0], shapes[1])
     swapped, gone, come = align(names[1], names[0], shapes[1], shapes[0])
     assert sorted((one, other) for other, one in swapped) == pairs
@@ -229,7 +241,7 @@ def test_alignment_is_symmetric_and_complete(
 
 
 def test_every_metric_is_compared(small: Report) -> None:
-    assert [each.name for each in compare(small, small).metrics] == list(METRICS)
+    assert [metric.name for metric in compare(small, small).metrics] == list(METRICS)
 
 
 def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
@@ -238,7 +250,7 @@ def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
     packed = [bytes(data) for (data,) in connection.execute("SELECT data FROM chunk")]
     connection.close()
     content = whole.read_bytes()
-    # A chunk small enough to lie in one page stands in the file as it is.
+    # A chunk that fits in one page is stored contiguously in the file.
     inside = max((data for data in packed if data in content), key=len)
     at = content.index(inside) + len(inside) // 2
     damaged = tmp_path / "damaged.pop"

@@ -38,7 +38,7 @@ def _report(executable: Executable, directory: Path) -> Path:
 
 
 def _on_gc2(n_bytes: int) -> Executable:
-    """Return a program whose one tile is used up to an address."""
+    """Return a program on one tile that uses memory up to an address."""
     machine = load_machine("gc2", tiles_per_ipu=1)
     code_bytes = int(compile_programs(Graph(machine), []).memory.including_gaps[0])
     graph = Graph(machine)

@@ -57,7 +57,7 @@ def test_a_gate_is_read(text: str, metric: str, limit: Fraction, is_percent: boo
         ("graph.variables:+1B", "graph.variables allows %"),
     ],
 )
-def test_a_gate_that_cannot_be_read_is_explained(text: str, said: str) -> None:
+def test_an_invalid_gate_is_explained(text: str, said: str) -> None:
     with pytest.raises(BadQuestion) as error:
         parse_gate(text)
     assert said in str(error.value)
@@ -92,7 +92,7 @@ def test_a_gate_comes_out(slower: Difference, text: str, status: str) -> None:
 def test_an_improvement_passes(small: Report, variation: Callable[[Shape], Report]) -> None:
     faster = compare(variation(Shape(conv_tile0_cycles=260)), small)
     gates = [parse_gate(text) for text in ("cycles.total:+0%", "parallel.efficiency:-0%")]
-    assert [each.status for each in evaluate(gates, faster)] == ["passed", "passed"]
+    assert [gate.status for gate in evaluate(gates, faster)] == ["passed", "passed"]
     assert evaluate([parse_gate("cycles.total:-11%")], faster)[0].status == "passed"
     assert evaluate([parse_gate("cycles.total:-12%")], faster)[0].status == "failed"
 

@@ -34,7 +34,7 @@ from tilescope.reports import DamagedReport, Report
         ("pattern", liveness.curve, "pattern of liveness -1"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_implausible_numbers_are_rejected(
     variation: Callable[[Shape], Report], fault: str, ask: Callable[[Report], Any], said: str
 ) -> None:
     with pytest.raises(DamagedReport) as error:

@@ -17,7 +17,7 @@ from tilescope.reports import Report, open_report
 Variation = Callable[[Shape], Report]
 
 
-def test_what_fits_says_how_much_is_spare(small: Report) -> None:
+def test_a_fit_states_the_spare_memory(small: Report) -> None:
     # Tiles hold 288, 264, 264, 264, 252, 232, 112 and 112 bytes, gaps included.
     fit = insights(small).fit
     assert fit == Fit(1000, 288, 1788, 8000, 8, 0, 0, 0, 0, 600)
@@ -28,7 +28,7 @@ def test_what_fits_says_how_much_is_spare(small: Report) -> None:
     )
 
 
-def test_what_does_not_fit_says_how_much_is_missing(variation: Variation) -> None:
+def test_a_misfit_states_the_missing_memory(variation: Variation) -> None:
     # 250 bytes a tile: 38, 14, 14, 14 and 2 bytes too many, on five tiles.
     fit = insights(variation(Shape(bytes_per_tile=250))).fit
     assert (fit.n_tiles_over, fit.excess_bytes) == (5, 38 + 3 * 14 + 2)
@@ -40,7 +40,7 @@ def test_what_does_not_fit_says_how_much_is_missing(variation: Variation) -> Non
 
 def test_the_fullest_tiles_and_what_they_hold(small: Report) -> None:
     worst = insights(small).worst_tiles
-    assert [(each.tile_id, each.ipu_id, each.including_gaps_bytes) for each in worst] == [
+    assert [(tile.tile_id, tile.ipu_id, tile.including_gaps_bytes) for tile in worst] == [
         (0, 0, 288),
         (1, 0, 264),
         (2, 0, 264),
@@ -65,12 +65,12 @@ def test_every_tile_stands_in_one_bin(small: Report) -> None:
 
 def test_what_takes_the_memory_of_vertices_and_exchanges(small: Report) -> None:
     found = insights(small)
-    assert [(each.name, each.bytes, each.detail) for each in found.vertex_codes] == [
+    assert [(codelet.name, codelet.bytes, codelet.detail) for codelet in found.vertex_codes] == [
         ("conv<float>", 120, "layer1/conv"),
         ("relu<half>", 40, "layer1/relu"),
     ]
-    assert [(each.bytes, each.n_users) for each in found.vertex_states] == [(48, 1), (48, 1)]
-    assert [(each.name, each.bytes) for each in found.exchanges][:2] == [
+    assert [(state.bytes, state.n_users) for state in found.vertex_states] == [(48, 1), (48, 1)]
+    assert [(exchange.name, exchange.bytes) for exchange in found.exchanges][:2] == [
         ("layer1/conv/exchange", 24),
         ("layer1/relu/exchange", 24),
     ]
@@ -84,24 +84,24 @@ def test_the_peak_is_that_of_the_fullest_tile(small: Report) -> None:
     assert peak.plan is None
 
 
-def test_a_tip_tells_what_half_precision_saves(small: Report) -> None:
+def test_a_tip_states_the_savings_of_half_precision(small: Report) -> None:
     # On tile 0 at step 2: 40 bytes of weights, 16 of the input, 16 of the message; all float32.
     (tip,) = tips(insights(small), "bytes")
     assert tip.saving_bytes == 36
     assert "take 72 B of the fullest tile" in tip.text
 
 
-def test_a_report_of_the_engine_names_what_is_there() -> None:
+def test_a_report_of_the_engine_names_its_contents() -> None:
     with open_report(GOLDEN) as report:
         found = insights(report)
         used = tile_memory(report, "none", include_gaps=True).total_bytes
     assert found.fit.total_bytes == used.sum()
     assert found.worst_tiles[0].including_gaps_bytes == used.max()
     assert found.vertex_states
-    sizes = [each.bytes for each in found.exchanges]
+    sizes = [exchange.bytes for exchange in found.exchanges]
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_without_memory_there_is_nothing_to_say(variation: Variation) -> None:
+def test_insights_are_empty_without_memory(variation: Variation) -> None:
     with pytest.raises(BadQuestion):
         insights(variation(Shape(has_memory=False)))

@@ -58,7 +58,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_a_metric_is_what_its_definition_says(small: Report, name: str) -> None:
+def test_a_metric_matches_its_definition(small: Report, name: str) -> None:
     assert METRICS[name].compute(small) == pytest.approx(BY_HAND[name], rel=1e-12)
 
 
@@ -99,17 +99,17 @@ def test_a_report_without_runs_has_memory_but_no_cycles(
     variation: Callable[[Shape], Report],
 ) -> None:
     found = values(variation(Shape(n_runs=0)))
-    measured = {name for name, each in METRICS.items() if each.is_measured}
+    measured = {name for name, metric in METRICS.items() if metric.is_measured}
     assert {name for name, value in found.items() if value is None} == measured
     assert found["memory.total"] == BY_HAND["memory.total"]
 
 
 def test_every_category_has_a_metric_and_every_metric_a_definition() -> None:
     assert {f"memory.category.{name}" for name in MEMORY_CATEGORY} <= METRICS.keys()
-    for name, each in METRICS.items():
-        assert each.name == name
-        assert each.definition[0].isupper()
-        assert each.worse in {"higher", "lower", "neither"}
+    for name, found in METRICS.items():
+        assert found.name == name
+        assert found.definition[0].isupper()
+        assert found.worse in {"higher", "lower", "neither"}
 
 
 def test_tiles_over_capacity(variation: Callable[[Shape], Report]) -> None:

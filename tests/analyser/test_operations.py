@@ -27,7 +27,7 @@ def test_a_call_counts_all_that_came_of_it(small: Report) -> None:
     # Control code of the two programs over all tiles; no variable names a context.
     assert (conv.code_bytes, conv.always_live_bytes, conv.temporary_bytes) == (16, 0, 0)
     # Busy: 200 + 150 + 100 + 50 and 150 + 150, and 30 on all eight tiles, three times; offered:
-    # the four tiles of each IPU for as long as its steps take.
+    # the four tiles of an IPU for the duration of its steps.
     busy = 500 + 300 + 3 * 8 * 30
     offered = 4 * (200 + 150) + 3 * 8 * 30
     assert conv.utilisation == busy / offered
@@ -40,7 +40,7 @@ def test_nodes_of_the_model_are_another_layer(small: Report) -> None:
     assert (layer.name, layer.operation, layer.cycles) == ("layer1", "Conv", 580)
 
 
-def test_without_runs_each_step_counts_once(variation: Variation) -> None:
+def test_without_runs_every_step_counts_once(variation: Variation) -> None:
     listed = operations(variation(Shape(n_runs=0)))
     (conv,) = listed.operations
     assert (conv.cycles, listed.n_runs) == (200 + 30, 0)
@@ -69,14 +69,14 @@ def test_a_plan_is_set_beside_what_was_compiled(small: Report) -> None:
     assert found.live_bytes == 32
     assert found.n_machine_tiles == 8
     assert found.plan.runner_up is None
-    assert [each.vertex_type for each in found.vertices] == ["conv<float>", "relu<half>"]
+    assert [vertex.vertex_type for vertex in found.vertices] == ["conv<float>", "relu<half>"]
 
 
-def test_a_plan_is_found_by_the_node_that_asked(small: Report) -> None:
+def test_a_plan_is_found_by_its_node(small: Report) -> None:
     assert explain_plan(small, "layer1").plan.name == "layer1/conv"
 
 
-def test_a_plan_that_is_not_there_names_near_ones(small: Report) -> None:
+def test_an_unknown_plan_suggests_similar_names(small: Report) -> None:
     with pytest.raises(BadQuestion) as refused:
         explain_plan(small, "layer2/conv")
     assert str(refused.value) == (
@@ -120,18 +120,18 @@ def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) ->
 def test_the_steps_of_an_operation_add_up_to_it(small: Report) -> None:
     # Two runs: the convolution once in each, the relu three times.
     found = operation_steps(small, 1)
-    assert [(each.step_id, each.kind, each.cycles, each.n_executions) for each in found] == [
+    assert [(step.step_id, step.kind, step.cycles, step.n_executions) for step in found] == [
         (3, "OnTileExecute", 400, 2),
         (5, "OnTileExecute", 180, 6),
     ]
     (conv,) = operations(small).operations
-    assert sum(each.cycles for each in found) == conv.cycles
-    assert {each.phase for each in found} == {"compute"}
+    assert sum(step.cycles for step in found) == conv.cycles
+    assert {step.phase for step in found} == {"compute"}
 
 
 def test_without_runs_a_step_has_what_one_execution_takes(variation: Variation) -> None:
     found = operation_steps(variation(Shape(n_runs=0)), 1)
-    assert [(each.cycles, each.n_executions) for each in found] == [(200, 0), (30, 0)]
+    assert [(step.cycles, step.n_executions) for step in found] == [(200, 0), (30, 0)]
 
 
 def test_plans_are_found_from_the_call_and_from_the_node(small: Report) -> None:
@@ -140,7 +140,7 @@ def test_plans_are_found_from_the_call_and_from_the_node(small: Report) -> None:
     assert explanation(small, plans(small)[0]) == explain_plan(small, "layer1/conv")
 
 
-def test_a_plan_in_words_says_what_the_table_holds(small: Report) -> None:
+def test_a_plan_as_text_matches_the_table(small: Report) -> None:
     found = explain_plan(small, "layer1/conv")
     facts = dict(plan_facts(found, "bytes"))
     assert facts["Asked for by"] == ("Conv node layer1",)
@@ -149,7 +149,7 @@ def test_a_plan_in_words_says_what_the_table_holds(small: Report) -> None:
     assert f"{found.plan.temporary_bytes:,} B of temporary memory" in facts["Memory"][0]
     assert "Operands" not in facts
     rows = part_rows(found)
-    assert [row.label for row in rows[: len(found.parts)]] == [each.part for each in found.parts]
+    assert [row.label for row in rows[: len(found.parts)]] == [part.part for part in found.parts]
     sums = [row for row in rows if row.is_sum]
     assert sums[0].predicted_cycles == found.plan.predicted_cycles
 

@@ -1,4 +1,4 @@
-"""Two reports side by side: operations, live variables and tables by key."""
+"""Comparison of two reports: operations, live variables and tables by key."""
 
 from __future__ import annotations
 

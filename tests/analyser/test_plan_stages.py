@@ -1,4 +1,4 @@
-"""Which stage of which plan a step belongs to stands in the report, whatever things are called."""
+"""The report records the plan and stage of every step, independent of names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilescope.reports.schema import plan_stage, step
 
 
 def _report(tmp_path: Path, *names: str) -> Path:
-    """Write the report of products of these names, each made in two parts, one after the other."""
+    """Write the report of products with these names, all split into two serial parts."""
     graph = engine.Graph(engine.load_machine("gc200", tiles_per_ipu=16))
     builder = engine.Builder(graph, Sequence("main"))
     for name in names:

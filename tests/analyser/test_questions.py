@@ -1,4 +1,4 @@
-"""Questions about the small report: (question, expected answer)."""
+"""Queries on the small report: (query, expected result)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilescope.analyser.plans import plans
 from tilescope.analyser.summary import summarise
 from tilescope.reports import Report
 
-# Each case: a question as a function of the report, and its answer.
+# Cases: a query as a function of the report, and its result.
 CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
     "tiles": (lambda r: target(r).n_tiles, 8),
     "total per tile": (
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Callable[[Report], Any], Any]] = {
         lambda r: [(cost.ipu_id, cost.n_executions) for cost in programs.node(r, 7).costs],
         [(0, 6), (1, 6)],
     ),
-    "path": (lambda r: [each.program_id for each in programs.node(r, 7).path], [0, 5]),
+    "path": (lambda r: [program.program_id for program in programs.node(r, 7).path], [0, 5]),
     "codelets": (
         lambda r: [(v.vertex_type, v.n_vertices) for v in programs.node(r, 4).vertices],
         [("conv<float>", 6)],
@@ -176,7 +176,7 @@ def _named(found: liveness.LiveVariables) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_question_has_its_answer(small: Report, case: str) -> None:
+def test_a_query_has_its_result(small: Report, case: str) -> None:
     ask, expected = CASES[case]
     assert ask(small) == expected
     assert ask(small) == expected  # the second time from memory
@@ -198,7 +198,7 @@ BAD_QUESTIONS: dict[str, tuple[Callable[[Report], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_QUESTIONS)
-def test_a_bad_question_says_what_is_allowed(small: Report, case: str) -> None:
+def test_a_bad_query_states_what_is_allowed(small: Report, case: str) -> None:
     ask, text = BAD_QUESTIONS[case]
     with pytest.raises(BadQuestion, match=text) as error:
         ask(small)

@@ -1,4 +1,4 @@
-"""Variables by name, of the small report."""
+"""Variables of the small report by name."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_else_all_that_contain_the_text_are_added_up(small: Report) -> None:
         if "i" in name
     ]
     assert several.tile_bytes.tolist() == variable_memory(small, *ids).tolist()
-    apart = [variable_memory(small, each) for each in ids]
+    apart = [variable_memory(small, number) for number in ids]
     assert several.tile_bytes.tolist() == np.sum(apart, axis=0).tolist()
 
 
 @pytest.mark.parametrize("text", ["nothing of the kind", "", "  ", "%", "x" * 10_000])
-def test_a_text_in_no_name_is_said(small: Report, text: str) -> None:
+def test_an_unknown_name_is_reported(small: Report, text: str) -> None:
     with pytest.raises(BadQuestion, match="this report has 4 variables"):
         named_variables(small, text)

@@ -1,4 +1,4 @@
-"""Print the largest files and functions of the folders given: sizes are seen, not policed."""
+"""Print the largest files and functions of some folders, for information only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes and figures of a report have one definition; these tests find a second."""
+"""Codes and figures of a report are defined once; these tests detect duplicates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tilescope.reports.schema.vocabulary import (
 ROOT = Path(__file__).parents[2]
 VOCABULARY = Path("reports/schema/vocabulary.py")
 FIGURES = Path("reports/figures.py")
-#: What developers use: published lists beside ours, and made-up figures by category.
+#: Developer tools: published lists beside ours, and generated figures by category.
 TOOLS = (Path("engine/fidelity"), Path("reports/generate"))
 #: Files that may list codes or compare with a limit, and why.
 ALLOWED = {
     Path("engine/compiler/layout.py"): "categories by address, and when to lay out once more",
-    Path("webapp/figures/theme.py"): "the colour of each series",
-    Path("webapp/pages/trace_panels.py"): "kinds that always have a column",
-    Path("engine/codelets/reduce.py"): "what the library takes for small enough to be one region",
+    Path("webapp/figures/theme.py"): "the colours of the series",
+    Path("webapp/pages/trace_panels.py"): "kinds with a column of their own",
+    Path("engine/codelets/reduce.py"): "the library's limit for a single region",
 }
 CODES = {
     "kinds": {name for name, kind in PROGRAM_KINDS.items() if kind.is_step},

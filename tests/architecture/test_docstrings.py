@@ -1,4 +1,4 @@
-"""What a public function raises stands in its docstring, and its parameters are its own."""
+"""Docstrings of public functions list the errors they raise and only existing parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def project_errors() -> set[str]:
 
 
 def public_functions() -> Iterator[tuple[str, Function, str]]:
-    """Yield place, definition and docstring of every documented public function and method."""
+    """Yield location, definition and docstring of every documented public function and method."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             tree = ast.parse(path.read_text(encoding="utf-8"))

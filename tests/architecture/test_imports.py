@@ -1,4 +1,4 @@
-"""Who may import whom, and what a light start may load."""
+"""Import contracts, and modules that a light start must not load."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def test_one_file_holds_the_one_decorator_that_compiles() -> None:
     assert found == [], f"compile through {THE_JIT} only"
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_generic_name() -> None:
     nothing = {"utils", "util", "helpers", "common", "misc", "core"}
     named = [path for path in sources() if {*path.parts, path.stem} & nothing]
     bases = [path for path in sources() if path.stem == "base"]
     assert named + bases == []
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_documents_its_purpose() -> None:
     silent = [
         path
         for path in sources()

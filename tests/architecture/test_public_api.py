@@ -1,4 +1,4 @@
-"""What is public is listed, and what is listed is there."""
+"""``__all__`` is complete and correct."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def defined_here(module: ModuleType) -> set[str]:
 
 @cache
 def names_imported_somewhere() -> frozenset[str]:
-    """Return every name that some module of the product takes from another."""
+    """Return the names that modules of the product import from one another."""
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     return frozenset(
         alias.name

@@ -1,6 +1,6 @@
-"""How long the engine takes to compile and run, beside onnxruntime. Fails on no time.
+"""Compile and run times of the engine compared with onnxruntime. Never fails on time.
 
-Each peer runs in a process of its own: a thread that one pins slows the other down.
+Every peer runs in its own process, because pinned threads of one slow down the other.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ print(json.dumps({"load_s": load_s, "run_s": median(times)}))
 
 
 def measure(code: str, *arguments: object) -> dict[str, float]:
-    """Run a peer in its own process and return what it measured."""
+    """Run a peer in its own process and return its measurements."""
     environment = {**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'compat'}"}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -94,9 +94,9 @@ def test_models_beside_onnxruntime(
     for turn in range(3):
         ours.append(measure(_OURS, path, tmp_path / str(turn)))
         theirs.append(measure(_THEIRS, path))
-    compile_s = statistics.median(each["compile_s"] for each in ours)
-    run_s = statistics.median(each["run_s"] for each in ours)
-    their_s = statistics.median(each["run_s"] for each in theirs)
+    compile_s = statistics.median(times["compile_s"] for times in ours)
+    run_s = statistics.median(times["run_s"] for times in ours)
+    their_s = statistics.median(times["run_s"] for times in theirs)
     sys.stdout.write(
         f"\n{name}: compiled for 1,472 tiles in {compile_s:.2f} s (goal 3 s);"
         f" run with everything recorded {run_s * 1e3:.2f} ms (goal 10 ms),"
@@ -118,7 +118,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
 def test_exchange_inference(n: int) -> None:
-    """Vertices that each read two short pieces from anywhere."""
+    """Vertices that read two short fragments from random places."""
     from tilescope.engine.codelets.copy import COPY
 
     graph = Graph(load_machine("gc200"))
@@ -138,7 +138,7 @@ def test_exchange_inference(n: int) -> None:
     moved = exchange_of([compute_set], addresses, is_input=True)
     sys.stdout.write(
         f"\nexchange of {n:,} vertices: {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M vertices/s,"
-        f" {moved.sender.size:,} pieces\n"
+        f" {moved.sender.size:,} fragments\n"
     )
     assert not moved.is_empty
 
@@ -146,10 +146,10 @@ def test_exchange_inference(n: int) -> None:
 @pytest.mark.parametrize("is_asked", [False, True])
 @pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
 def test_allocation(n: int, is_asked: bool) -> None:
-    """Parts of variables on 1,472 tiles, living for a tenth of 200 steps at most.
+    """Parts of variables on 1,472 tiles, live for at most a tenth of 200 steps.
 
-    Where anything is asked, it is a product's: every fourth part interleaved, and apart from the
-    one before it.
+    Constraints, if any, are those of a product: every fourth part is interleaved and apart from
+    the previous one.
     """
     random = np.random.default_rng(0)
     tile = np.sort(random.integers(0, 1472, n))
@@ -182,7 +182,7 @@ def test_allocation(n: int, is_asked: bool) -> None:
     least = np.cumsum(live, axis=0).max(axis=0)
     used = (highest - base).sum() / least.sum()
     sys.stdout.write(
-        f"\nallocation of {n:,} parts{', some in certain places' * is_asked}:"
+        f"\nallocation of {n:,} parts{', some with constraints' * is_asked}:"
         f" {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M parts/s,"
         f" {used:.3f} of the lower bound\n"
     )

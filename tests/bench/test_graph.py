@@ -1,8 +1,8 @@
-"""What a graph costs by its number of vertices and of IPUs, and a step of the run loop by itself.
+"""Cost of a graph by number of vertices and IPUs, and of a single step of the run loop.
 
-Prints figures and fails on no time. Every size runs in a process of its own, so that its memory is
-its own; kernels are compiled before the clock starts. Medians count: of seven rounds for whole
-programs, of three for parts of the compiler; and processor time for a step.
+Prints figures and never fails on time. Every size runs in its own process, so that its memory can
+be measured; kernels are compiled before timing. Figures are medians, of seven rounds for whole
+programs and of three for parts of the compiler; a step is measured in processor time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ELEMENTS = 8  # of a vertex
 
 
 def build(n, n_ipus):
-    \"\"\"A ring of pieces: each vertex reads a piece that begins in its neighbour's.\"\"\"
+    \"\"\"A ring of chunks: every vertex reads a chunk that starts in its neighbour's.\"\"\"
     graph = Graph(load_machine("gc200", n_ipus=n_ipus))
     total = n * ELEMENTS
     x = graph.add_variable("float32", (total + ELEMENTS,), "x")
@@ -160,7 +160,7 @@ def once(n, n_ipus):
 n, n_ipus = int(sys.argv[1]), int(sys.argv[2])
 once(1000, n_ipus)
 rounds = [once(n, n_ipus) for _ in range(3)]
-print(json.dumps({key: sorted(each[key] for each in rounds)[1] for key in rounds[0]}))
+print(json.dumps({key: sorted(times[key] for times in rounds)[1] for key in rounds[0]}))
 """
 )
 
@@ -186,10 +186,10 @@ def test_vertices_are_built_compiled_and_run(n_vertices: int) -> None:
     sys.stdout.write(
         f"\n{n_vertices:,} vertices: built {found['build_s']:.3f} s,"
         f" compiled {found['compile_s']:.3f} s, loaded {found['load_s']:.3f} s,"
-        f" run {found['run_s']:.3f} s; {whole_s / n_vertices * 1e6:.2f} us a vertex in all,"
+        f" run {found['run_s']:.3f} s; {whole_s / n_vertices * 1e6:.2f} us per vertex in total,"
         f" {worked_s / n_vertices * 1e6:.2f} us of processor time at load {os.getloadavg()[0]:.1f};"
         f" {found['megabytes']:.0f} MB,"
-        f" {found['megabytes'] * 2**20 / n_vertices:.0f} bytes a vertex\n"
+        f" {found['megabytes'] * 2**20 / n_vertices:.0f} bytes per vertex\n"
     )
     assert whole_s > 0
 
@@ -197,8 +197,8 @@ def test_vertices_are_built_compiled_and_run(n_vertices: int) -> None:
 def test_a_step_of_the_run_loop() -> None:
     found = measured(_STEPS)
     sys.stdout.write(
-        f"\na step by itself: {found['static_s'] * 1e6:.2f} us of processor time (goal 5 us);"
-        f" where data decide {found['decided_s'] * 1e6:.2f} us\n"
+        f"\na single step: {found['static_s'] * 1e6:.2f} us of processor time (goal 5 us);"
+        f" data-dependent {found['decided_s'] * 1e6:.2f} us\n"
     )
     assert found["static_s"] > 0
 
@@ -239,9 +239,9 @@ def _step_s(codelet: Any, n_vertices: int, n_rounds: int) -> float:
 
 
 def test_a_step_whose_cycles_data_decide() -> None:
-    static_s, counted_s = (_step_s(each, 8_832, 500) for each in (static_step, counted_step))
+    static_s, counted_s = (_step_s(step, 8_832, 500) for step in (static_step, counted_step))
     sys.stdout.write(
-        f"\na step of 8,832 vertices: {static_s * 1e6:.1f} us; where data decide its cycles"
+        f"\na step of 8,832 vertices: {static_s * 1e6:.1f} us; with data-dependent cycles"
         f" {counted_s * 1e6:.1f} us\n"
     )
     assert counted_s > 0
@@ -254,8 +254,8 @@ def test_exchange_and_allocation_by_ipus(n_vertices: int, n_ipus: int) -> None:
     sys.stdout.write(
         f"\n{n_ipus} IPUs, {n_vertices:,} vertices:"
         f" exchange inferred in {found['exchange_s'] * 1e3:.1f} ms"
-        f" ({found['exchange_s'] / n_vertices * 1e9:.0f} ns a vertex),"
+        f" ({found['exchange_s'] / n_vertices * 1e9:.0f} ns per vertex),"
         f" liveness and allocation in {found['allocation_s'] * 1e3:.1f} ms"
-        f" ({found['allocation_s'] / n_vertices * 1e9:.0f} ns a vertex)\n"
+        f" ({found['allocation_s'] / n_vertices * 1e9:.0f} ns per vertex)\n"
     )
     assert found["exchange_s"] > 0

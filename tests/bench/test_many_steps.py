@@ -1,4 +1,4 @@
-"""Many steps on many IPUs: memory of the compiler and its time. Fails on memory, on no time."""
+"""Many steps on many IPUs: memory and time of the compiler. Fails on memory, never on time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-#: What 10,000 steps on 64 IPUs may take at most, bytes.
+#: Memory limit for 10,000 steps on 64 IPUs, bytes.
 _MOST_BYTES = 2 << 30
 
 _CODE = """
@@ -29,7 +29,7 @@ N_VARIABLES = 8
 
 
 def pipeline(graph, n_steps):
-    "Return stages on one IPU after the other: each a sync, an exchange and a compute set."
+    "Return stages on consecutive IPUs, with a sync, an exchange and a compute set per stage."
     n = graph.machine.tiles_per_ipu
     element, ids = np.arange(n), range(N_VARIABLES)
     stages = [graph.add_variable("float32", (n,), f"stage {i}") for i in ids]

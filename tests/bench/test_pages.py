@@ -1,4 +1,4 @@
-"""How long pages of a large report take to show their content in a browser. Fails on no time."""
+"""Time until pages of a large report show their content in a browser. Never fails on time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def page(link: str) -> Iterator[Page]:
-    """Return a page that has opened the link."""
+    """Return a browser page that has opened the link."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium is installed")

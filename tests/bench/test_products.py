@@ -1,6 +1,7 @@
-"""How long products and convolutions take to plan, compile and run, beside BLAS. Fails on no time.
+"""Plan, compile and run times of products and convolutions compared with BLAS.
 
-BLAS runs in a process of its own with as many threads: those that one side pins slow the other.
+Never fails on time. BLAS runs in its own process with the same number of threads, because pinned
+threads of one side slow down the other.
 """
 
 from __future__ import annotations

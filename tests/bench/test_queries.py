@@ -1,4 +1,4 @@
-"""How long questions take on a generated report: first, and when asked again. Fails on no time."""
+"""Query times on a generated report, first and repeated. Never fails on time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the execution trace takes to answer, by number of entries. Fails on no time."""
+"""Query times of the execution trace by number of entries. Never fails on time."""
 
 from __future__ import annotations
 

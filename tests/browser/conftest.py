@@ -1,4 +1,4 @@
-"""A real server behind its link and a real browser; skipped where there is no Chromium."""
+"""A running server and a headless browser; skipped without Chromium."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.generated_report import generate_report
 
-#: A page takes four seconds to start on two cores that other jobs keep busy.
+#: A page takes four seconds to start on two busy cores.
 expect.set_options(timeout=20_000)
 
 _ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ _ARGUMENTS = [
 
 
 def _chromium() -> str | None:
-    """Return the path of a Chromium, None when there is none."""
+    """Return the path of a Chromium, None if there is none."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     return next((path for path in map(shutil.which, names) if path), None)
 
@@ -90,7 +90,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def visitor(chromium: Browser, link: str) -> Iterator[BrowserContext]:
-    """Return a browser's session that has opened the link once."""
+    """Return a browser session that has opened the link."""
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.goto(link)
@@ -102,14 +102,14 @@ def visitor(chromium: Browser, link: str) -> Iterator[BrowserContext]:
 
 @pytest.fixture(scope="session")
 def ids(visitor: BrowserContext, origin: str) -> dict[str, str]:
-    """Return the ids of the reports by the name of their directory."""
+    """Return the ids of the reports by directory name."""
     answer = visitor.request.get(f"{origin}/api/reports").json()
     return {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in answer["reports"]}
 
 
 @pytest.fixture
 def page(visitor: BrowserContext, origin: str) -> Iterator[Page]:
-    """Return a page whose console stays free of errors and which loads nothing from outside."""
+    """Return a page that must log no console errors and load nothing from outside."""
     page = visitor.new_page()
     complaints: list[str] = []
     page.on(
@@ -132,7 +132,7 @@ def page(visitor: BrowserContext, origin: str) -> Iterator[Page]:
 
 @pytest.fixture
 def visit(page: Page, origin: str, ids: dict[str, str]) -> Callable[..., Page]:
-    """Return a way to open a page of a report by its path, name and parameters."""
+    """Return a function that opens a page by path, report name and parameters."""
 
     def go(path: str, report: str = "large", **parameters: str) -> Page:
         if "with_" in parameters:

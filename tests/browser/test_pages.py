@@ -1,4 +1,4 @@
-"""Every page in a real browser: it opens, follows clicks, and its address shows it again."""
+"""Every page in a real browser: it opens, reacts to clicks, and its URL restores it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _wait(page: Page, path: str) -> None:
     page.wait_for_selector(READY[path], state="attached", timeout=30_000)
 
 
-#: What a grid tells readers of screens has its own time; it is said once and not shown.
+#: Screen reader announcements of grids are hidden and asynchronous: ignore them.
 _SHOWN_TEXT = """content => {
     const announced = content.querySelectorAll(".ag-aria-description-container");
     for (const element of announced) element.textContent = "";
@@ -36,7 +36,7 @@ _SHOWN_TEXT = """content => {
 
 
 def _settled_text(page: Page) -> str:
-    """Return what the page shows once it has not changed for a second."""
+    """Return the page's text once it has not changed for a second."""
     text, n_equal = "", 0
     for _ in range(100):
         page.wait_for_timeout(200)
@@ -48,7 +48,7 @@ def _settled_text(page: Page) -> str:
 
 
 @pytest.mark.parametrize("path", sorted(READY))
-def test_each_page_opens_and_names_its_report(visit: Visit, path: str) -> None:
+def test_every_page_opens_and_names_its_report(visit: Visit, path: str) -> None:
     page = visit(path)
     _wait(page, path)
     expect(page.locator("#report-baseline")).to_have_value(re.compile("large$"))
@@ -185,7 +185,7 @@ def test_the_tree_opens_lazily_and_shows_details(visit: Visit) -> None:
     page.locator('.tree-row[aria-level="3"]').first.click()
     expect(page.locator("#programs-details h2")).to_be_visible()
     expect(page).to_have_url(re.compile(r"node=\d+"))
-    # Rows out of sight are not drawn, however many there are.
+    # Invisible rows are not drawn.
     assert page.locator(".tree-row").count() < 100
 
 
@@ -216,7 +216,7 @@ def test_the_tree_answers_to_the_keyboard(visit: Visit) -> None:
 
 
 def _wait_for_rows(page: Page) -> None:
-    """Wait until no grid that is shown says it has no rows; each of the links below has some."""
+    """Wait until every visible grid has rows; all links below lead to some."""
     page.wait_for_function(
         """() => [...document.querySelectorAll('.ag-root-wrapper')]
             .filter((grid) => grid.offsetParent !== null)
@@ -302,9 +302,7 @@ def test_help_opens_with_its_key(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 600])
-def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
-    visit: Visit, width: int
-) -> None:
+def test_help_has_a_glossary_and_the_fidelity_statement(visit: Visit, width: int) -> None:
     page = visit("/summary")
     page.set_viewport_size({"width": width, "height": 800})
     _wait(page, "/summary")
@@ -314,7 +312,7 @@ def test_help_says_what_words_mean_and_how_far_to_trust_the_numbers(
     expect(dialog).to_contain_text("Always live")
     dialog.get_by_role("tab", name="How far to trust the numbers").click()
     expect(dialog).to_contain_text("counted references")
-    # What the simulator's own command says is what the page says.
+    # The page shows the same as `tilescope doctor --fidelity`.
     for row in (row for row in packaged_rows() if row.id == "C5"):
         line = dialog.locator("tr", has_text=row.figure).filter(has_text=as_error(row))
         expect(line.first).to_contain_text(row.verdict)
@@ -372,11 +370,11 @@ def test_the_buttons_of_a_chart_are_pictures_and_none_sends_it_away(visit: Visit
     _wait(page, "/memory")
     page.locator("#memory-figure .nsewdrag").first.hover()
     buttons = page.locator("#memory-figure .modebar-btn")
-    titles = buttons.evaluate_all("all => all.map(each => each.dataset.title)")
+    titles = buttons.evaluate_all("all => all.map(button => button.dataset.title)")
     assert "Zoom" in titles
     assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
     behind = buttons.locator("svg").evaluate_all(
-        "all => all.map(each => getComputedStyle(each).backgroundColor)"
+        "all => all.map(element => getComputedStyle(element).backgroundColor)"
     )
     assert set(behind) == {"rgba(0, 0, 0, 0)"}
 
@@ -400,9 +398,11 @@ def test_long_names_of_variables_are_not_cut(visit: Visit) -> None:
     page = visit("/memory", tiles="7", tab="variables")
     cells = page.locator('#memory-variables .ag-row [col-id="name"]')
     expect(cells.first).to_be_visible()
-    cut = cells.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth + 1)")
+    cut = cells.evaluate_all(
+        "all => all.filter(element => element.scrollWidth > element.clientWidth + 1)"
+    )
     assert cut == []
-    widths = cells.evaluate_all("all => all.map(each => each.clientWidth)")
+    widths = cells.evaluate_all("all => all.map(element => element.clientWidth)")
     assert min(widths) >= 200
 
 
@@ -412,7 +412,7 @@ def test_tables_beside_the_tree_fit_their_panel(visit: Visit) -> None:
     page.locator(".tree-row", has_text="OnTileExecute").first.click()
     expect(page.locator("#programs-details")).to_contain_text("Tile balance")
     too_wide = page.locator("#programs-details .table-wrap").evaluate_all(
-        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
+        "all => all.filter(element => element.scrollWidth > element.clientWidth + 1).length"
     )
     assert too_wide == 0
 
@@ -459,6 +459,6 @@ def test_a_chosen_variable_is_drawn_over_the_tiles(visit: Visit) -> None:
     expect(page.locator("#memory-headlines")).to_contain_text(name)
     expect(page.locator("#memory-var")).to_have_value(name)
     expect(page).to_have_url(re.compile("breakdown=variables"))
-    # To go back at once to what was chosen before is no late echo of it.
+    # An immediate return to the previous choice is not a late echo.
     page.locator("#memory-breakdown").get_by_text("Category", exact=True).click()
     expect(page.locator("#memory-var")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""The execution trace in a real browser: motion, selection, search, links that bring it back."""
+"""The execution trace in a real browser: motion, selection, search, links that restore it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def session(chromium: Browser, served: str) -> Iterator[BrowserContext]:
-    """Return a browser's session that has opened the link."""
+    """Return a browser session that has opened the link."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.goto(served)
@@ -57,7 +57,7 @@ def session(chromium: Browser, served: str) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(session: BrowserContext, served: str) -> Iterator[Page]:
-    """Return a page; a test fails when anything reached the console."""
+    """Return a page; a test fails if anything is logged to the console."""
     page = session.new_page()
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -74,7 +74,7 @@ def page(session: BrowserContext, served: str) -> Iterator[Page]:
 
 
 def poll(page: Page, expression: str, wanted: Any = True) -> Any:
-    """Return the value of an expression once it is as wanted; the page forbids ``eval`` in it."""
+    """Return the value of an expression once it is the expected one; the page forbids ``eval``."""
     value = None
     until = time.monotonic() + 15
     while time.monotonic() < until:
@@ -108,13 +108,13 @@ def query(page: Page) -> dict[str, str]:
 
 
 def wait_for(page: Page, name: str, *, present: bool = True) -> str:
-    """Return a parameter once it is in the address, or gone from it."""
+    """Return a parameter once it is present in the URL, or absent."""
     poll(page, f"new URLSearchParams(location.search).has('{name}') === {str(present).lower()}")
     return query(page).get(name, "")
 
 
 def point(page: Page, part: float, lane: int) -> tuple[float, float]:
-    """Return a place on the canvas: a part of its width, and a lane of the first group."""
+    """Return a canvas position from a fraction of its width and a lane of the first group."""
     box = page.locator(".trace-canvas").bounding_box()
     assert box is not None
     return box["x"] + box["width"] * part, box["y"] + 24 + 4 + 10 + 19.5 * lane
@@ -229,7 +229,7 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
     page.locator(".trace-note", has_text="No step name contains").wait_for()
 
 
-def test_flat_view_collapsed_ipus_and_merged_slices_are_said(page: Page) -> None:
+def test_flat_view_collapsed_ipus_and_merged_slices_are_described(page: Page) -> None:
     show(page)
     assert "zoom in to separate them" in page.locator(".trace-note").inner_text()
     page.get_by_role("button", name=re.compile("IPU 1")).first.click()
@@ -277,4 +277,4 @@ def test_a_tooltip_names_the_slice_and_its_kind(page: Page) -> None:
 def test_a_report_without_a_run_says_what_to_do(page: Page) -> None:
     show(page, report="still")
     page.locator(".trace-message", has_text="has no execution").wait_for()
-    page.locator("#trace-summary", has_text="Nothing ran").wait_for()
+    page.locator("#trace-summary", has_text="No execution recorded").wait_for()

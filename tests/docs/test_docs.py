@@ -1,4 +1,4 @@
-"""What the pages say is there, and what is there is on a page."""
+"""Everything that the pages mention exists, and everything public is on a page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(page: Path) -> str:
 
 @cache
 def help_of(*command: str) -> str:
-    """Return what a command says of itself."""
+    """Return the help text of a command."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         code = main([*command, "--help"])
@@ -118,14 +118,14 @@ def test_every_make_target_a_page_names_exists(page: Path) -> None:
 
 
 def test_make_help_lists_every_target() -> None:
-    # Called by a make above, another one tells which directory it enters.
+    # A nested make prints the directory it enters.
     command = ["make", "--no-print-directory", "help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     listed = {line.split()[1]: " ".join(line.split()[2:]) for line in done.stdout.splitlines()}
     assert listed == TARGETS
 
 
-def test_every_make_target_explains_itself() -> None:
+def test_every_make_target_has_a_description() -> None:
     phony = re.search(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)
     assert phony is not None
     assert set(phony[1].split()) == set(TARGETS)
@@ -134,5 +134,5 @@ def test_every_make_target_explains_itself() -> None:
 @pytest.mark.parametrize(
     "module", ["tilescope.engine.options", "tilescope.reports", "tilescope.analyser"]
 )
-def test_the_order_of_flow_is_told(module: str) -> None:
+def test_the_order_of_the_data_flow_is_stated(module: str) -> None:
     assert f"`{module.split('.')[1]}/`" in text_of(DOCS / "explanation/architecture.md")

@@ -1,4 +1,4 @@
-"""The tree keeps to the field's terms: phrases that read as translated do not return.
+"""The tree uses the field's terms; phrases that read as translated must not return.
 
 Every entry is a pattern and its replacement. A space in a pattern also matches a line break, the
 marks of a comment and the quotes between two parts of a string. Patterns ignore case unless they

@@ -1,4 +1,4 @@
-"""The how-to of a report table, followed: declared, written, checked, asked."""
+"""The steps of the how-to on report tables: declare, write, check, query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.architecture.test_imports import sources
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/add-a-report-table.md"
 _FILES = re.compile(r"`((?:reports|engine|analyser)/[\w/]+\.py)`")
-#: How a program that follows the page begins and ends.
+#: Start and end of a program that follows the page.
 _BEFORE_WRITING = """
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ x = graph.add_constant(np.zeros(65_000, np.float32), "x")
 graph.set_tile_mapping(x, [0], [0])
 executable = compile_programs(graph, [])
 writer = ReportWriter.create(Path(sys.argv[1]))
-fields = [each.name for each in target_table.columns]
+fields = [column.name for column in target_table.columns]
 row = {name: getattr(machine, name, 1) for name in fields if name != "target_id"}
 writer.add(target_table, [{**row, "target_type": "IPUModel"}])
 """
@@ -68,8 +68,8 @@ def test_the_page_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_table_touches_four_files() -> None:
-    """The page names four, and as many know the table of a plan's stages."""
-    steps = PAGE.read_text("utf-8").split("## Around it")[0].split("\n## ")[1:]
+    """The page names four files; as many mention the table of a plan's stages."""
+    steps = PAGE.read_text("utf-8").split("## Finally")[0].split("\n## ")[1:]
     named = [set(_FILES.findall(step)) - {"reports/schema/vocabulary.py"} for step in steps]
     assert [len(files) for files in named] == [1, 1, 1, 1]
     assert all((ROOT / path).is_file() for files in named for path in files)
@@ -78,7 +78,7 @@ def test_a_table_touches_four_files() -> None:
 
 
 def _knows(text: str, table: str) -> bool:
-    """Tell whether a module declares a table, imports it, or reaches it through the schema."""
+    """Return whether a module declares a table, imports it, or accesses it through the schema."""
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.ImportFrom(module=str(module), names=names):

@@ -1,4 +1,4 @@
-"""The page that sets a published report beside ours says what ours is now."""
+"""The page that compares a published report with ours states the current figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk in the architecture page says what the compiler, the report and the trace say."""
+"""The walk on the architecture page matches the compiler, the report and the trace."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def _array(report: Report, name: str) -> np.ndarray:
     "title",
     ["One tensor, from the file to the pixel", "One operator, from the file to the vertices"],
 )
-def test_every_file_of_a_walk_is_there(title: str) -> None:
+def test_every_file_of_a_walk_exists(title: str) -> None:
     walk = _section(title)
     named = re.findall(r"`([\w/]+\.(?:py|js))`", walk)
     assert len(named) > 9
     folder = ROOT
-    for name in named:  # a bare name lies beside the one before it
+    for name in named:  # a bare name is in the folder of the previous one
         path = ROOT / name if "/" in name else folder / name
         assert path.is_file(), name
         folder = path.parent
@@ -92,10 +92,10 @@ def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
     assert f"{found.plan.n_tiles} tiles" in walk
     assert found.plan.family == "amp"
     assert found.plan.grouping["inputs"] == 2, "in pairs"
-    used = next(each for each in found.vertices if each.vertex_type.startswith("poplin"))
+    used = next(vertex for vertex in found.vertices if vertex.vertex_type.startswith("poplin"))
     assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
     assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
-    added = next(each for each in found.vertices if each.vertex_type.endswith("ReduceAdd"))
+    added = next(vertex for vertex in found.vertices if vertex.vertex_type.endswith("ReduceAdd"))
     assert f"{added.n_vertices} of `{added.vertex_type}`" in walk
 
 

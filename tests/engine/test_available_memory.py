@@ -1,4 +1,4 @@
-"""How users say what an operation may take of a tile, and that the planner hears it."""
+"""The available memory of operations: how users set it, and its effect on plans."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _shares(path: Path, available_memory: AvailableMemory | None = None) -> dict
     }
 
 
-def test_each_kind_has_its_share_and_a_node_s_own_goes_before_it(tmp_path: Path) -> None:
+def test_every_kind_has_its_share_and_a_node_overrides_it(tmp_path: Path) -> None:
     memory = AvailableMemory(convolution=0.3, matmul=0.2)
     plain = _save(tmp_path / "plain.onnx")
     assert _shares(plain) == {"conv": 0.6, "gemm": 0.6, "product": 0.6}
@@ -74,7 +74,7 @@ def test_a_list_of_one_is_taken_as_popart_writes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.5, float("nan"), [0.1, 0.2], "half"])
-def test_a_node_s_share_that_cannot_be_is_refused(tmp_path: Path, share: Any) -> None:
+def test_an_invalid_share_of_a_node_is_rejected(tmp_path: Path, share: Any) -> None:
     path = _save(tmp_path / "bad.onnx", __available_memory=share)
     with pytest.raises(
         BadModel, match=r"'conv' .*__available_memory must be above 0 and at most 1"
@@ -82,7 +82,7 @@ def test_a_node_s_share_that_cannot_be_is_refused(tmp_path: Path, share: Any) ->
         load_onnx(path)
 
 
-def test_less_memory_never_takes_more_and_the_plan_says_what_bound_it(tmp_path: Path) -> None:
+def test_less_memory_never_increases_usage_and_the_plan_reports_the_bound(tmp_path: Path) -> None:
     path = _save(tmp_path / "m.onnx")
     taken = []
     for share in (1.0, 0.01, 0.002, 0.001):
@@ -97,7 +97,7 @@ def test_less_memory_never_takes_more_and_the_plan_says_what_bound_it(tmp_path: 
     assert taken[0] != taken[-1], "the smallest share must bind something"
 
 
-def test_options_say_it_for_each_kind() -> None:
+def test_options_set_the_share_of_every_kind() -> None:
     options = resolve(
         environ={ENVIRONMENT_VARIABLE: json.dumps({MATMUL_MEMORY: "0.15"})},
         command_line={MATMUL_MEMORY: 0.4, CONVOLUTION_MEMORY: 0.5},

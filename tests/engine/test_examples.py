@@ -1,4 +1,4 @@
-"""The examples run as they stand, and each checks its own result."""
+"""The examples run unmodified; they check their own results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""float8: both formats and their scales, casts, and what does not take them."""
+"""float8: formats, scales, casts, and operations that do not support it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def by_kernel(values: NDArray[np.float32], grid: Grid) -> NDArray[np.float32]:
 
 
 def drawn_values(layout: str) -> NDArray[np.float32]:
-    """Return every number of a format, what lies between, just beside that, and special ones."""
+    """Return every number of a format, midpoints, their neighbours, and special values."""
     numbers = all_numbers(layout)
     middle = (numbers[1:] + numbers[:-1]) / 2
     beside = [np.nextafter(middle, np.float32(to)) for to in (-np.inf, np.inf)]
@@ -93,7 +93,7 @@ def test_the_kernel_and_the_host_round_alike(layout: str, scale: int, seed: int)
 
 
 def run(values: NDArray[Any], source: str, targets: list[DType]) -> NDArray[Any]:
-    """Write values as `source`, cast them along `targets`, and return what comes out."""
+    """Write values as `source`, cast them along `targets`, and return the result."""
     graph = engine.Graph(engine.load_machine("c600", tiles_per_ipu=4))
     x = graph.add_variable(source, values.shape, "x")
     graph.map_linearly(x)

@@ -1,4 +1,4 @@
-"""Floating-point operations are those of the mathematics, however channels are padded."""
+"""Floating-point operations are the useful ones, independent of channel padding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def products_of(graph: Graph, builder: Builder) -> int:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(5, 3, 7), (40, 50, 18), (1, 129, 33)])
-def test_a_product_has_two_for_each_pair(dtype: str, sizes: tuple[int, int, int]) -> None:
+def test_a_product_has_two_per_pair(dtype: str, sizes: tuple[int, int, int]) -> None:
     rows, inner, columns = sizes
     graph, builder = new()
     a = graph.add_variable(dtype, (2, rows, inner), "a")
@@ -37,7 +37,7 @@ def test_a_product_has_two_for_each_pair(dtype: str, sizes: tuple[int, int, int]
 @pytest.mark.parametrize(
     ("channels", "outputs", "groups"), [(3, 10, 1), (6, 6, 6), (10, 10, 2), (7, 7, 7)]
 )
-def test_a_convolution_has_two_for_each_weight_at_each_output(
+def test_a_convolution_has_two_per_weight_and_output(
     dtype: str, channels: int, outputs: int, groups: int
 ) -> None:
     graph, builder = new()

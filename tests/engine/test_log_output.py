@@ -1,4 +1,4 @@
-"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST, in a process of their own each time."""
+"""POPLAR_LOG_LEVEL and POPLAR_LOG_DEST, tested in subprocesses."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def ran(**variables: str) -> subprocess.CompletedProcess[str]:
 def matched(text: str) -> list[re.Match[str]]:
     found = [LINE.fullmatch(line) for line in text.splitlines()]
     assert all(found), text
-    return [each for each in found if each is not None]
+    return [match for match in found if match is not None]
 
 
-def test_nothing_is_said_by_default() -> None:
+def test_nothing_is_logged_by_default() -> None:
     done = ran()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_info_tells_the_phases_on_standard_error() -> None:
+def test_info_logs_the_phases_to_standard_error() -> None:
     done = ran(POPLAR_LOG_LEVEL="INFO")
     lines = matched(done.stderr)
     assert [line["module"] for line in lines] == [
@@ -67,7 +67,7 @@ def test_info_tells_the_phases_on_standard_error() -> None:
     assert done.stdout == ""
 
 
-def test_trace_to_a_file_tells_every_tile(tmp_path: Path) -> None:
+def test_trace_logs_every_tile_to_a_file(tmp_path: Path) -> None:
     log = tmp_path / "poplar.log"
     done = ran(POPLAR_LOG_LEVEL="TRACE", POPLAR_LOG_DEST=str(log))
     assert (done.stdout, done.stderr) == ("", "")

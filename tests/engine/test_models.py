@@ -1,4 +1,4 @@
-"""Real models of the catalogue against their stored outputs and onnxruntime."""
+"""Catalogue models compared with their stored outputs and onnxruntime."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def test_tiles_and_ipus_change_no_value(
     compiled, inputs, outputs = run(path, machine)
     compare(outputs, onnxruntime_outputs(path, inputs), 1e-5)
     crossing = sum(int(step.cost.link_in_bytes.sum()) for step in compiled.executable.steps)
-    # Few tiles are all in use; of two whole IPUs one may be left idle.
+    # A few tiles are all in use; one of two whole IPUs may be idle.
     if tiles is not None:
         assert (crossing > 0) == (n_ipus == 2)
 
 
 def test_a_batch_by_shape(catalogue_model: GetModel) -> None:
-    """A model with an open first dimension runs for one row, or for as many as are asked for."""
+    """A model with a dynamic first dimension runs with one row or the requested number."""
     path = catalogue_model("pulsevad-2k")
     name = "log_mel"
     one, inputs, _ = run(path, load_machine("gc200", tiles_per_ipu=64))

@@ -76,7 +76,7 @@ def partial_types(made: CompiledModel) -> dict[str, str]:
         (PartialsTypes(matmul="half"), {"conv": "float32", "product": "float16"}),
     ],
 )
-def test_vertices_write_the_type_asked_for(
+def test_vertices_write_the_requested_type(
     tmp_path: Path, partials: PartialsTypes | None, expected: dict[str, str]
 ) -> None:
     model = load_onnx(save(tmp_path / "half.onnx"))
@@ -85,7 +85,7 @@ def test_vertices_write_the_type_asked_for(
 
 
 @pytest.mark.parametrize("name", ["half", "HALF"])
-def test_a_node_of_its_own_goes_before_what_holds_for_all(tmp_path: Path, name: str) -> None:
+def test_a_node_attribute_overrides_the_option(tmp_path: Path, name: str) -> None:
     model = load_onnx(save(tmp_path / "half.onnx", __partials_type=name))
     made = compile_model(model, load_machine("gc200", tiles_per_ipu=32))
     assert partial_types(made) == {"conv": "float16", "product": "float16"}
@@ -167,7 +167,7 @@ def test_partial_sums_in_float_take_four_bytes() -> None:
         assert partials.dtype.n_bytes == expected
 
 
-def test_floats_are_added_up_in_float_whatever_is_asked() -> None:
+def test_floats_are_always_accumulated_in_float() -> None:
     graph, found, exact = product("half", "float32")
     assert {v.dtype.name for v in graph.variables} == {"float32"}
     np.testing.assert_allclose(found, exact, rtol=1e-5)

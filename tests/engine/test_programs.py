@@ -1,4 +1,4 @@
-"""Programs that decide, functions, and codelets whose cycles depend on data."""
+"""Control flow, functions, and data-dependent codelets."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def double(x, out):
 
 
 class Small:
-    """A graph on four tiles with a counter and what programs on it need."""
+    """A graph on four tiles with a counter and operands for programs."""
 
     def __init__(self) -> None:
         self.graph = engine.Graph(engine.load_machine("gc200", tiles_per_ipu=4))
@@ -153,7 +153,7 @@ def test_repeat_while_stops_where_the_predicate_says(
         assert int((spans * report.array("trace.count").read()).sum()) == cycles
 
 
-def test_rounds_of_a_loop_cost_the_same_each() -> None:
+def test_all_rounds_of_a_loop_cost_the_same() -> None:
     cycles = []
     for start in (0, 1, 2):
         small = Small()

@@ -1,6 +1,6 @@
 """``python -m tests.fidelity``: build the published programs and write the packaged table.
 
-Writes build/fidelity.json and engine/fidelity/table.json of the checkout it is run in.
+Writes build/fidelity.json and engine/fidelity/table.json of the current checkout.
 """
 
 from __future__ import annotations

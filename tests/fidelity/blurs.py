@@ -31,16 +31,16 @@ __all__ = [
 
 #: Width and height of the pictures.
 _PICTURES = {"bricks": (499, 302), "leaf": (768, 1024), "cheese": (2200, 1122)}
-#: By number of IPUs: rows and columns of them; of 2 and 8, where columns divide more evenly.
+#: Rows and columns of IPUs by their number; for 2 and 8, where columns divide more evenly.
 _IPU_GRIDS = {1: (1, 1), 2: (1, 2), 4: (2, 2), 8: (2, 4), 16: (4, 4)}
-#: A run applies the blur there and back, so many times.
+#: Number of times that a run applies the blur there and back.
 _STEPS = 2 * 100
 
 
 def _lengths(size: int, n_parts: int) -> NDArray[np.int64]:
-    """Return the lengths of parts; the first have one more where it does not divide."""
-    each, more = divmod(size, n_parts)
-    return np.array([each + (i < more) for i in range(n_parts)], dtype=np.int64)
+    """Return the lengths of parts; the first ones take the remainder."""
+    least, more = divmod(size, n_parts)
+    return np.array([least + (i < more) for i in range(n_parts)], dtype=np.int64)
 
 
 def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -48,13 +48,13 @@ def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _unevenness(size: NDArray[np.int64], n: int) -> NDArray[np.float32]:
-    """Return what is left over of a division, as a share: what the author compares, in float."""
+    """Return the remainder of a division as a fraction, in float as the author compares it."""
     left, whole = (size % n).astype(np.float32), size.astype(np.float32)
     return np.asarray(np.divide(left, whole), np.float32)
 
 
 def author_tiles(width: int, height: int, machine: Machine) -> Blocks:
-    """Return the author's blocks of a picture: a grid of IPUs, and on each a grid of tiles.
+    """Return the author's blocks of a picture: a grid of IPUs with a grid of tiles per IPU.
 
     Source: thorbenlouw/lbm-graphcore, StructuredGridUtils.hpp: partitionForIpus and
     generalTileGridStrategy with no smallest block.
@@ -86,7 +86,7 @@ def _joined(found: Iterable[Blocks]) -> Blocks:
 
 
 def author_workers(tiles: Blocks, n: int) -> Blocks:
-    """Return each block in up to `n` parts: of its rows, unless its columns divide more evenly.
+    """Split every block into up to `n` parts by rows, unless its columns divide more evenly.
 
     Source: the same, toWorkerPartitions.
     """
@@ -121,7 +121,7 @@ def times_on_one() -> Mapping[str, float]:
 
 
 def times_on_several() -> Mapping[str, float]:
-    """Return the milliseconds of the same of the largest picture on several IPUs."""
+    """Return the milliseconds of the same for the largest picture on several IPUs."""
     return {
         f"{dtype}, {n_ipus} IPUs": 1e3 * _seconds(dtype, "cheese", n_ipus)
         for dtype in ("half", "float")
@@ -130,7 +130,7 @@ def times_on_several() -> Mapping[str, float]:
 
 
 def phases_on_sixteen() -> Mapping[str, float]:
-    """Return the cycles of each phase of a step over the largest picture on 16 IPUs."""
+    """Return the cycles of a step by phase, for the largest picture on 16 IPUs."""
     cycles: dict[str, float] = {}
     for dtype in ("half", "float"):
         made, _ = _blur(dtype, "cheese", 16)
@@ -145,7 +145,7 @@ def phases_on_sixteen() -> Mapping[str, float]:
 
 
 def _convolved_cycles(dtype: str, size: tuple[int, int], *, is_first: bool) -> int:
-    """Return the cycles of a convolution; or of a second of its result, copied back, besides."""
+    """Return the cycles of a convolution, optionally with a second one and a copy back."""
     graph = Graph(load_machine("gc2"))
     kind = "float16" if dtype == "half" else "float32"
     image = graph.add_variable(kind, (1, 4, size[1], size[0]), "image")
@@ -163,7 +163,7 @@ def _convolved_cycles(dtype: str, size: tuple[int, int], *, is_first: bool) -> i
 
 
 def convolved() -> Mapping[str, float]:
-    """Return the milliseconds of the blur as 200 convolutions of the library's, by our planner."""
+    """Return the milliseconds of the blur as 200 library convolutions with our plans."""
     clock_hz = load_machine("gc2").clock_hz
     times = {}
     for picture, dtype in product(_PICTURES, ("half", "float")):

@@ -1,4 +1,4 @@
-"""Which function builds which reference."""
+"""Build functions by reference."""
 
 from __future__ import annotations
 

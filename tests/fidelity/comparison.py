@@ -1,4 +1,4 @@
-"""Rows of the fidelity table, computed: every published program is built and its figures read."""
+"""Computes the fidelity table: builds every published program and reads its figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[R
     Parameters
     ----------
     builders
-        By reference: builds and compiles its programs, returns its figures by name.
+        By reference: a function that builds its programs and returns figures by name.
     """
     rows = []
     for reference in all_references().values():
@@ -58,6 +58,6 @@ def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[R
 
 
 def rows_as_json(rows: Sequence[Row]) -> str:
-    """Return the table as it is written to files."""
+    """Return the table as written to files."""
     summary = asdict(score(rows))
     return json.dumps({"score": summary, "rows": [asdict(row) for row in rows]}, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Further figures: products of a recording, and vertices of one tile with a counter around them."""
+"""Further figures: products of a recording, and vertices timed on one tile."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def last_sums() -> Mapping[str, float]:
 def _rotation_codelet() -> Codelet:
     """Return the rotation of pairs by an angle, whose loops are in assembly in the source.
 
-    Each of two loops takes 2 instructions a pair of floats, 8 before it, and 3 for its scales; what
-    the compiler makes of the rest is not published, and is taken as 20 instructions.
+    Both loops take 2 instructions per pair of floats, 8 before the loop, and 3 for its scales. The
+    generated code of the rest is not published; it is assumed to take 20 instructions.
     Source: graphcore-research/tessellate-ipu, tile_small_dot.hpp and tile_small_dot.cpp.
     """
 

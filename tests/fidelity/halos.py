@@ -27,7 +27,7 @@ _ITERATIONS = 10
 def _stencil_codelet() -> Codelet:
     """Return a vertex of 100 cycles, as its author declares, that reads a block and its halo.
 
-    Lines above and below have one corner more: `shift` columns of theirs come before the block's.
+    Lines above and below include a corner: they start `shift` columns before the block's.
     """
 
     def law(batch: Batch, _: Machine) -> NDArray[np.int64]:
@@ -60,7 +60,7 @@ def _stencil_codelet() -> Codelet:
 
 
 def _add_step(graph: Graph, source: Tensor, target: Tensor) -> Execute:
-    """Add a vertex a block; at the border of the grid a side is the block's own."""
+    """Add one vertex per block; at the border of the grid a side is the block's own."""
     n_tiles = graph.machine.n_tiles
     n_rows, n_columns = source.shape
     row, column = np.divmod(np.arange(n_tiles), 2)

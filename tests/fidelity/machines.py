@@ -1,4 +1,4 @@
-"""Programs that show the machine itself: exchange, host link, memory of a small program."""
+"""Programs that measure the machine: exchange, host link, memory of a small program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tilescope.engine.session.compile import compile_programs
 __all__ = ["host_link", "one_addition", "one_word"]
 
 
-#: Names of the published list, and our categories.
+#: Our categories by names of the published list.
 _CATEGORIES = {
     "control code": ("controlCode",),
     "host exchange code": ("hostExchangeCode",),
@@ -73,7 +73,7 @@ def one_addition() -> Mapping[str, float]:
     memory = compile_programs(graph, [program]).memory
     stack = memory.categories["stack"].sum(axis=0)
     by_category = {
-        name: sum(int(memory.categories[each].sum()) for each in categories) / 1e3
+        name: sum(int(memory.categories[category].sum()) for category in categories) / 1e3
         for name, categories in _CATEGORIES.items()
     }
     return {

@@ -1,4 +1,4 @@
-"""Programs of products: directly from the library's vertices, and as the planner splits them."""
+"""Programs of products: built from the library's vertices, and split by the planner."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
     "planned_product",
 ]
 
-#: What the published list of always-live memory leaves out.
+#: Categories that the published list of always-live memory omits.
 _CODE_AND_STACK = (
     "stack",
     "controlCode",
@@ -55,7 +55,7 @@ _CODE_AND_STACK = (
 
 @cache
 def _tutorial_codelets() -> tuple[Codelet, Codelet]:
-    """Return the vertices of Poplar tutorial 6 with the costs it declares for them."""
+    """Return the vertices of Poplar tutorial 6 with their declared costs."""
 
     def dot_law(batch: Batch, _: Machine) -> NDArray[np.int64]:
         return np.asarray(5 + -(-batch.size["a"][:, 0] // 2))
@@ -88,13 +88,13 @@ def _tutorial_codelets() -> tuple[Codelet, Codelet]:
 
 
 def _shares(size: int, n_parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return first elements and lengths of parts that differ by one at most."""
+    """Return first elements and lengths of parts that differ by at most one."""
     edges = np.arange(n_parts + 1, dtype=np.int64) * size // n_parts
     return edges[:-1], np.diff(edges)
 
 
 def _matrix_vector(name: str, split: int, *, with_host: bool = False) -> Executable:
-    """Compile the product of tutorial 6, 10,000 x 1,000, in so many parts of its columns."""
+    """Compile the product of tutorial 6, 10,000 x 1,000, with a number of column parts."""
     n_rows, n_columns = 10_000, 1_000
     machine = load_machine(name, parameter_set="ipu_model")
     graph = Graph(machine)
@@ -106,7 +106,7 @@ def _matrix_vector(name: str, split: int, *, with_host: bool = False) -> Executa
     graph.map_linearly(vector)
     graph.map_linearly(out)
 
-    # Each column part has the same number of tiles, which share the rows out.
+    # Every column part has the same number of tiles, which split the rows.
     tiles_of_part = machine.n_tiles // split
     first, length = _shares(n_columns, split)
     row = np.tile(np.arange(n_rows), split)
@@ -156,17 +156,17 @@ def _phases(made: Executable) -> Mapping[str, float]:
 
 
 def matrix_vector() -> Mapping[str, float]:
-    """Return the phases of the product that tutorial 6 plans, in 7 parts of its columns."""
+    """Return the phases of the product as planned by tutorial 6, with 7 column parts."""
     return _phases(_matrix_vector("gc200", 7))
 
 
 def matrix_vector_on_first() -> Mapping[str, float]:
-    """Return those of the plan for the first generation, in 5 parts."""
+    """Return the phases of the plan for the first generation, with 5 parts."""
     return _phases(_matrix_vector("gc2", 5))
 
 
 def matrix_vector_programs() -> Mapping[str, float]:
-    """Return what the whole programs take, which copy matrix and vector in and the product out."""
+    """Return the cycles of the whole programs, including the copies in and out."""
     figures = {}
     for label, name, split in (("Mk1", "gc2", 5), ("Mk2", "gc200", 7)):
         made = _matrix_vector(name, split, with_host=True)
@@ -177,7 +177,7 @@ def matrix_vector_programs() -> Mapping[str, float]:
 
 
 def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) -> Executable:
-    """Compile products [rows, inner] x [inner, 16] of halves, one on each tile, all local."""
+    """Compile local products [rows, inner] x [inner, 16] of halves, one per tile."""
     graph = Graph(machine)
     n, depth = rows.size, machine.half_conv_inputs
     groups = inner // depth
@@ -221,7 +221,7 @@ def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) ->
 
 
 def on_tile() -> Mapping[str, float]:
-    """Return the rate of all tiles, each of which multiplies [N, 16] x [16, 16], TFLOP/s."""
+    """Return the rate of all tiles when every tile multiplies [N, 16] x [16, 16], TFLOP/s."""
     machine = load_machine("bow")
     rates = {}
     for n in (16, 64, 256, 1024):
@@ -289,7 +289,7 @@ def chained_program() -> Executable:
 
 
 def chained_time() -> Mapping[str, float]:
-    """Return cycles and how evenly the tiles are used for the program of tutorial 4."""
+    """Return cycles, efficiency and balance of the program of tutorial 4."""
     made = chained_program()
     return {
         "total": total_cycles(made),
@@ -304,7 +304,7 @@ def chained_memory() -> Mapping[str, float]:
     """Return the memory of the program of tutorial 4."""
     memory = chained_program().memory
     code = sum(int(memory.categories[name].sum()) for name in _CODE_AND_STACK)
-    idle = np.sort(memory.excluding_gaps)[:72]  # as many tiles as have no work there
+    idle = np.sort(memory.excluding_gaps)[:72]  # the published number of idle tiles
     return {
         "excluding gaps": int(memory.excluding_gaps.sum()) / 1e6,
         "including gaps": int(memory.including_gaps.sum()) / 1e6,

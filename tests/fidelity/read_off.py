@@ -26,7 +26,7 @@ def steps_of(executable: Executable, kind: str, name: str = "") -> list[Step]:
     Raises
     ------
     BadGraph
-        When there is none: a figure must not be read off nothing.
+        When no step matches: a figure must not be read from nothing.
     """
     found = [s for s in executable.steps if s.kind == kind and name in s.name]
     if not found:
@@ -54,7 +54,7 @@ def total_cycles(executable: Executable) -> int:
 
 
 def parallel_efficiency(executable: Executable) -> float:
-    """Return the share of all tiles' time in which they compute or exchange, percent."""
+    """Return the percentage of tile time spent on compute or exchange."""
     kinds = ("OnTileExecute", "DoExchange")
     busy = sum(int(s.cost.tile_cycles.sum()) for kind in kinds for s in steps_of(executable, kind))
     share = figures.parallel_efficiency(busy, total_cycles(executable), executable.machine.n_tiles)

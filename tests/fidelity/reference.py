@@ -1,4 +1,4 @@
-"""What is published: references.toml, and further.toml after it, as typed rows."""
+"""Published figures: references.toml and further.toml as typed rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Figure:
     Parameters
     ----------
     tolerance
-        A share of the published number, or with ``kind`` absolute an amount of its unit.
+        A fraction of the published number, or with ``kind`` absolute an amount in its unit.
     needs
-        What is missing before it can be built; empty when nothing is.
+        Missing feature that prevents building it; empty if there is none.
     gave_law
         Whether a cost model was fitted to it, so that agreement proves nothing.
     """
@@ -39,14 +39,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Reference:
-    """A published program or machine with its figures; it is scored once.
+    """A published program or machine with its figures; scored once.
 
     Parameters
     ----------
     machine
         The preset and the parameter set that the program is compiled for.
     note
-        What the comparison rests on, or cannot show.
+        Assumptions and limits of the comparison.
     is_further
         Whether it was tested after the laws were set; such a reference does not count.
     """
@@ -61,7 +61,7 @@ class Reference:
 
     @property
     def is_counted(self) -> bool:
-        """Whether any of its figures counts."""
+        """Whether any figure counts."""
         return any(figure.counted for figure in self.figures)
 
 

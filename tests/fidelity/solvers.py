@@ -1,4 +1,4 @@
-"""Further solvers of the heat equation's author: in three dimensions, on more IPUs, of a heart."""
+"""Further solvers by the heat equation's author: three dimensions, more IPUs, a heart model."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def heat_on_several() -> Mapping[str, float]:
 
 
 def split_in_two(height: int, width: int) -> tuple[int, int]:
-    """Return the author's rows and columns of 1,472 tiles: the least halo, of several the last."""
+    """Return the author's rows and columns of 1,472 tiles: the last with the least halo."""
     n = 1_472
     found = [(i, n // i) for i in range(1, n + 1) if n % i == 0]
     return min(reversed(found), key=lambda split: height // split[0] + width // split[1])
 
 
 def split_in_three(edge: int, n_tiles: int) -> tuple[int, int, int]:
-    """Return the author's splits of a cube: the least surface, of several the last."""
+    """Return the author's splits of a cube: the last with the least surface."""
     best, splits = math.inf, (1, 1, n_tiles)
     for i in (i for i in range(1, n_tiles + 1) if n_tiles % i == 0):
         for j in (j for j in range(1, n_tiles // i + 1) if n_tiles // i % j == 0):
@@ -141,9 +141,9 @@ def split_in_three(edge: int, n_tiles: int) -> tuple[int, int, int]:
 
 
 def heat_in_three_codelet() -> Codelet:
-    """Return a step of the seven-point stencil over lines that each lie in one piece.
+    """Return a step of the seven-point stencil over contiguous lines.
 
-    For two cells: loads of three pairs of the line and of one of each of four lines beside it, two
+    For two cells: loads of three pairs of the line and one of all four neighbouring lines, two
     sums of neighbours, seven operations on pairs, and two stores. The first cell of a line, and the
     last of an even one, go alone before: seven loads, eight operations, a store. Both loops over
     lines load the pointers of five lines and of the output.
@@ -191,7 +191,7 @@ def _map_cube(graph: Graph, grid: Tensor, edges: list[NDArray[np.int64]]) -> Non
 
 
 def _shared_out(begin: NDArray[np.int64], size: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return first places and lengths of `n` parts of each range, shape (2, ranges, n)."""
+    """Return first positions and lengths of `n` parts per range, shape (2, ranges, n)."""
     edges = np.arange(n + 1) * size[:, None] // n
     return np.array([begin[:, None] + edges[:, :-1], np.diff(edges, axis=1)])
 
@@ -211,7 +211,7 @@ def heat_in_three() -> Mapping[str, float]:
     first = [e[i] for e, i in zip(inner, (x, y, z), strict=True)]
     size = [np.diff(e)[i] for e, i in zip(inner, (x, y, z), strict=True)]
     tile = np.arange(x.size)
-    padded = [each + 2 for each in size]
+    padded = [length + 2 for length in size]
     piece, at = in_one_piece(graph, "lines", now, tile, padded[0] * padded[1] * padded[2])
     strides = [padded[1] * padded[2], padded[2], 1]
     corner = ((first[0] - 1) * edge + first[1] - 1) * edge + first[2] - 1
@@ -221,12 +221,12 @@ def heat_in_three() -> Mapping[str, float]:
         "out": blocks(piece.variable, at, padded, strides, x.size),
     }
     graph.add_vertices(gather, COPY_BLOCK, tile, fields)
-    # Two parts of a tile's height, and three of its width, make its vertices.
+    # The vertices of a tile split its height in two and its width in three parts.
     (top, height), (left, width) = (
         _shared_out(f, s, n) for f, s, n in zip(first[:2], size[:2], (2, 3), strict=True)
     )
-    top, height = (np.repeat(each, 3, axis=1).reshape(-1) for each in (top, height))
-    left, width = (np.tile(each, (1, 2)).reshape(-1) for each in (left, width))
+    top, height = (np.repeat(side, 3, axis=1).reshape(-1) for side in (top, height))
+    left, width = (np.tile(side, (1, 2)).reshape(-1) for side in (left, width))
     of = np.repeat(tile, 6)
     below, beside = top - first[0][of], left - first[1][of]
     begin = at[of] + below * strides[0][of] + beside * strides[1][of]

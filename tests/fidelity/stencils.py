@@ -1,10 +1,10 @@
 """Two published stencils as their authors wrote them: a Gaussian blur and the heat equation.
 
-Their compiled code is not published, so the laws count what the source asks for: every load, store
-and arithmetic operation takes an instruction of its own, and every turn of a loop two more, to
-count and to branch. That the compiler pairs some arithmetic with loads makes this too many; that it
-recomputes addresses and reloads what may have changed makes it too few.
-Source of the two per turn: simehaa/IPU, AlievPanfilovModel/codelets.S, the listing of another
+Their compiled code is not published, so the laws count the source: every load, store and arithmetic
+operation takes one instruction, and every loop iteration two more, to count and to branch. This is
+too high where the compiler pairs arithmetic with loads, and too low where it recomputes addresses
+and reloads values that may have changed.
+Source of the two per iteration: simehaa/IPU, AlievPanfilovModel/codelets.S, the listing of another
 codelet of the same author; it ends its loop by an addition and a branch, and has 17 of 24
 arithmetic operations beside loads.
 """
@@ -42,17 +42,17 @@ __all__ = [
     "in_one_piece",
 ]
 
-#: Instructions of a turn of a loop beside its body: see above.
+#: Loop overhead in instructions per iteration: see above.
 ROW_TURN = 2
-#: Assumption: to load a vertex's state and to leave.
+#: Assumption: instructions to load a vertex's state and to exit.
 VERTEX = 20
 
 
 def blur_codelet(dtype: str) -> Codelet:
-    """Return the blur of a block of pixels that lies in one piece, with its halo.
+    """Return the blur of a contiguous block of pixels with its halo.
 
     Nine loads, eleven operations and a store: for the four halves of a pixel at once, for two of
-    its four floats, written out twice, or for each of them in a loop.
+    its four floats, unrolled twice, or for every float in a loop.
     Source: thorbenlouw/lbm-graphcore, GaussianBlurCodeletHalf4, GaussianBlurCodeletFloat2 and
     GaussianBlurCodelet<float>.
 
@@ -93,7 +93,7 @@ def blur_codelet(dtype: str) -> Codelet:
 
 
 def heat_codelet() -> Codelet:
-    """Return a step of the five-point stencil over rows that each lie in one piece.
+    """Return a step of the five-point stencil over contiguous rows.
 
     For two cells: loads of three pairs of the row and one of the row above and below, two sums of
     neighbours, five operations on pairs, and two stores. The first cell of a row, and the last of
@@ -127,12 +127,12 @@ def heat_codelet() -> Codelet:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rectangles of a grid, each on a tile.
+    """Rectangles of a grid with their tiles.
 
     Parameters
     ----------
     tile, top, left, height, width : ndarray of int64, shape (n,)
-        Where each lies.
+        Tile, position and size of the rectangles.
     """
 
     tile: NDArray[np.int64]
@@ -149,26 +149,26 @@ class Blocks:
         return cls(tile, rows[i], columns[j], np.diff(rows)[i], np.diff(columns)[j])
 
     def only(self, which: NDArray[np.generic]) -> Blocks:
-        """Return some of the blocks: by a mask, or by their places in the order that is wanted."""
+        """Return some of the blocks, by a mask or by indices."""
         columns = (self.tile, self.top, self.left, self.height, self.width)
         return Blocks(*(column[which] for column in columns))
 
     def in_rows(self, n: int) -> Blocks:
-        """Return each block in up to `n` parts; the first have a row more, none has no row."""
+        """Split every block into up to `n` parts by rows; the first ones take the remainder."""
         n_parts = np.minimum(self.height, n)
         whole = self.only(np.repeat(np.arange(self.tile.size), n_parts))
         part = np.arange(whole.tile.size) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-        each, more = np.divmod(whole.height, np.repeat(n_parts, n_parts))
-        top = whole.top + part * each + np.minimum(part, more)
-        return Blocks(whole.tile, top, whole.left, each + (part < more), whole.width)
+        least, more = np.divmod(whole.height, np.repeat(n_parts, n_parts))
+        top = whole.top + part * least + np.minimum(part, more)
+        return Blocks(whole.tile, top, whole.left, least + (part < more), whole.width)
 
     def in_columns(self, n: int) -> Blocks:
-        """Return the same of columns."""
+        """Split every block into up to `n` parts by columns."""
         turned = Blocks(self.tile, self.left, self.top, self.width, self.height).in_rows(n)
         return Blocks(turned.tile, turned.left, turned.top, turned.width, turned.height)
 
     def by_rows(self, n: int) -> Blocks:
-        """Return each block in `n` parts one below the other, as even as can be."""
+        """Split every block into `n` parts by rows, as evenly as possible."""
         part = np.tile(np.arange(n), self.tile.size)
         tile, top, left, height, width = (
             np.repeat(column, n)
@@ -178,7 +178,7 @@ class Blocks:
         return Blocks(tile, top + begin, left, end - begin, width)
 
     def by_columns(self, n: int) -> Blocks:
-        """Return each block in `n` parts side by side, as even as can be."""
+        """Split every block into `n` parts by columns, as evenly as possible."""
         turned = Blocks(self.tile, self.left, self.top, self.width, self.height).by_rows(n)
         return Blocks(turned.tile, turned.left, turned.top, turned.width, turned.height)
 
@@ -199,7 +199,7 @@ def _edges(n_parts: int, size: int) -> NDArray[np.int64]:
 def in_one_piece(
     graph: Graph, name: str, like: Tensor, tile: NDArray[np.int64], size: NDArray[np.int64]
 ) -> tuple[Tensor, NDArray[np.int64]]:
-    """Return a variable in which each vertex has `size` elements on its tile, and where."""
+    """Return a variable with `size` elements per vertex on its tile, and their positions."""
     start = np.cumsum(size) - size
     made = graph.add_variable(like.dtype, (int(size.sum()),), name)
     graph.set_tile_mapping(made, start, tile)
@@ -215,9 +215,9 @@ def arrange(
     halo: int,
     b: Blocks,
 ) -> Execute:
-    """Copy blocks into one piece each with a halo, or out of their pieces without one.
+    """Copy blocks with their halos into contiguous buffers, or back without halos.
 
-    What lies outside the grid stays zero.
+    Elements outside the grid stay zero.
     """
     n_rows, n_columns = grid.shape[:2]
     per_cell = grid.n_elements // (n_rows * n_columns)
@@ -250,7 +250,7 @@ def blur_step(
     machine
         Where.
     tiles, parts
-        Which block of the picture lies on each tile, and which each vertex works on.
+        Blocks of the picture by tile, and their parts by vertex.
     size
         Height and width of the picture.
     """
@@ -285,10 +285,10 @@ def blur_step(
 
 
 def _phases(dtype: str) -> Mapping[str, float]:
-    """Return the cycles of each phase of a step of the blur."""
+    """Return the cycles of a step of the blur by phase."""
     machine = load_machine("gc2")
     height, width = 1_122, 2_200
-    # 24 x 49 tiles, and on each six vertices side by side: columns divide more evenly than rows.
+    # 24 x 49 tiles with six vertices side by side: columns divide more evenly than rows.
     tiles = Blocks.of_grid(_edges(24, height), _edges(49, width))
     parts = tiles.by_columns(machine.n_worker_contexts)
     made = blur_step(dtype, machine, tiles, parts, (height, width))
@@ -307,7 +307,7 @@ def blur() -> Mapping[str, float]:
 
 
 def _of_several(rows: NDArray[np.int64], columns: NDArray[np.int64], n_ipus: int) -> Blocks:
-    """Return blocks between edges; the IPUs' columns lie side by side, their tiles row by row."""
+    """Return blocks between edges; IPUs split the columns, and their tiles are row by row."""
     found = Blocks.of_grid(rows, columns)
     across, tiles_per_ipu = (columns.size - 1) // n_ipus, found.tile.size // n_ipus
     row, column = np.divmod(found.tile, columns.size - 1)
@@ -326,7 +326,7 @@ def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable
     edge
         Cells of a side, the border included.
     split
-        Into how many rows and columns of tiles an IPU's part is cut.
+        Rows and columns of tiles per IPU.
     """
     graph = Graph(machine)
     n_ipus = machine.n_ipus
@@ -341,7 +341,7 @@ def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable
         edges[0], edges[-1] = 0, edge
     for grid in (now, then):
         _of_several(rows, columns, n_ipus).map(graph, grid)
-    # The rows of a tile's vertices, with their halo, are arranged once for all of them.
+    # The rows of a tile, with their halo, are copied once for all its vertices.
     lines = (tiles.height + 2) * (tiles.width + 2)
     piece, at = in_one_piece(graph, "rows", now, tiles.tile, lines)
     before = arrange(graph, "before", now, piece, at, 1, tiles)

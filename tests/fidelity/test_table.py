@@ -1,4 +1,4 @@
-"""The fidelity table: how it is scored, and that the packaged one is what the programs cost."""
+"""The fidelity table: its score, and the packaged table matches the programs."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_fourteen_references_count() -> None:
     assert further == [f"F{n}" for n in range(1, len(further) + 1)]
 
 
-def test_a_figure_used_in_a_law_is_no_evidence() -> None:
-    """It stands in the table and says so, but the sentence about agreement leaves it out."""
+def test_a_figure_used_in_a_law_is_not_evidence() -> None:
+    """The table shows and marks it, but the sentence about agreement excludes it."""
     made = [row for row in packaged_rows() if row.gave_law]
     assert {row.id for row in made} == {"F2", "F7"}
     assert all(as_verdict(row) == f"{row.verdict}, used in a law" for row in made)
@@ -63,7 +63,7 @@ def test_further_figures_never_count() -> None:
     assert {f.tolerance for reference in further for f in reference.figures} == {FURTHER_TOLERANCE}
 
 
-def test_every_figure_is_built_or_says_what_it_needs() -> None:
+def test_every_figure_is_built_or_states_what_it_needs() -> None:
     for name, reference in all_references().items():
         is_open = all(figure.needs for figure in reference.figures)
         assert (name in BUILDERS) != is_open, name
@@ -121,14 +121,14 @@ class _Anything(dict):  # type: ignore[type-arg]
         return 1.0
 
 
-def test_tolerances_are_said_in_their_kind() -> None:
+def test_tolerances_are_shown_by_kind() -> None:
     rows = {row.figure: row for row in packaged_rows() if row.id == "C13"}
     assert as_tolerance(rows["total"]) == "15 %"
     assert as_tolerance(rows["tile balance"]) == "5 points"
     assert as_error(rows["tile balance"]).endswith(" points")
 
 
-def test_the_file_has_the_score_and_a_row_for_each_figure() -> None:
+def test_the_file_has_the_score_and_a_row_per_figure() -> None:
     answer = json.loads(rows_as_json(packaged_rows()))
     assert len(answer["rows"]) == sum(len(t.figures) for t in all_references().values())
     assert {"id", "published", "ours", "error", "tolerance", "verdict", "counted"} <= set(

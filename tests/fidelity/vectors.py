@@ -1,4 +1,4 @@
-"""Programs of elementwise operations, copies and codelets of an author's own."""
+"""Programs of elementwise operations, copies and an author's own codelets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def addition() -> Mapping[str, float]:
 
 
 def float8_cast() -> Mapping[str, float]:
-    """Return the cycles of casts from half to float8, an equal share on each of many tiles."""
+    """Return the cycles of casts from half to float8, evenly split over many tiles."""
     cycles = {}
     for label, share, n_tiles in (
         ("592 bytes a tile", 592, 1440),
@@ -119,8 +119,8 @@ def _scaled_addition_rate() -> float:
 def _scores_to_rows() -> Executable:
     """Compile the copy of attention scores from blocks of a product to whole rows.
 
-    Each head's 729 x 736 scores lie on 2 x 46 tiles in blocks of 16 columns; then 8 whole rows lie
-    on each of 1,458 tiles.
+    The 729 x 736 scores of a head are on 2 x 46 tiles in blocks of 16 columns, then on 1,458 tiles
+    of 8 whole rows.
     """
     heads, n_rows, n_groups, group = 16, 729, 46, 16
     graph = Graph(load_machine("c600"))

@@ -1,4 +1,4 @@
-"""Large, valid, believable reports of any size, for tests and benches: no model, no simulation."""
+"""Generator of large, valid, plausible reports for tests and benchmarks, without simulation."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ def generate_report(
     seed: int = 0,
     distinct_patterns: int = 400,
 ) -> Path:
-    """Write a report as of a transformer-like program and return its path.
+    """Write the report of a transformer-like program and return its path.
 
-    The same arguments give the same data. Everything agrees as in a report of the engine:
+    The same arguments give the same data. The data is consistent, as in a report of the engine:
     liveness with lifetimes and parts, costs with patterns, the trace with the costs.
 
     Parameters
     ----------
     directory : Path or str
-        Where ``profile.pop`` will stand.
+        Directory for ``profile.pop``.
     n_tiles, n_ipus : int
         Tiles of one IPU, and IPUs.
     n_steps : int
-        Steps of the program, at least 24; every one runs in every run.
+        Steps of the program, at least 24; all of them execute in every run.
     n_variables : int
         Variables including message buffers.
     n_runs : int
-        Recorded runs; each adds ``n_steps`` entries per IPU to the trace, none if 0.
+        Recorded runs, may be 0; a run adds ``n_steps`` entries per IPU to the trace.
     seed : int
-        Seed of all random choices.
+        Random seed.
     distinct_patterns : int
-        At most so many different rows of cycles per tile, and of live bytes per tile.
+        Maximum number of distinct rows of cycles per tile and of live bytes per tile.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from tilescope.reports.errors import ReportError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write a report as the arguments say and print its path."""
+    """Write a report according to the arguments and print its path."""
     parser = argparse.ArgumentParser(prog="python -m tests.generated_report", description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--tiles", type=int, default=1472, help="tiles of one IPU")

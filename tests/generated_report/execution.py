@@ -1,4 +1,4 @@
-"""The execution of a generated report: what steps cost, how runs went, their trace."""
+"""The execution of a generated report: step costs, runs and their trace."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_execution(
     distinct_patterns: int,
     random: np.random.Generator,
 ) -> None:
-    """Write what steps cost, then the runs; ``shape`` is IPUs and tiles of one."""
+    """Write the step costs, then the runs; ``shape`` is IPUs and tiles per IPU."""
     patterns = _patterns(shape[1], distinct_patterns, random)
     ids = np.array([writer.pattern("cycles.pattern", row) for row in patterns])
     costs = _write_costs(writer, plan, patterns, ids, shape[0], random)
@@ -57,14 +57,14 @@ def write_execution(
 
 
 def _patterns(n_tiles: int, n: int, random: np.random.Generator) -> np.ndarray:
-    """Return busy cycles per tile, a row a pattern: row 0 idle, others part of the tiles busy."""
+    """Return busy cycles per tile, one row per pattern: row 0 idle, others partly busy."""
     busy = random.choice([1.0, 0.9, 0.5, 0.1], n, p=[0.5, 0.25, 0.15, 0.1])
     begin = (random.random(n) * (1 - busy) * n_tiles).astype(np.int64)
     end = begin + np.maximum(1, (busy * n_tiles).astype(np.int64))
     peak = np.exp(random.normal(6.5, 1.2, n)).astype(np.int64) + 20
     tiles = np.arange(n_tiles)
     inside = (tiles >= begin[:, None]) & (tiles < end[:, None])
-    # Most tiles carry the same load; some have the remainder of an uneven split.
+    # Most tiles have the same load; some have the remainder of an uneven split.
     level = np.where(random.random((n, n_tiles)) < 0.9, 1.0, 0.7)
     values = np.where(inside, np.maximum(1, peak[:, None] * level), 0).astype(np.int64)
     values[0] = 0
@@ -89,7 +89,7 @@ def _write_costs(
         & (np.arange(plan.n_steps) < plan.n_steps // 2)[:, None]
     )
     host_out = np.broadcast_to(kinds == "StreamCopyMid", shape) & ~host_in
-    # The first half of the patterns is for exchanges, the other for compute.
+    # The first half of the patterns is for exchanges, the second for compute.
     half = len(patterns) // 2
     chosen = np.where(
         compute, random.integers(half, len(patterns), shape), random.integers(1, half, shape)
@@ -150,7 +150,7 @@ def _write_vertices(
     total: np.ndarray,
     flops: np.ndarray,
 ) -> None:
-    """Write which codelets each compute set runs, in agreement with what its step costs."""
+    """Write the codelets of every compute set, consistent with the cost of its step."""
     steps = np.flatnonzero(np.array(plan.kinds) == "OnTileExecute")
     writer.add_columns(
         compute_set_vertex,
@@ -223,14 +223,14 @@ def _write_runs(writer: ReportWriter, plan: ProgramPlan, costs: _Costs, n_runs: 
 
 
 def _timeline(plan: ProgramPlan, cycles: np.ndarray) -> tuple[list[_Entries], int]:
-    """Return one run's trace per IPU, from cycle 0, and how long it takes on all of them."""
+    """Return a run's trace per IPU, from cycle 0, and its duration over all IPUs."""
     n_steps, n_ipus = cycles.shape
     first, last = plan.loop
     in_loop = (np.arange(n_steps) >= first) & (np.arange(n_steps) < last)
     start = np.zeros_like(cycles)
     now = np.zeros(n_ipus, np.int64)
     body = cycles[first:last].sum(axis=0)
-    # A step that waits for all IPUs begins a new stretch; so do the loop and what follows it.
+    # A step that waits for all IPUs starts a new section; so do the loop and the step after it.
     waits = np.flatnonzero(plan.is_external)
     bounds = np.unique(np.concatenate([[0, first, last, n_steps], waits])).tolist()
     is_wait = set(waits.tolist()) if n_ipus > 1 else set()

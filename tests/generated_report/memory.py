@@ -14,7 +14,7 @@ from tilescope.reports.writer import ReportWriter
 
 __all__ = ["write_memory"]
 
-#: Bytes a tile, about.
+#: Approximate bytes per tile.
 _CODE_BYTES = {
     "controlCode": 5_000,
     "copyDescriptor": 700,
@@ -27,7 +27,7 @@ _CODE_BYTES = {
     "vertexInstanceState": 14_000,
     "instrumentationResults": 400,
 }
-#: What of it is executed, or lies before that; the others are data.
+#: Categories that are code, or lie below it; the others are data.
 _EXECUTED = ("controlCode", "hostExchangeCode", "internalExchangeCode", "stack", "vertexCode")
 _ALWAYS_LIVE_BYTES = 150_000
 _SLOT_BYTES = 250_000
@@ -70,7 +70,7 @@ def write_memory(
     distinct_patterns: int,
     random: np.random.Generator,
 ) -> None:
-    """Write variables, their parts and lifetimes, liveness and categories; they all agree."""
+    """Write consistent variables, parts, lifetimes, liveness and categories."""
     n_tiles = plan.n_tiles
     code = _code(n_tiles, plan.n_ipus, random)
     variables, slot_start = _choose(plan, n_tiles, n_variables, distinct_patterns, random)
@@ -98,14 +98,14 @@ def _choose(
     distinct_patterns: int,
     random: np.random.Generator,
 ) -> tuple[_Variables, np.ndarray]:
-    """Choose kinds, tiles, lifetimes and sizes; return also where each slot starts, bytes."""
+    """Choose kinds, tiles, lifetimes and sizes; also return the start of every slot, bytes."""
     n = n_variables
     kind = random.choice(4, n, p=[0.5, 0.2, 0.25, 0.05])
     operation = np.sort(random.integers(0, len(plan.operations), n))
     width = random.choice([1.0, 0.5, 0.25, 0.05], n, p=[0.2, 0.3, 0.3, 0.2])
     count = np.clip((width * min(n_tiles, 1_472)).astype(np.int64), 1, None)
     first_tile = random.integers(0, n_tiles - count + 1)
-    # Lifetimes begin and end at a limited number of steps, so that many steps share a pattern.
+    # Lifetimes start and end at a limited number of steps, so that many steps share a pattern.
     n_cuts = min(distinct_patterns - 1, plan.n_steps - 1)
     inner = random.choice(np.arange(1, plan.n_steps), n_cuts, replace=False)
     cuts = np.concatenate([[0], np.sort(inner), [plan.n_steps]])
@@ -128,10 +128,10 @@ def _choose(
 def _slots(
     kind: np.ndarray, start: np.ndarray, end: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give each passing variable a slot of memory that no other has at the same time.
+    """Assign every temporary variable a memory slot that is free during its lifetime.
 
-    Slots come in four sizes each for variables and for messages; return the slot of each
-    variable and the size of each slot in bytes.
+    Slots have four sizes for variables and four for messages. Return the slot of every variable
+    and the size of every slot in bytes.
     """
     group = 4 * (kind == _MESSAGE) + random.choice(4, len(kind), p=[0.4, 0.3, 0.2, 0.1])
     slot = np.zeros(len(kind), np.int64)
@@ -152,7 +152,7 @@ def _slots(
 
 
 def _place(variables: _Variables, code_bytes: np.ndarray, slot_start: np.ndarray) -> _Parts:
-    """Return the parts with their addresses: code, then what stays, then the slots."""
+    """Return the parts with their addresses: code, always-live variables, slots."""
     owner = np.repeat(np.arange(len(variables.kind)), variables.n_tiles)
     first = np.cumsum(variables.n_tiles) - variables.n_tiles
     tile = variables.first_tile[owner] + np.arange(len(owner)) - first[owner]
@@ -227,7 +227,7 @@ def _write_liveness(
     parts: _Parts,
     n_tiles: int,
 ) -> np.ndarray:
-    """Write the liveness steps and patterns; return the most passing bytes of every tile."""
+    """Write the liveness steps and patterns; return the peak temporary bytes of every tile."""
     passing = ~variables.is_always_live[parts.variable]
     owner, tile, n_bytes = parts.variable[passing], parts.tile[passing], parts.n_bytes[passing]
     cuts = np.unique(np.concatenate([[0], variables.start, variables.end, [plan.n_steps]]))
@@ -293,7 +293,7 @@ def _write_categories(
 
 
 def _used_addresses(variables: _Variables, parts: _Parts, n_tiles: int) -> dict[str, np.ndarray]:
-    """Return, by category, the bytes of a tile's memory that something lies at, at some time."""
+    """Return, by category, the bytes of a tile's memory that are in use at any time."""
     stays = variables.is_always_live[parts.variable]
     kind = variables.kind[parts.variable]
     used = {name: np.zeros(n_tiles, np.int64) for name in _KIND_NAMES}

@@ -1,4 +1,4 @@
-"""The program of a generated report: layers of operations, each a few steps, one loop."""
+"""The program of a generated report: layers of operations of a few steps, and one loop."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class ProgramPlan:
     names: list[str] = field(default_factory=list)
     vertex_types: list[int] = field(default_factory=list)
     operation_of_step: list[int] = field(default_factory=list)
-    #: The leaf of the tree of each step, once the tree is written.
+    #: Leaf of every step in the tree, once the tree is written.
     leaves: list[int] = field(default_factory=list)
-    #: Half-open range of the steps in the loop, and how often it runs.
+    #: Half-open range of the steps in the loop, and its repeat count.
     loop: tuple[int, int] = (0, 0)
     repeat_count: int = 1
 
@@ -120,14 +120,14 @@ class ProgramPlan:
 
     @property
     def is_external(self) -> np.ndarray:
-        """Whether each step waits for all IPUs: ndarray of bool, shape (n_steps,)."""
+        """Whether a step waits for all IPUs: ndarray of bool, shape (n_steps,)."""
         kinds = np.array(self.kinds)
         waits: np.ndarray = (kinds == "Sync") | (kinds == "GlobalExchange")
         return waits
 
 
 def plan_program(n_steps: int, shape: tuple[int, int], random: np.random.Generator) -> ProgramPlan:
-    """Return a program of exactly so many steps; ``shape`` is IPUs and tiles of one."""
+    """Return a program with exactly that number of steps; ``shape`` is IPUs and tiles per IPU."""
     n_ipus, n_tiles = shape
     operations = [_Operation("input", "StreamCopy", 0, _INPUT, "")]
     left = n_steps - 2 * len(_INPUT)
@@ -211,7 +211,7 @@ def write_program(writer: ReportWriter, plan: ProgramPlan) -> None:
 
 
 def _write_contexts(writer: ReportWriter, plan: ProgramPlan) -> list[int]:
-    """Write a context per layer and per operation; return that of each operation."""
+    """Write a context per layer and per operation; return those of the operations."""
     rows: list[dict[str, object]] = []
     layers: dict[str, int] = {}
     of_operation = []
@@ -244,7 +244,7 @@ def _write_tree(
     compute_set_of_step: list[int | None],
     contexts: list[int],
 ) -> list[int]:
-    """Write the tree, parents before children; return the leaf of each step."""
+    """Write the tree, parents before children; return the leaves by step."""
     rows: list[dict[str, object]] = []
 
     def open_node(

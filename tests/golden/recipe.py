@@ -1,4 +1,4 @@
-"""How the stored report came to be: a small network, a fixed seed, two IPUs of four tiles."""
+"""The workload of the stored report: a small network, a fixed seed, two IPUs of four tiles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parent / f"v{SCHEMA_VERSION}" / "small.pop"
 
 
 def network() -> Model:
-    """Return a convolution, a relu, a pool and a product."""
+    """Return a model of a convolution, a relu, a pool and a product."""
     random = np.random.default_rng(7)
     builder = IrBuilder("small")
 

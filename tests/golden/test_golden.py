@@ -1,7 +1,7 @@
-"""The same workload gives the same report as when it was stored, number by number.
+"""The golden workload reproduces its stored report exactly.
 
-A change that is meant renews the file: ``pytest tests/golden --update-golden``, with the reason
-in the commit.
+After an intentional change, update the file with ``pytest tests/golden --update-golden`` and state
+the reason in the commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def test_the_same_workload_gives_the_stored_report(
     if request.config.getoption("--update-golden"):
         make(GOLDEN)
     with open_report(GOLDEN) as baseline, open_report(path) as candidate:
-        # Provenance names versions of packages, which may be others here.
+        # Provenance contains package versions, which may differ here.
         unequal = set(diff.unequal_data(baseline, candidate)) - {"provenance"}
         changed = {
             change.name: (change.baseline, change.candidate)
@@ -33,8 +33,8 @@ def test_the_same_workload_gives_the_stored_report(
             if change.baseline != change.candidate
         }
     assert (unequal, changed) == (set(), {}), (
-        "The report of the golden workload changed. If that is meant, renew it with"
-        " --update-golden and say why in the commit."
+        "The report of the golden workload changed. If this is intended, update it with"
+        " --update-golden and state the reason in the commit."
     )
 
 
@@ -43,7 +43,7 @@ def test_the_same_workload_gives_the_stored_report(
     sorted(Path(__file__).parent.glob("v*/*.pop")),
     ids=lambda path: "/".join(path.parts[-2:]),
 )
-def test_every_stored_report_opens_or_says_what_to_do(path: Path) -> None:
+def test_every_stored_report_opens_or_explains_what_to_do(path: Path) -> None:
     assert path.stat().st_size < 150_000
     version = int(path.parent.name.removeprefix("v"))
     if version != SCHEMA_VERSION:

@@ -1,4 +1,4 @@
-"""The logic of the pages' scripts, tested by Node's own runner."""
+"""The logic of the pages' scripts, tested with Node's test runner."""
 
 from __future__ import annotations
 

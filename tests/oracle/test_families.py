@@ -45,7 +45,7 @@ def _with_short_steps(window: Window, height: int, width: int) -> Window:
 @pytest.mark.parametrize("family", NAMES)
 @settings(max_examples=12)
 @given(st.data(), machines(), st.integers(0, 1000))
-def test_a_convolution_by_each_family(
+def test_a_convolution_by_every_family(
     family: str, data: st.DataObject, machine: Any, seed: int
 ) -> None:
     if family in ("slic", "outer product"):
@@ -80,9 +80,7 @@ def test_a_convolution_by_each_family(
 
 @settings(max_examples=25)
 @given(st.data(), machines(), st.integers(0, 1000))
-def test_groups_made_one_have_no_part_in_each_other(
-    data: st.DataObject, machine: Any, seed: int
-) -> None:
+def test_combined_groups_do_not_mix(data: st.DataObject, machine: Any, seed: int) -> None:
     graph, builder = new_builder(machine)
     dtype = data.draw(st.sampled_from(["float32", "float16"]))
     inputs = 1 if dtype == "float32" else data.draw(st.sampled_from([1, 2]))

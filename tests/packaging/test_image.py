@@ -1,4 +1,4 @@
-"""What the image's recipe says, where no Docker engine is at hand to run it."""
+"""The Dockerfile, checked as text since a Docker engine may be unavailable."""
 
 from __future__ import annotations
 

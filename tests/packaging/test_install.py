@@ -1,4 +1,4 @@
-"""The wheel and the image's install script, in environments that were empty before."""
+"""The wheel and the image's install script, in empty environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIP = (sys.executable, "-m", "pip")
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command away from the checkout, so that only what was installed is found."""
+    """Run a command outside the checkout, so that only installed packages are found."""
     environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environ["COLUMNS"] = "120"
     return subprocess.run(
@@ -43,7 +43,7 @@ def must(folder: Path, *command: str | Path) -> str:
 
 
 def installed_path(path: str) -> str:
-    """Return where the wheel has a file of the checkout."""
+    """Return the path of a checkout's file in the wheel."""
     if path.startswith(("compat/", "tilescope/")):
         return path.removeprefix("compat/")
     return f"tilescope/{path}"
@@ -68,7 +68,7 @@ def wheel(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def base(place: Path, wheel: Path) -> Path:
-    """Return the environment of someone who installed the package without extras."""
+    """Return an environment with the package installed without extras."""
     must(place, sys.executable, "-m", "venv", place / "base")
     pip = (place / "base/bin/python", "-m", "pip", "install", "-q")
     must(place, *pip, "-c", ROOT / "constraints.txt", wheel)
@@ -77,7 +77,7 @@ def base(place: Path, wheel: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def image(place: Path) -> Path:
-    """Return the environment the image's script makes, with everything."""
+    """Return the environment that the image's script creates, with all extras."""
     must(place, ROOT / "docker/install.sh", place / "image", "all")
     return place / "image/bin"
 
@@ -111,7 +111,7 @@ def test_an_editable_installation_has_the_same_names(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["engine", "reports", "analyser", "webapp"])
-def test_a_users_module_of_the_same_name_is_in_nobodys_way(
+def test_a_user_module_of_the_same_name_does_not_collide(
     image: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / f"{name}.py").write_text("raise RuntimeError('the module of a user')\n")
@@ -153,7 +153,7 @@ def test_the_image_finds_its_data(image: Path, place: Path) -> None:
     assert '"mnist-8"' in must(place, image / "tilescope", "models", "list", "--json")
 
 
-def test_the_install_script_refuses_a_folder_that_is_there(image: Path, place: Path) -> None:
+def test_the_install_script_rejects_an_existing_folder(image: Path, place: Path) -> None:
     done = run(place, ROOT / "docker/install.sh", image.parent)
     assert done.returncode == 2
     assert "already exists" in done.stderr

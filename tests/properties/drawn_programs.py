@@ -1,7 +1,7 @@
 """Small random programs built with the graph API: views, loops, branches, functions, variables.
 
-Each comes with what it does to plain arrays. Values are only chosen among, negated and moved, so
-that the arrays have to agree to the last bit.
+Every program comes with its effect on plain arrays. Programs only select, negate and move values,
+so that results must agree exactly.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Effect = Callable[[State], None]
 
 @dataclass
 class Drawn:
-    """A graph with a program, the tensors to begin with, and what the program does to them."""
+    """A graph with a program, its initial tensors, and the program's effect on them."""
 
     graph: Graph
     program: Program
@@ -42,7 +42,7 @@ class Drawn:
     effect: Effect
 
     def after(self) -> State:
-        """Return the arrays as the program should leave them."""
+        """Return the expected arrays after the program."""
         state = {name: values.copy() for name, values in self.before.items()}
         self.effect(state)
         return state
@@ -52,7 +52,7 @@ class Drawn:
 def programs(draw: st.DrawFn, *, is_fixed: bool = False) -> Drawn:
     """Return a program over three variables of one shape and a flag.
 
-    A fixed one has nothing to which the compiler gives a tile of its own choice: no decisions, and
+    A fixed program has nothing that the compiler places on tiles of its choice: no branches, and
     no copies within a variable.
     """
     graph = Graph(draw(machines()))
@@ -79,8 +79,8 @@ def _bodies(
     found = [draw(_parts(graph, tensors, depth, is_fixed)) for _ in range(n)]
 
     def effect(state: State) -> None:
-        for _, each in found:
-            each(state)
+        for _, apply in found:
+            apply(state)
 
     return Sequence("body", [program for program, _ in found]), effect
 
@@ -115,7 +115,7 @@ def _parts(
 
 
 def _counted_down(graph: Graph, body: Program, count: int) -> Program:
-    """Return a loop that the machine ends by itself, after `count` rounds."""
+    """Return a loop whose predicate ends it after `count` rounds."""
     mine = graph.add_variable(INT32, (1,), "rounds")
     start, one = (graph.add_constant(np.array([n], np.int32), f"{n}") for n in (count, 1))
     for tensor in (mine, start, one):

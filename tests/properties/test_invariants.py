@@ -1,4 +1,4 @@
-"""What holds for every program, machine and report."""
+"""Invariants of programs, machines and reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["check_memory"]
 
 
 def evaluate(model: Model, x: np.ndarray) -> np.ndarray:
-    """Return a model's result by the operators' forms in numpy."""
+    """Return a model's result by the operators' numpy equivalents."""
     known = {model.inputs[0]: x}
     for operation in model.operations:
         inputs = [
@@ -76,7 +76,7 @@ def test_what_is_sent_is_received(model: Model, machine: Machine) -> None:
         assert 0 < sent <= received
         assert step.cost.link_in_bytes.sum() == step.cost.link_out_bytes.sum() <= received
         assert step.cost.fragments[step.cost.received_bytes.ids].all()
-        if machine.n_tiles == 2:  # nobody to multicast to
+        if machine.n_tiles == 2:  # no receivers to multicast to
             assert sent == received
 
 
@@ -110,7 +110,7 @@ def check_same_totals(before: Executable, after: Executable, order: np.ndarray) 
 def test_renumbering_tiles_leaves_totals(
     model: Model, n_tiles: int, random: standard_random.Random
 ) -> None:
-    """Where a tile stands decides only how long an exchange takes."""
+    """The position of a tile only affects the duration of an exchange."""
     machine = load_machine("gc200", tiles_per_ipu=n_tiles)
     graph, program, _ = lower(model, machine)
     before = compile_programs(graph, [program])
@@ -155,7 +155,7 @@ def into(directory: Path) -> EngineOptions:
 
 @settings(max_examples=15)
 @given(models(), machines(most_tiles=5))
-def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) -> None:
+def test_a_report_matches_the_executable(model: Model, machine: Machine) -> None:
     compiled = compile_model(model, machine, is_checked=True)
     executable = compiled.executable
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +172,7 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
     with Engine(executable, resolve_options()) as engine:
         ends = [timeline.n_cycles for timeline in engine.timelines(0)]
     assert metrics["cycles.total"] == max(ends)
-    if machine.n_ipus == 1:  # nobody waits for another IPU
+    if machine.n_ipus == 1:  # no IPU waits for another
         assert ends == cycles.tolist()
     assert sum(found.phase_cycles.values()) == max(ends), "waiting is part of a sync"
     laid_out = executable.memory
@@ -180,8 +180,8 @@ def test_a_report_says_what_the_executable_says(model: Model, machine: Machine) 
     assert total.tolist() == laid_out.excluding_gaps.tolist()
     assert with_gaps.tolist() == laid_out.including_gaps.tolist()
     assert live.tolist() == laid_out.live.totals.tolist()
-    for each in lowered:
-        for offset, size, region in zip(each.offset_bytes, each.bytes, each.region, strict=True):
+    for parts in lowered:
+        for offset, size, region in zip(parts.offset_bytes, parts.bytes, parts.region, strict=True):
             reaches = {
                 "Non-interleaved" if address < machine.non_interleaved_bytes else "Interleaved"
                 for address in (offset, offset + size - 1)

@@ -1,4 +1,4 @@
-"""Random programs with two sides: the order in which they come to run changes nothing."""
+"""Random programs with two sides: their interleaving does not affect results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Drawn:
 
 @st.composite
 def programs(draw: st.DrawFn, *, may_repeat: bool) -> Drawn:
-    """Return hand-overs before and after an Overlap of copies and of additions."""
+    """Return copies before and after an Overlap of I/O copies and additions."""
     machine = load_machine("gc200", n_ipus=draw(st.integers(1, 2)), tiles_per_ipu=4)
     graph = Graph(machine, n_io_tiles=2)
 
@@ -87,7 +87,7 @@ def test_values_are_those_of_a_machine_that_runs_compute_first(drawn: Drawn) -> 
 
 
 def in_order(node: Node, random: Random) -> list[Step]:
-    """Return the steps of a program without loops, the sides of an Overlap shuffled together."""
+    """Return the steps of a program without loops, with the sides of an Overlap interleaved."""
     if node.step is not None:
         return [node.step]
     parts = [in_order(child, random) for child in node.children]
@@ -100,9 +100,9 @@ def in_order(node: Node, random: Random) -> list[Step]:
 
 
 def live_sets(steps: list[Step]) -> tuple[list[set[int]], list[set[int]]]:
-    """Return, for every step, what it touches or a later one reads, and what is needed before it.
+    """Return the variables live at every step, and those needed before it.
 
-    The second list has one set more, that of the end.
+    The second list has one more set, for the end.
     """
     at: list[set[int]] = []
     needed: list[set[int]] = [set()]
@@ -115,9 +115,9 @@ def live_sets(steps: list[Step]) -> tuple[list[set[int]], list[set[int]]]:
 
 @given(programs(may_repeat=False), st.randoms(use_true_random=False))
 def test_what_any_order_needs_lives(drawn: Drawn, random: Random) -> None:
-    """Only what is made and used up within compute is left out of the steps of the other side."""
+    """Only temporaries of compute are not live at the steps of the other side."""
     always = compile_programs(drawn.graph, [drawn.program]).memory.is_always_live
-    # What is read before it is written is state; filled first, it comes and goes like the rest.
+    # Variables read before they are written are state; written first, they are temporary.
     both = (*drawn.io, *drawn.compute)
     state = [tensor for tensor in both if always[tensor.variable.variable_id]]
     fill = [StreamCopyIn(tensor.variable.name, tensor) for tensor in state]

@@ -1,4 +1,4 @@
-"""Codelets that ask anything of memory, on graphs of any shape."""
+"""Codelets with memory constraints, on random graphs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_fields_lie_where_their_codelets_ask(drawn: tuple[Graph, Sequence]) -> N
         cycles = np.full(graph.machine.n_tiles, 10)
         cycles[executable.memory.slow_tiles.get((step.step_id, 0), [])] = 20
         per_tile = np.bincount(batch.tile, minlength=graph.machine.n_tiles)
-        # A worker vertex takes a turn of six contexts for each of its instructions.
+        # A worker vertex issues one instruction every six cycles.
         assert step.cost.tile_cycles.tolist() == (6 * cycles * (per_tile > 0)).tolist()
 
 

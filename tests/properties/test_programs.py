@@ -1,4 +1,4 @@
-"""What holds for every program built with the graph API, whatever its loops and decisions."""
+"""Invariants of programs built with the graph API, with any loops and branches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def written_out(timeline: Timeline) -> list[tuple[int, int]]:
 
 @given(programs())
 def test_the_phases_of_a_track_make_up_its_time(drawn: Drawn) -> None:
-    """An IPU computes, exchanges, syncs or waits in a sync: no cycle is two of them, or none."""
+    """An IPU computes, exchanges, syncs or waits in a sync: every cycle is exactly one of these."""
     executable = compiled(drawn)
     _, timelines = run(drawn, executable)
     for timeline in timelines:
@@ -70,7 +70,7 @@ def test_memory_adds_up_and_no_two_live_variables_meet(drawn: Drawn) -> None:
 def test_numbers_of_tiles_mean_nothing_to_totals(
     drawn: Drawn, random: standard_random.Random
 ) -> None:
-    """Bytes and cycles follow the tiles of an IPU to their new numbers."""
+    """Bytes and cycles move with the tiles of an IPU to their new numbers."""
     graph, machine = drawn.graph, drawn.graph.machine
     before = compiled(drawn)
     per_ipu = machine.tiles_per_ipu
@@ -106,7 +106,7 @@ def test_twice_the_clock_changes_no_cycle(drawn: Drawn) -> None:
 
 @given(programs(), st.data())
 def test_a_planted_violation_is_found(drawn: Drawn, data: st.DataObject) -> None:
-    """One vertex made to write where another one of its compute set writes."""
+    """A vertex modified to write where another vertex of its compute set writes."""
     compiled(drawn)
     candidates: list[tuple[ComputeSet, VertexBatch, str]] = [
         (compute_set, batch, field.name)
@@ -125,6 +125,6 @@ def test_a_planted_violation_is_found(drawn: Drawn, data: st.DataObject) -> None
     start[one], size[one], stride[one] = start[other], size[other], stride[other]
     moved = replace(regions, start=start, size=size, stride=stride)
     broken = replace(batch, fields={**batch.fields, name: moved})
-    compute_set.batches = [broken if each is batch else each for each in compute_set.batches]
+    compute_set.batches = [broken if other is batch else other for other in compute_set.batches]
     with pytest.raises(BadGraph, match=r"both write elements|which .* writes"):
         compiled(drawn)

@@ -1,4 +1,4 @@
-"""Programs written against libpva, on the small report."""
+"""libpva programs on the small report."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_lowered_variables(report: pva.Report) -> None:
 def test_programs(report: pva.Report) -> None:
     programs = report.compilation.programs
     assert len({program._id for program in programs}) == len(programs) == 10
-    loop = next(each for each in programs if each.type is pva.Program.Type.Repeat)
+    loop = next(program for program in programs if program.type is pva.Program.Type.Repeat)
     assert [child.type.name for child in loop.children] == ["DoExchange", "OnTileExecute"]
     run_relu = loop.children[1]
     assert type(run_relu).__name__ == "OnTileExecuteProgram"
@@ -112,7 +112,9 @@ def test_operations_as_clients_walk_them(report: pva.Report) -> None:
     layer, conv = pva.OperationAnalysis(report).operations
     assert (layer.name, conv.name) == ("layer1", "layer1/conv")
     assert [program.name for program in conv.programs()] == ["layer1/conv", "layer1/relu"]
-    assert [each._id for each in layer.programs()] == [each._id for each in conv.programs()]
+    assert [program._id for program in layer.programs()] == [
+        program._id for program in conv.programs()
+    ]
     assert (layer.firstStepIndex, layer.lastStepIndex) == (3, 5)
     assert json.loads(conv.debugContext.json) == {
         "stride": 1, "layer": "library", "opName": "layer1/conv", "opType": "poplin.convolution",
@@ -127,7 +129,7 @@ def test_operations_as_clients_walk_them(report: pva.Report) -> None:
 
 def test_compute_sets(report: pva.Report) -> None:
     sets = report.compilation.computeSets
-    assert [each.name for each in sets] == ["layer1/conv", "layer1/relu"]
+    assert [compute_set.name for compute_set in sets] == ["layer1/conv", "layer1/relu"]
     assert sets[0].estimatedCyclesByTile == [200, 150, 100, 50, 150, 150, 0, 0]
 
 
@@ -212,7 +214,7 @@ def test_lists(report: pva.Report) -> None:
         (lambda r: pva.OperationAnalysis(r).operations[0].debugContext, "location"),
     ],
 )
-def test_what_is_not_held_says_so(report: pva.Report, owner: object, name: str) -> None:
+def test_unsupported_attributes_are_named(report: pva.Report, owner: object, name: str) -> None:
     assert callable(owner)
     with pytest.raises(pva.NotHeld, match="not supported yet"):
         getattr(owner(report), name)
@@ -230,7 +232,7 @@ def test_a_report_that_is_let_go_of_is_closed(path: Path) -> None:
         pytest.skip("open files can be listed on Linux only")
 
     def n_open() -> int:
-        return sum(os.path.realpath(each) == str(path.resolve()) for each in files.iterdir())
+        return sum(os.path.realpath(link) == str(path.resolve()) for link in files.iterdir())
 
     before = n_open()
     opened = pva.openReport(path)

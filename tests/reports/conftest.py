@@ -15,7 +15,7 @@ from tilescope.reports.statements import digested_columns, primary_key
 
 @pytest.fixture(scope="session")
 def small_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A small generated report as the bytes of its file."""
+    """The bytes of a small generated report."""
     directory = tmp_path_factory.mktemp("small")
     path = generate_report(
         directory, n_tiles=8, n_steps=30, n_variables=9, distinct_patterns=6, n_runs=2
@@ -32,9 +32,9 @@ def small_report(tmp_path: Path, small_bytes: bytes) -> Path:
 
 @pytest.fixture
 def tamper(small_report: Path) -> Callable[[], object]:
-    """Open the small report for writing; when done, all digests are made right again.
+    """Open the small report for writing; afterwards, recompute all digests.
 
-    What an attacker does who knows the format: only the checks behind the digests can catch it.
+    An attacker who knows the format would do this: only the checks beyond the digests detect it.
     """
 
     @contextmanager

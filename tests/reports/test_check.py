@@ -38,7 +38,7 @@ def test_an_incomplete_report_is_sound(tmp_path):
     assert check_report(tmp_path) == []
 
 
-def test_what_cannot_be_opened_is_a_problem(tmp_path):
+def test_an_unreadable_report_is_a_problem(tmp_path):
     (problem,) = check_report(tmp_path)
     assert problem.code == "report_not_found"
 
@@ -55,7 +55,7 @@ def test_parts_never_share_an_address_at_the_same_time(tmp_path):
             o, n, s, e = (values[begin:stop] for values in (offset, size, start, end))
             in_space = (o[:, None] < (o + n)[None]) & (o[None] < (o + n)[:, None])
             in_time = (s[:, None] < e[None]) & (s[None] < e[:, None])
-            assert (in_space & in_time).sum() == len(o)  # each with itself only
+            assert (in_space & in_time).sum() == len(o)  # parts only overlap themselves
 
 
 def _target(writer):
@@ -131,8 +131,8 @@ def test_a_changed_row_is_found_and_named(tmp_path):
     assert "Table engine_option of" in problem.sentence
 
 
-def test_every_identity_says_what_it_refers_to():
-    #: Numbers of things that are no rows.
+def test_every_id_column_documents_its_reference():
+    #: Ids that do not refer to rows.
     numbers = {"ipu_id", "pattern_id", "max_tile_id", "first_id", "last_id"}
     for table in metadata.sorted_tables:
         for column in table.columns:

@@ -36,7 +36,7 @@ def test_no_flipped_bit_changes_what_is_read(small_report, small_bytes):
     n_found = 0
     for _ in range(2_000):
         damaged = bytearray(small_bytes)
-        # Most of a small file is empty space; look there too, but not most of the time.
+        # Most of a small file is empty space; sample it, but not most of the time.
         is_used = generator.random() < 0.8
         place = generator.choice(used) if is_used else generator.randrange(len(damaged))
         damaged[place] ^= 1 << generator.randrange(8)
@@ -47,10 +47,10 @@ def test_no_flipped_bit_changes_what_is_read(small_report, small_bytes):
             n_found += 1
         else:
             assert content == expected
-    assert n_found > 1_300  # the others hit space that nothing uses
+    assert n_found > 1_300  # the others hit unused space
 
 
-def test_text_that_is_no_text_is_damage(small_report):
+def test_invalid_utf8_is_damage(small_report):
     connection = apsw.Connection(str(small_report))
     connection.execute("UPDATE step SET name = CAST(x'c328ff' AS TEXT) WHERE step_id = 1")
     connection.close()
@@ -189,7 +189,7 @@ def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, t
             array.read()
 
 
-def test_checking_a_damaged_report_tells_and_never_raises(small_report, small_bytes):
+def test_checking_a_damaged_report_reports_and_never_raises(small_report, small_bytes):
     generator = random.Random(5)
     n_found = 0
     for _ in range(60):

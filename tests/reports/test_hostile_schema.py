@@ -47,7 +47,7 @@ _ALTERED = [
     "DROP TABLE step; CREATE TABLE step (step_id INTEGER NOT NULL)",
     "DROP TABLE step; CREATE VIRTUAL TABLE step USING fts5(name)",
 ]
-#: Changes to the schema's own rows that no statement would allow.
+#: Changes to the rows of `sqlite_schema` that no regular statement allows.
 _FORGED = [
     "sql = replace(sql, 'TEXT', 'BLOB') WHERE name = 'step'",
     "sql = replace(sql, 'NOT NULL', '') WHERE name = 'step'",

@@ -109,7 +109,7 @@ _NO_REPORTS = (
     ],
     ids=_NO_REPORTS,
 )
-def test_what_is_no_report_is_refused_in_one_sentence(tmp_path, make, error, words):
+def test_a_file_that_is_not_a_report_is_one_sentence(tmp_path, make, error, words):
     path = tmp_path / "profile.pop"
     make(path)
     with pytest.raises(error, match=words) as caught:

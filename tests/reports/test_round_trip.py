@@ -81,7 +81,7 @@ def test_a_text_that_is_too_long_is_refused(tmp_path):
         writer.add(provenance, [{"key": "a", "value": "é" * 600_000}])
 
 
-def test_what_is_no_character_is_replaced(tmp_path):
+def test_invalid_characters_are_replaced(tmp_path):
     with ReportWriter.create(tmp_path) as writer:
         writer.add(provenance, [{"key": "model_name", "value": "mod\udce9l.onnx"}])
         writer.finish()

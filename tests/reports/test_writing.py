@@ -86,11 +86,11 @@ def test_a_killed_run_leaves_every_commit_that_was_acknowledged(tmp_path, ends_b
         assert not found.is_complete_guess
 
 
-def test_a_run_killed_while_it_begins_or_ends_leaves_a_whole_report_or_says_so(tmp_path):
+def test_a_run_killed_at_its_start_or_end_leaves_a_valid_report(tmp_path):
     generator = random.Random(3)
     for attempt in range(6):
         directory = tmp_path / str(attempt)
-        with _start(_ENDLESS, directory, 1) as process:  # it begins and ends all the time
+        with _start(_ENDLESS, directory, 1) as process:  # it starts and finishes reports constantly
             assert process.stdout.readline() == "up\n"
             time.sleep(generator.random() * 0.2)
             process.kill()
@@ -101,7 +101,7 @@ def test_a_run_killed_while_it_begins_or_ends_leaves_a_whole_report_or_says_so(t
             if found.is_complete_guess:
                 with open_report(found.path) as report:
                     assert report.is_complete
-        # Nothing stays locked.
+        # No lock is left.
         with ReportWriter.create(directory) as writer:
             writer.finish()
 
@@ -110,7 +110,7 @@ def test_a_running_report_can_be_followed(tmp_path):
     with _start(_ENDLESS, tmp_path, 40) as process:
         assert process.stdout.readline() == "up\n"
         while process.stdout.readline() != "finished\n":
-            pass  # from now on there is always a finished report, and mostly one being written
+            pass  # from here on there is always a finished report, and usually one being written
         n_live = 0
         for _ in range(40):
             with open_report(tmp_path) as report:
@@ -119,7 +119,7 @@ def test_a_running_report_can_be_followed(tmp_path):
                 try:
                     report = open_report(found.path)
                 except (NotAReport, ReportNotFound):
-                    continue  # just begun, or just finished
+                    continue  # just started, or just finished
                 with report:
                     n_live += not report.is_complete
                     n_commits = sum(name.startswith("run") for name in report.milestones)
@@ -139,7 +139,7 @@ def test_a_new_run_keeps_what_a_killed_one_left(tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([left, tmp_path / "profile.pop"])
 
 
-def test_a_second_writer_is_told_at_once(tmp_path):
+def test_a_second_writer_is_rejected_at_once(tmp_path):
     with ReportWriter.create(tmp_path):
         with pytest.raises(ReportInUse) as caught:
             ReportWriter.create(tmp_path)
@@ -197,7 +197,7 @@ def test_a_forked_child_cannot_harm_the_report(tmp_path):
         writer.add(provenance, [{"key": "seed", "value": "1"}])
         writer.commit("compiled")
         child = os.fork()
-        if child == 0:  # in the child: try everything, then end as a program ends
+        if child == 0:  # in the child: try everything, then exit normally
             try:
                 writer.commit("stolen")
             except ReportNotWritable:
@@ -227,7 +227,7 @@ def test_a_file_in_place_of_the_directory_is_one_sentence(tmp_path, make):
 
 
 def test_a_directory_that_takes_no_files_is_one_sentence():
-    place = Path("/proc/self/task")  # nobody, not even root, makes files there
+    place = Path("/proc/self/task")  # nobody, not even root, can create files there
     with pytest.raises(ReportNotWritable, match="Cannot write the report into") as caught:
         ReportWriter.create(place)
     assert "\n" not in str(caught.value)
@@ -265,7 +265,7 @@ except ReportNotWritable as error:
 
 
 @pytest.mark.parametrize("limit_bytes", [1_000, 20_000, 150_000, 200_000, 333_333, 480_000])
-def test_a_full_disk_is_told_once_and_keeps_what_was_committed(tmp_path, limit_bytes):
+def test_a_full_disk_is_reported_once_and_keeps_committed_data(tmp_path, limit_bytes):
     with _start(_FULL_DISK, tmp_path / "r", limit_bytes) as process:
         outcome = process.stdout.read()
     assert process.returncode == 0
@@ -281,7 +281,7 @@ def test_a_full_disk_is_told_once_and_keeps_what_was_committed(tmp_path, limit_b
 
 
 def test_the_limits_above_reach_a_running_writer(tmp_path):
-    # Keeps the test above honest: at its largest limit something was committed before the end.
+    # Validates the test above: at its largest limit, data was committed before the failure.
     with _start(_FULL_DISK, tmp_path / "r", 480_000) as process:
         assert int(process.stdout.read().split()[1]) > 5
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

@@ -1,4 +1,4 @@
-"""Reports and a way to run the command in this process."""
+"""Reports, and a function that runs the command in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tilescope.main import main
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Outcome:
 
 @pytest.fixture
 def tilescope(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Return a way to run the command."""
+    """Return a function that runs the command."""
 
     def run(*arguments: object) -> Outcome:
         code = main([str(argument) for argument in arguments])
@@ -41,7 +41,7 @@ def tilescope(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 @pytest.fixture(scope="session")
 def reports_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with a report of every kind, each in its own folder."""
+    """Return a directory with a folder for every kind of report."""
     directory = tmp_path_factory.mktemp("reports")
     shapes = {
         "baseline": Shape(),

@@ -1,4 +1,4 @@
-"""tilescope doctor: what is here, and how far the figures go."""
+"""tilescope doctor: the installation and the fidelity table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def answer_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, 
     return answer
 
 
-def test_it_says_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     answer = answer_of(capsys)
     assert answer["python"] == platform.python_version()
     assert answer["packages"]["numpy"] == np.__version__
@@ -40,7 +40,7 @@ def test_without_the_engine_it_still_answers(
     assert "needs tilescope[engine]" in capsys.readouterr().out
 
 
-def test_fidelity_says_published_and_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fidelity_shows_published_and_simulated_figures(capsys: pytest.CaptureFixture[str]) -> None:
     answer = answer_of(capsys, "--fidelity")
     (row,) = (r for r in answer["rows"] if r["id"] == "C5")
     assert (row["published"], row["verdict"], row["counted"]) == (8488, "within", True)

@@ -1,4 +1,4 @@
-"""Bad input, from the outside: one sentence, the right exit code, never a traceback."""
+"""Invalid input produces one sentence and the right exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = ("summary", "memory", "liveness", "programs")
 
 @pytest.fixture
 def bad_inputs(tmp_path: Path, reports_directory: Path) -> dict[str, Path]:
-    """Return paths at which there is no readable report."""
+    """Return paths without a readable report."""
     (tmp_path / "empty.pop").write_bytes(b"")
     (tmp_path / "text.pop").write_text("just text\n" * 100)
     (tmp_path / "directory").mkdir()
@@ -48,7 +48,7 @@ def is_one_sentence(text: str) -> bool:
 @pytest.mark.parametrize(
     "name", ["empty.pop", "text.pop", "directory", "half.pop", "damaged.pop", "nothing.pop"]
 )
-def test_what_is_no_report_is_refused(
+def test_a_file_that_is_not_a_report_is_rejected(
     tilescope: Run, bad_inputs: dict[str, Path], command: str, name: str
 ) -> None:
     done = tilescope(command, bad_inputs[name])
@@ -164,7 +164,7 @@ def test_help_of_every_command(tilescope: Run) -> None:
         assert tilescope(name, "--help").code == 0
 
 
-def test_every_listed_command_is_there() -> None:
+def test_every_listed_command_exists() -> None:
     modules = {path.stem for path in (ROOT / "tilescope" / "commands").glob("*.py")}
     assert modules - {"__init__"} <= set(front_door.COMMANDS)
 
@@ -195,7 +195,7 @@ def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProce
     )
 
 
-def test_a_reader_that_leaves_is_no_error(reports_directory: Path) -> None:
+def test_a_reader_that_leaves_is_not_an_error(reports_directory: Path) -> None:
     command = f"'{sys.executable}' -m tilescope programs '{reports_directory / 'baseline'}' --json"
     done = subprocess.run(
         ["bash", "-c", f"{command} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"],
@@ -209,7 +209,7 @@ def test_a_reader_that_leaves_is_no_error(reports_directory: Path) -> None:
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 
-def test_a_stream_without_the_letters_is_no_error(reports_directory: Path) -> None:
+def test_a_stream_without_the_characters_is_not_an_error(reports_directory: Path) -> None:
     done = run_process("diff", reports_directory / "baseline", reports_directory / "slower",
                        env={"PYTHONIOENCODING": "ascii"})  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -19,7 +19,7 @@ def test_the_list_has_every_model_on_a_line_of_its_own(capsys: Captured) -> None
     assert "\x1b" not in "".join(lines)
 
 
-def test_the_list_as_json_says_what_is_here(
+def test_the_json_list_marks_cached_models(
     capsys: Captured, catalogue_model: Callable[[str], Path]
 ) -> None:
     catalogue_model("mnist-8")

@@ -1,4 +1,4 @@
-"""The query commands: what they print, their JSON, and their exit codes."""
+"""The query commands: output, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_report_is_not_touched(tilescope: Run, reports_directory: Path, comman
     before = (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
     assert tilescope(command, path).code == 0
     assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
-    assert [each.name for each in path.parent.iterdir()] == ["profile.pop"]
+    assert [file.name for file in path.parent.iterdir()] == ["profile.pop"]
 
 
 def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_directory: Path) -> None:
@@ -222,7 +222,7 @@ def test_ops_plan_json(tilescope: Run, reports_directory: Path) -> None:
     }
 
 
-def test_a_plan_that_is_not_there_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
+def test_an_unknown_plan_is_one_sentence(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("ops", reports_directory / "baseline", "--plan", "layr1\x1b[2J")
     assert (done.code, done.out) == (2, "")
     assert "the nearest names are 'layer1/conv'" in done.err
@@ -285,7 +285,7 @@ def test_gates_decide_the_exit_code(
         assert "cycles.total" in done.err
 
 
-def test_a_gate_says_that_cycles_depend_on_data(tilescope: Run, reports_directory: Path) -> None:
+def test_a_gate_mentions_data_dependent_cycles(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "depends",
         "--fail-on", "cycles.total:+0%",

@@ -1,4 +1,4 @@
-"""``tilescope run`` in this process: what it prints, writes and returns."""
+"""``tilescope run`` in this process: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start every test in an empty folder, where ./report may come to be."""
+    """Start every test in an empty folder, where ./report may be created."""
     folder = tmp_path / "cwd"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -121,7 +121,7 @@ def test_iterations_are_runs_one_after_the_other(
     assert len({row.end_cycle - row.start_cycle for row in rows}) == 1
 
 
-def test_as_many_runs_are_recorded_as_the_option_says(tilescope: Run, model: Path) -> None:
+def test_the_option_limits_the_recorded_runs(tilescope: Run, model: Path) -> None:
     assert tilescope("run", model, "--tiles", 8, "--iterations", 5, "--report", "r").code == 0
     with analyser.open("r") as report:
         assert len(runs(report)) == 2
@@ -223,7 +223,7 @@ def test_a_variable_larger_than_the_machine_has_a_report(
     assert outcome.code == 4
     lines = outcome.err.splitlines()
     assert len(lines) < 24
-    need = size * size * 4 // 4  # bytes of x, and of its relu, on each tile
+    need = size * size * 4 // 4  # bytes of x, and of its relu, per tile
     assert f"    {need:>12,} bytes  x" in lines
     assert "4 of 4 tiles need more than their 638,976 bytes" in lines[0]
     assert "OnTileExecute cut/relu/relu" in lines[1]
@@ -270,7 +270,7 @@ def test_the_environment_beats_the_command_line(
     refused(tilescope("run", model), "POPLAR_ENGINE_OPTIONS")
 
 
-def test_a_model_that_does_not_fit_says_why_and_leaves_its_compilation(
+def test_a_model_that_does_not_fit_is_explained_and_keeps_its_compilation(
     tilescope: Run, tmp_path: Path
 ) -> None:
     weights = np.ones((600, 600), np.float32)
@@ -286,7 +286,7 @@ def test_a_model_that_does_not_fit_says_why_and_leaves_its_compilation(
     assert tilescope("memory", "report").code == 0
 
 
-def test_a_report_directory_that_cannot_be_is_one_sentence(
+def test_an_invalid_report_directory_is_one_sentence(
     tilescope: Run, model: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "file"
@@ -373,9 +373,7 @@ def test_inputs_larger_than_memory_are_one_sentence(tilescope: Run, model: Path)
     refused(outcome, "huge.npz", "memory")
 
 
-def test_a_member_of_the_inputs_that_is_no_array_is_one_sentence(
-    tilescope: Run, model: Path
-) -> None:
+def test_an_input_that_is_not_an_array_is_one_sentence(tilescope: Run, model: Path) -> None:
     with zipfile.ZipFile("text.npz", "w") as archive:
         archive.writestr("x", "some text")
     outcome = tilescope("run", model, "--tiles", 4, "--no-report", "--inputs", "text.npz")
@@ -458,7 +456,7 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     assert by_call["total_cycles"] == total
     rest = total - sum(call["cycles"] for call in calls.values())
     assert phases["stream_copy"] <= rest <= phases["stream_copy"] + phases["sync"]
-    # The result, and what an exchange brought: all that is named after the call.
+    # The result and the received data: everything named after the call.
     assert calls["cut/relu"]["temporary_bytes"] == sum(
         size for name, size in sizes if name.startswith("cut/relu/")
     )

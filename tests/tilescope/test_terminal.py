@@ -1,4 +1,4 @@
-"""What a command prints on a terminal, narrow or wide."""
+"""Output of commands on narrow and wide terminals."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-pty = pytest.importorskip("pty", reason="pseudo-terminals are there on Unix only")
+pty = pytest.importorskip("pty", reason="pseudo-terminals exist on Unix only")
 ROOT = Path(__file__).parents[2]
 
 
 def on_terminal(n_columns: int, *arguments: object) -> str:
-    """Return what the command prints on a terminal of a width, without its colours."""
+    """Return the output of the command on a terminal of a given width, without colours."""
     ours, theirs = pty.openpty()
     environment = {
         **os.environ,
@@ -38,7 +38,7 @@ def on_terminal(n_columns: int, *arguments: object) -> str:
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # Linux reports a closed peer like this
             break
         if not part:
             break
@@ -60,7 +60,7 @@ def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns
         for line in lines
     )
     assert "cycles.total" in text
-    # Folded names are whole when their pieces are joined.
+    # Folded names are complete once their lines are joined.
     joined = "".join(line.split("  ")[0].strip() for line in text.splitlines())
     assert "parallel.efficiency" in joined
 
@@ -113,6 +113,6 @@ def test_a_full_disk_behind_the_output_is_one_sentence(reports_directory: Path) 
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_closed_output_is_no_fault(reports_directory: Path) -> None:
+def test_a_closed_output_is_not_an_error(reports_directory: Path) -> None:
     done = in_a_shell(">&-", reports_directory)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,7 +14,7 @@ from tilescope.analyser import metrics, trace
 Run = Callable[..., Any]
 
 
-def test_json_holds_what_the_analyser_says(tilescope: Run, reports_directory: Path) -> None:
+def test_json_matches_the_analyser(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope("trace", reports_directory / "baseline", "--json", "--top", 2).json()
     with analyser.open(reports_directory / "baseline") as report:
         values = metrics.values(report)

@@ -1,4 +1,4 @@
-"""One library of generated reports and one app for all HTTP tests: an app is made once."""
+"""One library of generated reports and one app, shared by all HTTP tests."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def stranger(app: FastAPI, client: TestClient) -> TestClient:
 
 @pytest.fixture(scope="session")
 def ids(library: Library) -> dict[str, str]:
-    """Return the ids of the reports by the name of their directory."""
+    """Return the ids of the reports by directory name."""
     return {entry.path.parent.name: entry.report_id for entry in library.found()}

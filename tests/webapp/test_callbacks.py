@@ -1,4 +1,4 @@
-"""What the pages are told: each callback asked as a browser asks it."""
+"""Callbacks of the pages, requested as a browser requests them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODULES = {
 
 
 class Browser:
-    """Asks the server's callbacks of a page for a view, as Dash's renderer does."""
+    """Requests a page's server callbacks for a view, as Dash's renderer does."""
 
     def __init__(self, client: TestClient) -> None:
         self._client = client
@@ -38,10 +38,10 @@ class Browser:
     def ask(self, page: str, **view: str) -> dict[str, Any]:
         """Return the new properties by ``component.property``, for all callbacks of the page."""
         state = {"report": "", "with": ""}
-        state |= {each.name: each.default for each in _MODULES[page].VIEW}
+        state |= {parameter.name: parameter.default for parameter in _MODULES[page].VIEW}
         answer: dict[str, Any] = {}
         for callback in self._callbacks:
-            inputs = [each["id"] for each in callback["inputs"]]
+            inputs = [dependency["id"] for dependency in callback["inputs"]]
             if inputs != [f"view-{page}"] or callback["clientside_function"]:
                 continue
             answer |= self._one(callback, state | view)
@@ -90,9 +90,7 @@ def test_every_page_answers(browser: Browser, ids: dict[str, str], page: str, re
 
 
 @pytest.mark.parametrize("page", sorted(_MODULES))
-def test_every_page_says_in_a_sentence_what_is_wrong_with_an_id(
-    browser: Browser, page: str
-) -> None:
+def test_every_page_explains_an_invalid_id(browser: Browser, page: str) -> None:
     errors = _errors(browser.ask(page, report="../../etc/passwd"))
     if page == "programs":
         assert not errors
@@ -111,7 +109,7 @@ def test_a_killed_run_gives_pages_without_a_traceback(
     assert "Traceback" not in text
     assert "went wrong inside" not in text
     if page == "summary":
-        assert "did not finish" in text or "ends before" in text
+        assert "Incomplete run" in text or "ends before" in text
 
 
 @pytest.mark.parametrize(
@@ -194,7 +192,7 @@ def test_lifetimes_and_categories_of_parts_are_written_for_people(
     ]
     with library.opened(ids["baseline"]) as report:
         parts = tile_variables(report, 3)
-        labels = {each.label for each in categories(report)}
+        labels = {category.label for category in categories(report)}
     assert [row["start"] is None for row in rows] == parts.is_always_live.tolist()
     assert any(row["start"] is None for row in rows)
     assert {row["category"] for row in rows} <= labels
@@ -207,9 +205,9 @@ def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         found = next(
-            each
-            for each in all_programs(report).values()
-            if each.step_id is not None and each.kind == "OnTileExecute"
+            program
+            for program in all_programs(report).values()
+            if program.step_id is not None and program.kind == "OnTileExecute"
         )
         assert found.step_id is not None
         (of_tree,) = node(report, found.program_id).costs
@@ -225,7 +223,7 @@ def test_variables_are_drawn_tile_by_tile(
 ) -> None:
     view = {"report": ids["baseline"], "breakdown": "variables"}
     empty = browser.ask("memory", **view)
-    assert "name a variable" in json.dumps(empty["memory-headlines.children"])
+    assert "no matching variable" in json.dumps(empty["memory-headlines.children"])
     assert empty["memory-var-field.style"] == {}
     with library.opened(ids["baseline"]) as report:
         name = tile_variables(report, 3).name[0]
@@ -237,7 +235,7 @@ def test_variables_are_drawn_tile_by_tile(
     assert f"{int(found.tile_bytes.max()):,} B" in said
     assert name in said
     both = browser.ask("memory", **view, **{"with": ids["baseline"]}, var=name)
-    assert [each["name"] for each in both["memory-figure.figure"]["data"]] == [
+    assert [series["name"] for series in both["memory-figure.figure"]["data"]] == [
         "Baseline",
         "Candidate",
     ]
@@ -250,11 +248,9 @@ def test_variables_are_drawn_tile_by_tile(
     }
 
 
-def test_of_two_reports_totals_are_drawn_and_the_page_says_so(
-    browser: Browser, ids: dict[str, str]
-) -> None:
+def test_a_comparison_draws_totals_and_says_so(browser: Browser, ids: dict[str, str]) -> None:
     view = {"report": ids["baseline"], "with": ids["candidate"]}
-    assert "totals are drawn" in json.dumps(browser.ask("memory", **view)["memory-note.children"])
+    assert "shows totals" in json.dumps(browser.ask("memory", **view)["memory-note.children"])
     view["breakdown"] = "none"
     assert "totals" not in json.dumps(browser.ask("memory", **view)["memory-note.children"])
 
@@ -272,12 +268,10 @@ def test_two_reports_have_baseline_candidate_and_diff(
     assert any(row["baseline"] is None for row in rows)
 
 
-def test_the_trace_says_whose_it_is_when_two_are_compared(
-    browser: Browser, ids: dict[str, str]
-) -> None:
+def test_the_trace_names_its_report_in_a_comparison(browser: Browser, ids: dict[str, str]) -> None:
     assert browser.ask("trace", report=ids["baseline"])["trace-whose.children"] is None
     both = browser.ask("trace", **{"report": ids["baseline"], "with": ids["candidate"]})
-    assert "the trace of the baseline" in json.dumps(both["trace-whose.children"])
+    assert "trace shows the baseline" in json.dumps(both["trace-whose.children"])
 
 
 def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:
@@ -299,4 +293,4 @@ def test_options_are_filtered_by_name_value_and_origin(
         browser.ask("summary", report=ids["baseline"], options="zzz")["summary-options.children"]
     )
     assert len(nothing) <= len(everything)
-    assert "No option matches" in nothing or "holds no options" in nothing
+    assert "No option matches" in nothing or "has no options" in nothing

@@ -1,4 +1,4 @@
-"""The help: every key and word is explained, and the statement is that of the command."""
+"""The help explains every key and term and shows the fidelity statement of the command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilescope.webapp.help import Fidelity, help_panel
 
 
 def _text(panel: Any) -> str:
-    return json.dumps(panel.to_plotly_json(), default=lambda each: each.to_plotly_json())
+    return json.dumps(panel.to_plotly_json(), default=lambda component: component.to_plotly_json())
 
 
 def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
@@ -32,7 +32,7 @@ def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
     assert text.count("is-miss") == sum(row.verdict == "miss" for row in rows)
 
 
-def test_without_a_statement_the_help_says_where_there_is_one() -> None:
+def test_without_a_statement_the_help_names_the_command() -> None:
     text = _text(help_panel(None))
     assert "tilescope doctor --fidelity" in text
     assert "Keys and gestures" in text

@@ -1,4 +1,4 @@
-"""Every route from outside: who gets in, what a page may load, one shape of errors."""
+"""All routes over HTTP: access control, content security policy, and the format of errors."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_errors_of_the_api_have_one_shape(
     assert "Traceback" not in answer.text
 
 
-def test_methods_that_are_not_there_are_refused(client: TestClient) -> None:
+def test_unsupported_methods_are_rejected(client: TestClient) -> None:
     answer = client.post("/api/reports")
     assert answer.status_code == 405
     assert _is_failure(answer, "method_not_allowed")
@@ -217,7 +217,7 @@ def test_answers_are_json_numbers_that_browsers_hold(client: TestClient) -> None
     json.loads(client.get("/api/reports").text, parse_constant=pytest.fail)
 
 
-def test_scripts_whose_address_tells_their_age_are_kept(client: TestClient) -> None:
+def test_scripts_with_a_modification_time_are_cached(client: TestClient) -> None:
     told = client.get("/assets/charts.js?m=1").headers["cache-control"]
     assert "immutable" in told
     assert "private" in told

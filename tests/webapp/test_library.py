@@ -1,4 +1,4 @@
-"""Which reports are found, lent and closed."""
+"""Discovery, lending and closing of reports."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_new_report_is_found_and_a_removed_one_forgotten(places: Path) -> None
     library.close()
 
 
-def test_a_question_is_asked_of_both_reports_of_a_view(places: Path) -> None:
+def test_a_query_runs_on_both_reports_of_a_view(places: Path) -> None:
     library = Library([places])
     one, other = _id(library, "run0"), _id(library, "run1")
     names = library.ask({"report": one, "with": other}, lambda report: report.path.parent.name)

@@ -1,4 +1,4 @@
-"""Content that only shows becomes data; what has behaviour stays with Dash."""
+"""Static content becomes data; components with behaviour stay Dash components."""
 
 from __future__ import annotations
 

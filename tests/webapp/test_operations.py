@@ -1,4 +1,4 @@
-"""The page of operations: the same figures as the analyser's, and the plan of a chosen one."""
+"""The Operations page: the analyser's figures, and the plan of the selected operation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def browser(client: TestClient) -> Browser:
 
 @pytest.fixture(scope="module")
 def golden() -> Iterator[Report]:
-    """Return a report of the engine itself, with plans and their runners-up."""
+    """Return a report written by the engine, with plans and their runners-up."""
     with open_report(GOLDEN) as report:
         yield report
 
@@ -45,11 +45,11 @@ def _operation(number: int, name: str, cycles: int) -> Operation:
 
 
 def _operations(*found: Operation) -> Operations:
-    return Operations("library", found, sum(each.cycles for each in found), 1)
+    return Operations("library", found, sum(operation.cycles for operation in found), 1)
 
 
 def _texts(component: Any) -> list[str]:
-    """Return all texts of what only shows."""
+    """Return all texts of static content."""
     tree = frozen(component)
     assert isinstance(tree, Markup)
 
@@ -57,8 +57,8 @@ def _texts(component: Any) -> list[str]:
         if isinstance(part, str):
             yield part
         elif isinstance(part, list):
-            for each in part:
-                yield from walk(each)
+            for child in part:
+                yield from walk(child)
         else:
             yield from walk(part.get("c", []))
 
@@ -73,7 +73,7 @@ def test_the_grid_holds_what_the_analyser_answers(
     with library.opened(ids["baseline"]) as report:
         listed = listed_operations(report, "onnx")
     assert [(row["name"], row["cycles"]) for row in rows] == [
-        (each.name, each.cycles) for each in listed.operations
+        (operation.name, operation.cycles) for operation in listed.operations
     ]
     assert sum(row["cycles"] for row in rows) == listed.cycles
     assert rows[0]["share"] == listed.operations[0].cycles / listed.total_cycles
@@ -81,7 +81,7 @@ def test_the_grid_holds_what_the_analyser_answers(
     assert answer["operations-metric-field.style"] == {"display": "none"}
 
 
-def test_a_layer_without_operations_says_where_to_look(
+def test_a_layer_without_operations_suggests_the_other(
     browser: Browser, ids: dict[str, str]
 ) -> None:
     answer = browser.ask("operations", report=ids["baseline"])
@@ -98,7 +98,7 @@ def test_a_filter_finds_names_and_calls() -> None:
 
 def test_a_name_that_two_have_is_counted_in_the_order_of_the_program() -> None:
     listed = _operations(_operation(7, "n/reduce", 90), _operation(3, "n/reduce", 10))
-    assert {key: each.cycles for key, each in listed.by_key.items()} == {
+    assert {key: operation.cycles for key, operation in listed.by_key.items()} == {
         "n/reduce": 10,
         "n/reduce#2": 90,
     }
@@ -129,7 +129,7 @@ def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> No
 
 
 def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) -> None:
-    plan = next(each for each in plans(golden) if each.runner_up is not None)
+    plan = next(plan for plan in plans(golden) if plan.runner_up is not None)
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details]))
@@ -144,7 +144,7 @@ def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) 
     assert sum(step.cycles for step in details.steps) == details.operation.cycles
 
 
-def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
+def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
     plan = plans(golden)[0]
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
@@ -161,11 +161,9 @@ def test_details_of_two_reports_stand_beside_each_other(golden: Report) -> None:
     } <= (set(both))
 
 
-def test_an_operation_that_is_not_there_is_an_empty_state(
-    browser: Browser, ids: dict[str, str]
-) -> None:
+def test_a_missing_operation_is_an_empty_state(browser: Browser, ids: dict[str, str]) -> None:
     answer = browser.ask("operations", report=ids["baseline"], layer="onnx", op="<b>nowhere</b>")
-    assert "no operation of that name" in json.dumps(answer["operation.children"])
+    assert "not in this report" in json.dumps(answer["operation.children"])
     assert "href" not in json.dumps(answer["operation-links.children"])
 
 

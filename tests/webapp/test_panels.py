@@ -1,4 +1,4 @@
-"""Notices, as they stand above a summary."""
+"""Notices above a summary."""
 
 from __future__ import annotations
 

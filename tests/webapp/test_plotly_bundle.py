@@ -1,4 +1,4 @@
-"""The one large script that is stored: its version, hash and address agree."""
+"""The vendored Plotly bundle: its version, hash and address agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilescope import webapp
 _ASSETS = Path(webapp.__file__).parent / "assets"
 
 
-def test_the_note_beside_the_bundle_tells_its_version_and_hash() -> None:
+def test_the_bundle_s_note_states_version_and_hash() -> None:
     bundle = (_ASSETS / "plotly-basic.min.js").read_bytes()
     note = (_ASSETS / "plotly-basic.md").read_text()
     banner = re.search(rb"plotly\.js \(basic - minified\) v([\d.]+)", bundle[:400])

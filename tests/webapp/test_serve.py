@@ -1,4 +1,4 @@
-"""Starting to serve: what is refused in one sentence, and how it ends."""
+"""Starting and stopping the server, and its one-sentence errors."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def _refusal(arguments: Sequence[str], cwd: Path) -> str:
 
 
 def test_a_place_without_a_report_is_named(tmp_path: Path) -> None:
-    assert "no report in" in _refusal([], tmp_path)
+    assert "No report found in" in _refusal([], tmp_path)
     assert "elsewhere" in _refusal(["elsewhere"], tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"a text, not a report\n" * 400])
-def test_a_named_file_that_is_no_report_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_given_file_that_is_not_a_report_is_rejected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "notes.pop").write_bytes(content)
     assert "notes.pop" in _refusal(["notes.pop"], tmp_path)
 
@@ -60,7 +60,7 @@ def test_a_port_in_use_suggests_another(reports_dir: Path) -> None:
 def test_addresses_of_other_machines_are_refused() -> None:
     with pytest.raises(BadAddress, match="not an address of this machine"):
         open_listener("192.0.2.1", 0)
-    with pytest.raises(BadAddress, match="not known"):
+    with pytest.raises(BadAddress, match="Unknown host"):
         open_listener("no such host", 0)
 
 

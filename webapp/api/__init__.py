@@ -1,4 +1,4 @@
-"""The JSON and binary answers below ``/api``: one module a subject, ``routes(library)`` each."""
+"""The JSON and binary endpoints below ``/api``: one module per subject with ``routes(library)``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program tree, a level at a time, and the search in it."""
+"""The program tree, loaded one level at a time, and its search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
 
-#: Children sent at once; a program may have tens of thousands.
+#: Maximum number of children per response; a program may have tens of thousands.
 _PAGE = 500
 
 
@@ -33,7 +33,7 @@ def routes(library: Library) -> APIRouter:
         offset: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=_PAGE)] = _PAGE,
     ) -> dict[str, Any]:
-        """Return some children of a program, and how many there are."""
+        """Return a page of a program's children and their total number."""
         with library.opened(report_id) as report:
             nodes = children(report, program)
         part = nodes[offset : offset + limit]
@@ -46,7 +46,7 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/path")
     def find_path(report_id: str, program: Annotated[int, Query(ge=0)]) -> dict[str, Any]:
-        """Return a program and those around it, from the root inwards, each with its place."""
+        """Return a program and its ancestors from the root inwards, with their positions."""
         with library.opened(report_id) as report:
             details = node(report, program)
         path = (*details.path, details.node)
@@ -71,7 +71,7 @@ def routes(library: Library) -> APIRouter:
 
 
 def _describe(program: ProgramNode) -> dict[str, Any]:
-    """Return what a row of the tree shows."""
+    """Return the fields of a row of the tree."""
     return {
         "id": program.program_id,
         "label": program.label,

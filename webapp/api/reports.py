@@ -1,4 +1,4 @@
-"""Which reports there are."""
+"""The list of available reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["listing", "routes"]
 
 
 def listing(library: Library) -> list[dict[str, Any]]:
-    """Return the reports as the page's menus need them; no path is among it."""
+    """Return the reports for the menus, without their paths."""
     return [_describe(entry) for entry in library.found()]
 
 
@@ -30,7 +30,7 @@ def routes(library: Library) -> APIRouter:
 
 
 def _describe(entry: FoundReport) -> dict[str, Any]:
-    """Return what a browser may know of a report."""
+    """Return the public fields of a report."""
     return {
         "id": entry.report_id,
         "label": entry.label,

@@ -1,8 +1,8 @@
 """The execution trace for its viewer: bars of a window as packed columns, the rest as JSON.
 
-A window is answered in one binary block: the length of the header (uint32), the header (JSON,
-padded with spaces to a multiple of eight bytes from the block's start), then the columns one
-after the other, each little-endian and as long as the header's ``n_bars`` says:
+A window is one binary block: the length of the header (uint32), the header (JSON, padded with
+spaces to a multiple of eight bytes from the block's start), then the columns in this order, all
+little-endian and ``n_bars`` values long:
 ``start`` and ``duration`` (float64, cycles, start counted from the header's ``start_cycle``),
 ``name`` (int32, -1 for merged bars), ``count`` (int32), ``lane`` (uint16), ``kind`` (uint8).
 """
@@ -35,7 +35,7 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/extent")
     def show_extent(report_id: str) -> dict[str, Any]:
-        """Return where the trace begins and ends, its runs, groups and kinds."""
+        """Return the trace's first and last cycle, runs, groups and kinds."""
         with library.opened(report_id) as report:
             found = trace.extent(report)
             clock_hz = target(report).clock_hz if found.runs else 0.0
@@ -47,7 +47,7 @@ def routes(library: Library) -> APIRouter:
         """Return the names that bars refer to by number."""
         with library.opened(report_id) as report:
             found = trace.names(report)
-        # Tens of thousands of names: FastAPI's own way to JSON takes most of a second for them.
+        # FastAPI's own encoder takes most of a second for tens of thousands of names.
         answer = {"ok": True, "labels": found.labels, "parents": found.parents}
         return Response(json.dumps(answer), media_type="application/json")
 
@@ -61,7 +61,7 @@ def routes(library: Library) -> APIRouter:
         collapsed: _Text = "",
         view: Annotated[str, Query(max_length=10)] = "flame",
     ) -> Response:
-        """Return the bars of a range at the level of detail of its width."""
+        """Return the bars of a range, at a level of detail that fits its width."""
         with library.opened(report_id) as report:
             shown = _numbers(ipus) if ipus else None
             found = trace.window(
@@ -103,7 +103,7 @@ def routes(library: Library) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
         ipus: _Text = "",
     ) -> dict[str, Any]:
-        """Return the steps whose name holds a text."""
+        """Return the steps whose name contains a text."""
         with library.opened(report_id) as report:
             shown = _numbers(ipus) if ipus else None
             return {"ok": True, **asdict(trace.search(report, text, limit, shown))}
@@ -124,7 +124,7 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/step/{step_id}")
     def show_step(report_id: str, step_id: int) -> dict[str, Any]:
-        """Return what one step costs and runs."""
+        """Return the cost and vertices of a step."""
         with library.opened(report_id) as report:
             found = asdict(trace.step_details(report, step_id))
         for cost in found["costs"]:
@@ -137,7 +137,7 @@ def routes(library: Library) -> APIRouter:
 
 
 def pack_window(found: trace.Window) -> bytes:
-    """Return a window as one binary block, laid out as this module's first lines say."""
+    """Return a window as one binary block; the module's docstring defines the layout."""
     header = {
         "start_cycle": found.start_cycle,
         "end_cycle": found.end_cycle,

@@ -1,1 +1,1 @@
-"""Parts that several pages show: tables, grids, panels, icons."""
+"""Components shared by the pages: tables, grids, panels, icons."""

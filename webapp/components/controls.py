@@ -1,4 +1,4 @@
-"""Controls of the toolbars: a label above, the control below."""
+"""Toolbar controls with a label above."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def field(label: str, control: Any) -> html.Label:
 
 
 def choice(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Div:
-    """Return a row of choices, of which one holds; options are pairs of value and label."""
+    """Return a segmented control; options are pairs of value and label."""
     control = dmc.SegmentedControl(
         id=component_id,
         data=[{"value": value, "label": text} for value, text in options],
@@ -45,7 +45,7 @@ def text_box(
     width: str = "220px",
     is_search: bool = False,
 ) -> html.Label:
-    """Return a box that tells its text half a second after the last key."""
+    """Return a text box that reports its text half a second after the last key press."""
     box = dmc.TextInput(
         id=component_id,
         placeholder=placeholder,
@@ -61,7 +61,7 @@ def text_box(
 def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs:
     """Return tabs; entries are value, label and content.
 
-    What is not shown is not mounted, which spares the start some grids; Dash keeps its state.
+    Only the visible tab is mounted, which speeds up page load; Dash keeps the state of the others.
     """
     return dmc.Tabs(
         [
@@ -79,7 +79,7 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
 
 
 def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str) -> html.Div:
-    """Return an empty chart that fills its width; its picture can be saved from its bar."""
+    """Return an empty chart of full width; its toolbar can save an image."""
     graph = dcc.Graph(
         id=component_id,
         figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False},
@@ -91,7 +91,7 @@ def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str
             "responsive": True,
             "scrollZoom": False,
             "modeBarButtonsToRemove": [
-                # A report stays on its machine: no button may send a chart to a service.
+                # Reports stay on this machine: no button may upload a chart.
                 "sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toggleSpikelines",
             ],
             "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
@@ -103,7 +103,7 @@ def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str
 
 
 def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Label:
-    """Return a menu of which one entry holds; options are pairs of value and label."""
+    """Return a drop-down menu; options are pairs of value and label."""
     menu = dmc.Select(
         id=component_id,
         data=[{"value": value, "label": text} for value, text in options],

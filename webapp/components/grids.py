@@ -1,4 +1,4 @@
-"""Grids of many rows: sortable, filtered, drawn only as far as they are seen."""
+"""Virtualised grids for many rows, with sorting and filters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import dash_ag_grid as dag
 
-#: A column's own class takes precedence over that of its type, which puts cells to the right.
+#: A column's own class takes precedence over that of its type, so right alignment is repeated.
 _RIGHT = "ag-right-aligned-cell"
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def name_column(name: str, title: str) -> dict[str, Any]:
-    """Return the column that takes the room that is left; a long name goes on in the next line."""
+    """Return the column that fills the remaining width; long names wrap."""
     return {
         "field": name,
         "headerName": title,
@@ -39,14 +39,14 @@ def name_column(name: str, title: str) -> dict[str, Any]:
 
 
 def text_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
-    """Return a column of short texts; the full text shows on hover."""
+    """Return a column of short texts with the full text as a tooltip."""
     return {"field": name, "headerName": title, "width": width, "tooltipField": name}
 
 
 def change_column(name: str, title: str, *, width: int = 230) -> dict[str, Any]:
-    """Return a column of texts that say by how much numbers beside them differ, to the right.
+    """Return a right-aligned column of formatted differences.
 
-    It is sorted by ``delta`` of the row, the number behind the text.
+    It is sorted by the row's ``delta``, the number behind the text.
     """
     return {
         "colId": name,
@@ -60,7 +60,7 @@ def change_column(name: str, title: str, *, width: int = 230) -> dict[str, Any]:
 
 
 def share_column(name: str, title: str, *, width: int = 85) -> dict[str, Any]:
-    """Return a column of shares, 0 to 1, written in percent."""
+    """Return a column of fractions, 0 to 1, shown in percent."""
     return {
         "field": name,
         "headerName": title,
@@ -75,7 +75,7 @@ def life_column() -> dict[str, Any]:
     return {
         "field": "start",
         "headerName": "Live steps",
-        "headerTooltip": "First and last step at which it is live",
+        "headerTooltip": "First and last step of its lifetime",
         "width": 112,
         "type": "rightAligned",
         "valueFormatter": {"function": "tilescopeLife(params.data)"},
@@ -83,7 +83,7 @@ def life_column() -> dict[str, Any]:
 
 
 def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:
-    """Return a column of whole numbers with thousands separated, to the right."""
+    """Return a right-aligned column of integers with thousands separators."""
     return {
         "field": name,
         "headerName": title,
@@ -94,7 +94,7 @@ def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:
 
 
 def bytes_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
-    """Return a column of sizes; the exact number of bytes shows on hover."""
+    """Return a column of sizes with the exact number of bytes as a tooltip."""
     return {
         "field": name,
         "headerName": title,
@@ -106,7 +106,7 @@ def bytes_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
 
 
 def address_column(name: str, title: str) -> dict[str, Any]:
-    """Return a column of addresses, hexadecimal with the decimal number beside."""
+    """Return a column of addresses in hexadecimal and decimal."""
     return {
         "field": name,
         "headerName": title,
@@ -117,14 +117,14 @@ def address_column(name: str, title: str) -> dict[str, Any]:
     }
 
 
-#: Height of a row, of each further line of a long name, of the head; and the bounds of a grid, px.
+#: Heights in px: row, further line of a wrapped name, header, and the limits of a grid.
 _ROW, _LINE, _HEAD, _LOWEST, _HIGHEST = 26, 17, 34, 130, 340
-#: Letters of a name that surely fit a line of its column.
+#: Characters of a name that fit on one line of its column.
 _LINE_LETTERS = 42
 
 
 def grid_style(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the style of a grid that is as high as its rows need, within bounds."""
+    """Return a style that fits the height of a grid to its rows, within limits."""
     height = _HEAD
     for row in rows:
         height += _ROW + _LINE * (len(str(row.get("name", ""))) // _LINE_LETTERS)
@@ -140,7 +140,7 @@ def grid(
     empty: str,
     selects: bool = False,
 ) -> dag.AgGrid:
-    """Return a grid without rows yet; ``empty`` says what to do when there are none."""
+    """Return a grid without rows; ``empty`` is the text shown when there are none."""
     options: dict[str, Any] = {
         "theme": {"function": "tilescopeGridTheme(agGrid)"},
         "rowHeight": 25,
@@ -168,7 +168,7 @@ def grid(
 
 
 class _Sided(Protocol):
-    """Something that two reports are compared by."""
+    """An item with a value in one or both of two reports."""
 
     @property
     def baseline(self) -> int | None: ...
@@ -177,7 +177,7 @@ class _Sided(Protocol):
 
 
 def only_on(change: _Sided) -> str:
-    """Return which side alone has something; nothing when both have it."""
+    """Return a suffix for items that only one report has, else an empty string."""
     if change.baseline is None:
         return " (only in candidate)"
     return " (only in baseline)" if change.candidate is None else ""

@@ -1,8 +1,8 @@
-"""Content that only shows: one component for the browser, however many elements it has.
+"""Static content as a single component, whatever its number of elements.
 
-Dash gives each of its elements a wrapper with a subscription of its own; a table of some hundred
-cells then takes longer to mount than to ask for. What no callback refers to needs none of that:
-``frozen`` turns it into plain data, which ``assets/markup.js`` makes elements of in one go.
+Dash wraps every element in a component with its own subscription, so a table of a few hundred
+cells takes longer to mount than to compute. Content that no callback refers to needs no wrappers:
+``frozen`` turns it into plain data, from which ``assets/markup.js`` builds all elements at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dash.development.base_component import Component
 
 __all__ = ["Markup", "frozen"]
 
-#: Elements without behaviour; a link or a form keeps what Dash does for it.
+#: Elements without behaviour; links and forms stay Dash components.
 _TAGS = {
     kind: kind.__name__.lower()
     for kind in (
@@ -26,7 +26,7 @@ _TAGS = {
 
 
 class Markup(Component):
-    """Elements as data: a tree is a text, a list of trees, or ``{t: tag, p: props, c: trees}``."""
+    """Elements as data: a tree is a str, a list of trees, or ``{t: tag, p: props, c: trees}``."""
 
     _children_props: list[str] = []  # noqa: RUF012 - as Dash declares it
     _base_nodes: list[str] = []  # noqa: RUF012
@@ -44,7 +44,7 @@ class Markup(Component):
 
 
 def frozen(content: Any) -> Any:
-    """Return content as one component; the same content where a part of it has behaviour."""
+    """Return content as one component, or unchanged if any part of it has behaviour."""
     if not isinstance(content, Component | list | tuple):
         return content
     try:
@@ -54,7 +54,7 @@ def frozen(content: Any) -> Any:
 
 
 class _HasBehaviour(Exception):
-    """A part is more than an element that shows."""
+    """A part of the content is not static."""
 
 
 def _tree(content: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Panels, headlines, empty states and error panels: the frame around every figure."""
+"""Panels, headlines, legends, notices, empty states and error panels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
 
 
 def icon(name: str) -> html.Span:
-    """Return a small picture in the colour of the text; it carries no meaning of its own."""
+    """Return a decorative icon in the colour of the text."""
     url = f"url(/assets/icons/{name}.svg)"
     return html.Span(className="icon", style={"maskImage": url, "WebkitMaskImage": url})
 
 
 def error_panel(failure: Failure) -> html.Div:
-    """Return the sentence that says what is wrong, with its code."""
+    """Return a failure's message and code."""
     return html.Div(
         [
             html.Span("!", className="error-mark"),
@@ -52,12 +52,12 @@ def error_panel(failure: Failure) -> html.Div:
 
 
 def error_slot(slot_id: str) -> html.Div:
-    """Return the place where an error appears; its guarded content hides meanwhile."""
+    """Return the placeholder of an error panel; guarded content is hidden while it shows one."""
     return html.Div(id=slot_id, className="error-slot")
 
 
 def guarded(slot_id: str, *content: Component) -> html.Div:
-    """Return content that gives way to an error panel."""
+    """Return content that an error panel replaces."""
     return html.Div(
         [error_slot(slot_id), html.Div(list(content), className="guarded-content")],
         className="guarded",
@@ -65,14 +65,14 @@ def guarded(slot_id: str, *content: Component) -> html.Div:
 
 
 def empty_state(sentence: str) -> html.Div:
-    """Return what stands where there is nothing yet: what to do."""
+    """Return a hint for an empty area: what to do next."""
     return html.Div(sentence, className="empty-state")
 
 
 def notice_bar(severity: str, message: str) -> html.Div:
-    """Return one notice; its severity stands as a word too.
+    """Return one notice with its severity as a word.
 
-    Indented lines are particulars: they keep their lines and open on a click.
+    Indented lines are details: they keep their line breaks and open on a click.
     """
     body: list[Any] = []
     for is_particular, lines in groupby(message.splitlines(), lambda line: line.startswith(" ")):
@@ -89,9 +89,9 @@ def notice_bar(severity: str, message: str) -> html.Div:
 
 
 def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> html.Div:
-    """Return the one number a chart is about, with its caption; the exact value on hover.
+    """Return a chart's headline number with its caption; the exact value is a tooltip.
 
-    ``side`` is Baseline or Candidate when two reports are compared.
+    ``side`` is Baseline or Candidate in a comparison of two reports.
     """
     parts = [html.Span(value, className="headline-value"), html.Span(caption)]
     if side:
@@ -100,7 +100,7 @@ def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> ht
 
 
 def legend(figure: go.Figure) -> html.Div:
-    """Return the names and colours of a figure's series, in the order they are stacked."""
+    """Return the names and colours of a figure's series in stacking order."""
     entries = [
         html.Span([html.Span(className="swatch", style={"background": _colour(trace)}), trace.name])
         for trace in figure.data
@@ -115,7 +115,7 @@ def _colour(trace: Any) -> str:
 
 
 def panel(title: str, *content: Any, panel_id: str = "", extra: Any = None) -> html.Section:
-    """Return a titled block; it collapses on its title, which the browser remembers."""
+    """Return a titled block that collapses; the browser remembers its state."""
     body = html.Div(list(content), className="panel-body")
     summary = html.Summary([html.Span(title, className="panel-title"), extra])
     attributes: dict[str, Any] = {"open": True, "className": "panel"}

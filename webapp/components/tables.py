@@ -1,4 +1,4 @@
-"""Tables of a few dozen rows: facts, comparisons of facts, nested memory rows."""
+"""Small tables: facts, comparisons of facts, nested memory rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["compare_memory", "compare_rows", "fact_table", "nested_memory", "pla
 
 
 def fact_table(rows: Sequence[Row]) -> html.Table:
-    """Return label and value of each row; the exact value stands beside a rounded one."""
+    """Return a table of labels and values; rounded values show the exact one too."""
     return html.Table(html.Tbody([_fact(row) for row in rows]), className="facts")
 
 
 def compare_rows(baseline: Sequence[Row], candidate: Sequence[Row]) -> html.Table:
-    """Return the rows of two reports by label, with Baseline, Candidate and Diff columns."""
+    """Return the rows of two reports by label with Baseline, Candidate and Diff columns."""
     body = []
     for pair in row_pairs(baseline, candidate):
         diff, is_changed = _difference(pair.baseline, pair.candidate)
@@ -66,7 +66,7 @@ def plain_table(
 
 
 def nested_memory(table: MemoryTable) -> html.Div:
-    """Return memory in nested rows that open and close, a column for all tiles or each tile."""
+    """Return memory in collapsible nested rows, with a column for all tiles or per tile."""
     cells = [
         (row.key, row.label, row.depth, [_size_cell(size) for size in row.bytes])
         for row in table.rows
@@ -75,7 +75,7 @@ def nested_memory(table: MemoryTable) -> html.Div:
 
 
 def compare_memory(baseline: MemoryTable, candidate: MemoryTable) -> html.Div:
-    """Return the first column of two memory tables side by side; a missing side is a dash."""
+    """Return the first columns of two memory tables side by side; a missing side is a dash."""
     cells = []
     for pair in memory_row_pairs(baseline, candidate):
         key, known = pair.key, pair.known
@@ -93,7 +93,7 @@ def _fact(row: Row) -> html.Tr:
 
 
 def _value_cell(row: Row | None) -> html.Td:
-    """Return a value; numbers to the right with the exact one as a hint, long texts as code."""
+    """Return a value: numbers right-aligned with an exact tooltip, long texts as code."""
     if row is None:
         return html.Td(MISSING, className="number")
     is_number = isinstance(row.value, int | float) and not isinstance(row.value, bool)
@@ -104,7 +104,7 @@ def _value_cell(row: Row | None) -> html.Td:
 
 
 def _difference(baseline: Row | None, candidate: Row | None) -> tuple[str, bool]:
-    """Return the difference of two rows as text, and whether there is one."""
+    """Return the difference of two rows as text, and whether they differ."""
     if baseline is None or candidate is None:
         return MISSING, True
     values = (baseline.value, candidate.value)
@@ -124,14 +124,14 @@ def _change(baseline: float | None, candidate: float | None, unit: str) -> tuple
 
 
 def _size_cell(size: int | None) -> html.Td:
-    """Return a size; its exact bytes as a hint."""
+    """Return a size with its exact number of bytes as a tooltip."""
     return html.Td(format_bytes(size), className="number", title=format_exact(size, "bytes"))
 
 
 def _nested(
     columns: Sequence[str], rows: Sequence[tuple[str, str, int, list[html.Td]]]
 ) -> html.Div:
-    """Return a tree table; its script opens and closes rows by their keys."""
+    """Return a tree table; a script expands and collapses rows by key."""
     keys = [key for key, *_ in rows]
     body = []
     for key, label, depth, cells in rows:
@@ -139,7 +139,7 @@ def _nested(
         sign = (
             marked(
                 html.Button("▾", className="disclosure"),
-                aria_label=f"Close or open {label}",
+                aria_label=f"Collapse or expand {label}",
                 aria_expanded="true",
             )
             if has_children
@@ -157,7 +157,7 @@ def _nested(
 
 
 def _head(columns: Sequence[str]) -> html.Thead:
-    """Return a head whose first column is a label and whose others are numbers."""
+    """Return a table header: a label column, then number columns."""
     return html.Thead(
         html.Tr(
             [

@@ -1,1 +1,1 @@
-"""Tables of the analyser in, Plotly figures out; pure, so that tests look at data, not pixels."""
+"""Pure functions from the analyser's tables to Plotly figures; tests check data, not pixels."""

@@ -1,4 +1,4 @@
-"""Fewer points than there are values, without losing a peak."""
+"""Decimation of long series that keeps their peaks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 
 __all__ = ["Kept", "keep_extremes", "visible_points"]
 
-#: Buckets of the part that is shown, about one a pixel; each gives two points.
+#: Buckets in the visible range, about one per pixel; a bucket yields two points.
 WINDOW_BUCKETS = 800
-#: Buckets of everything else, for the overview strip.
+#: Buckets outside the visible range, for the overview strip.
 OUTSIDE_BUCKETS = 200
-#: With more points than this, a step is narrower than two pixels.
+#: Above this number of points, a step is narrower than two pixels.
 STEPPED_POINTS = 500
-#: How far the first and the last step reach outwards, in positions.
+#: Extension of the first and last step beyond the data, in positions.
 _ALMOST_HALF = 0.499
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Positions to draw, int64 and ascending; of ``n_window`` values ``n_shown`` are drawn."""
+    """Positions to draw, int64 and ascending: ``n_shown`` of the window's ``n_window`` values."""
 
     positions: NDArray[np.int64]
     n_window: int
@@ -29,25 +29,25 @@ class Kept:
 
     @property
     def is_decimated(self) -> bool:
-        """Whether the window holds more values than are drawn."""
+        """Whether some values of the window are left out."""
         return self.n_shown < self.n_window
 
     @property
     def line_shape(self) -> str:
-        """Steps while they can be told apart; their corners cost time to draw."""
+        """Line shape: steps while distinguishable, since their corners are slow to draw."""
         return "hvh" if self.n_shown <= STEPPED_POINTS else "linear"
 
     def steps(self, n_values: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return where to draw which of ``n_values`` values.
+        """Return the x coordinates of the points and the positions of their values.
 
-        Steps change half-way between two positions, so the first and the last would be half as
-        wide as the others, and a single one no line at all: they are drawn twice, almost half a
-        position apart. A pointer there still rounds to the position.
+        Steps change half-way between two positions, so the first and last would be half as wide
+        as the others, and a single step would have no width. They are drawn twice, almost half
+        a position apart; hovering there still rounds to the position.
 
         Returns
         -------
         tuple of ndarray
-            Horizontal places, float64, and positions of the values, int64, of equal length.
+            x coordinates, float64, and positions of the values, int64, of equal length.
         """
         places, positions = self.positions.astype(np.float64), self.positions
         if self.line_shape != "hvh" or not len(positions):
@@ -58,12 +58,12 @@ class Kept:
         return np.concatenate([before, places, after]), np.concatenate([first, positions, last])
 
     def note(self, noun: str) -> str:
-        """Return the sentence that says so, empty when every value is drawn."""
+        """Return a note about decimation, empty when every value is drawn."""
         if not self.is_decimated:
             return ""
         return (
-            f"{self.n_window:,} {noun} drawn as lowest and highest of {self.n_shown // 2:,}"
-            " groups; zoom in for each one"
+            f"{self.n_window:,} {noun} drawn as minimum and maximum of {self.n_shown // 2:,}"
+            " groups; zoom in to see all"
         )
 
 
@@ -74,12 +74,12 @@ def keep_extremes(values: NDArray[np.int64], n_buckets: int) -> NDArray[np.int64
     ----------
     values : ndarray of int64, shape (n,)
     n_buckets : int
-        Number of groups of neighbours; with two values a group or fewer, all are kept.
+        Number of groups of neighbours; all values are kept at two or fewer per group.
 
     Returns
     -------
     ndarray of int64
-        Ascending, each once; first and last position are among them.
+        Ascending and unique, including the first and last position.
     """
     n_values = len(values)
     if n_values <= 2 * n_buckets:
@@ -93,14 +93,14 @@ def keep_extremes(values: NDArray[np.int64], n_buckets: int) -> NDArray[np.int64
 
 
 def visible_points(values: NDArray[np.int64], window: tuple[float, float] | None) -> Kept:
-    """Return what to draw: the window finely, the rest coarsely.
+    """Return the positions to draw, fine in the window and coarse elsewhere.
 
     Parameters
     ----------
     values : ndarray of int64, shape (n,)
-        What decides which neighbours are kept; peaks and lows survive.
+        The values whose minima and maxima are kept.
     window : tuple or None
-        First and last position shown; None for all.
+        First and last visible position; None for all.
     """
     n_values = len(values)
     low, high = window or (0.0, float(n_values))

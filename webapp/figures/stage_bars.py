@@ -1,4 +1,4 @@
-"""Parts of an operation as pairs of bars: what was predicted, what was compiled."""
+"""Predicted and compiled cycles of an operation's parts as pairs of bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PartBars", "part_bars"]
 
 @dataclass(frozen=True)
 class PartBars:
-    """The lengths of a part's two bars, 0 to 1 of the longest of all; None where there is none."""
+    """Lengths of a part's two bars as fractions of the longest bar; None for a missing bar."""
 
     predicted: float | None
     compiled: float | None
@@ -20,7 +20,7 @@ class PartBars:
 
 
 def part_bars(rows: Sequence[PartRow]) -> tuple[PartBars | None, ...]:
-    """Return the bars beside each row; None beside a sum, which would dwarf its parts."""
+    """Return the bars of the rows; None for a sum, which would dwarf its parts."""
     longest = max(
         (
             cycles

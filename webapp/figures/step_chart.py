@@ -29,7 +29,7 @@ _NAME_LETTERS = 90
 
 @dataclass(frozen=True)
 class StepChart:
-    """A figure and what it left out."""
+    """A figure with a note about decimation."""
 
     figure: go.Figure
     kept: Kept
@@ -44,22 +44,22 @@ def draw_steps(
     selected: int | None = None,
     show_capacity: bool = False,
 ) -> StepChart:
-    """Return live memory at each step; always-live memory lies below when asked for.
+    """Return a chart of live memory by step, optionally stacked on always-live memory.
 
     Parameters
     ----------
     curve : Curve
-        One value a step.
+        One value per step.
     window : tuple or None
-        Steps shown; None for all.
+        Visible steps; None for all.
     include_always_live : bool
-        Whether the always-live memory is stacked below.
+        Whether to stack live memory on always-live memory.
     text : str
-        Only steps that contain it are drawn strongly; the others stay as a shadow.
+        Filter: steps that contain it are drawn as points, the others are faded.
     selected : int or None
-        Step that gets a mark.
+        Step to mark.
     show_capacity : bool
-        Whether the capacity is shown even when it is far above.
+        Whether to show the capacity even if it is far above the data.
     """
     figure = go.Figure()
     base = curve.always_live_bytes if include_always_live else 0
@@ -99,7 +99,7 @@ def compare_steps(
     selected: int | None = None,
     show_capacity: bool = False,
 ) -> StepChart:
-    """Return the live memory of two reports as two outlines; as `draw_steps`."""
+    """Return the live memory of two reports as two outlines; parameters as in `draw_steps`."""
     figure = go.Figure()
     kept = []
     for curve, name, colour in (
@@ -127,7 +127,7 @@ def compare_steps(
 
 
 def _add_always_live(figure: go.Figure, curve: Curve, places: NDArray[np.float64]) -> None:
-    """Draw the constant part below."""
+    """Draw the constant always-live memory at the bottom."""
     ends = places[[0, -1]] if len(places) else places
     figure.add_scatter(
         x=ends,
@@ -144,7 +144,7 @@ def _add_always_live(figure: go.Figure, curve: Curve, places: NDArray[np.float64
 def _add_matches(
     figure: go.Figure, curve: Curve, text: str, base: int, window: tuple[float, float] | None
 ) -> None:
-    """Draw the steps that match as points on the curve."""
+    """Draw the matching steps as points on the curve."""
     found = curve.matching(text)
     low, high = window or (0, len(curve))
     found = found[(found >= low) & (found <= high)]
@@ -168,7 +168,7 @@ def _finish(
     selected: Sequence[int | None],
     show_capacity: bool,
 ) -> go.Figure:
-    """Give the figure its axes, capacity line and marks."""
+    """Add axes, capacity line and marks to the figure."""
     n_steps = max(len(curve) for curve in curves)
     highest = base + max(int(curve.not_always_live_bytes.max(initial=0)) for curve in curves)
     capacity = curves[0].capacity_bytes
@@ -188,7 +188,7 @@ def _finish(
 
 
 def _labels(curve: Curve, positions: NDArray[np.int64]) -> list[str]:
-    """Return size, kind and name of some steps, for the hover text."""
+    """Return the hover texts of some steps: size, kind and name."""
     sizes = curve.not_always_live_bytes
     return [
         f"{format_bytes(int(sizes[position]))} · {curve.kind[position]}"
@@ -198,6 +198,6 @@ def _labels(curve: Curve, positions: NDArray[np.int64]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """Return a name that Plotly cannot read as markup, shortened from its front."""
+    """Return a name escaped for Plotly and shortened at its front."""
     text = name if len(name) <= _NAME_LETTERS else "…" + name[-_NAME_LETTERS:]
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

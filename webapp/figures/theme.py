@@ -1,7 +1,7 @@
-"""Colours and the frame of every chart.
+"""Colours, axes and overview strip shared by all charts.
 
-Series have middle tones that are clear on white and on black; text, grid and background are set
-by the style sheet, so that a chart follows the colour scheme without being drawn anew.
+Series use mid-tones that are legible on white and on black. The style sheet sets text, grid and
+background, so a chart follows the colour scheme without being redrawn.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
     "series_colour",
 ]
 
-#: ``meta`` of a series that is read on hover and not drawn.
+#: ``meta`` of an invisible series that only provides hover texts.
 HOVER_ONLY = "hover only"
 BASELINE_COLOUR = "#2f74e0"
 CANDIDATE_COLOUR = "#d0741a"
 _CAPACITY_COLOUR = "#d0433b"
 
-#: By series name, so that a category looks alike in every report.
+#: Colour by series name, so that a category has the same colour in every report.
 _SERIES_COLOURS = {
     "Total": BASELINE_COLOUR,
     "Always live": "#7d8fa9",
@@ -59,9 +59,9 @@ _SERIES_COLOURS = {
     "Host exchange packet headers": "#c77a55",
     "Instrumentation results": "#5f7fb5",
 }
-#: As ``--font`` of the style sheet, by which Plotly measures the room that a text takes.
+#: Same as ``--font`` in the style sheet; Plotly measures text with it.
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", sans-serif'
-#: Distances of ticks that people find round, in KiB and above.
+#: Round tick spacings, in KiB and above.
 _ROUND = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 256, 400, 500, 512, 1024)
 _CYCLE = (
     "#2f74e0", "#3a9d8f", "#8a63c9", "#c9872b", "#d0605e", "#5d9f47", "#4fb0d8", "#b25a9c",
@@ -71,25 +71,25 @@ _CYCLE = (
 
 
 def series_colour(label: str, position: int) -> str:
-    """Return the colour of a series: fixed for known ones, else by its place."""
+    """Return the colour of a series: fixed for known names, else by its index."""
     return _SERIES_COLOURS.get(label, _CYCLE[position % len(_CYCLE)])
 
 
 def faded(colour: str, opacity: float) -> str:
-    """Return ``#rrggbb`` as an rgba() of that opacity."""
+    """Return ``#rrggbb`` as an rgba() colour with an opacity."""
     red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
 
 
 def outline(side: str, shape: str) -> dict[str, Any]:
-    """Return the line of Baseline or Candidate; where they agree, one shows through the other."""
+    """Return the line style of Baseline or Candidate; overlapping lines both stay visible."""
     if side == "Baseline":
         return {"width": 1.5, "color": BASELINE_COLOUR, "shape": shape}
     return {"width": 1.5, "color": CANDIDATE_COLOUR, "shape": shape, "dash": "5px,3px"}
 
 
 def byte_ticks(highest_bytes: int, n_ticks: int = 5) -> tuple[list[int], list[str]]:
-    """Return round tick positions from 0 up to a number of bytes, and their labels."""
+    """Return round tick positions from 0 to a number of bytes, and their labels."""
     if highest_bytes <= 0:
         return [0], ["0"]
     rough = highest_bytes / n_ticks
@@ -112,26 +112,26 @@ def chart(
     capacity_label: str = "",
     revision: str = "",
 ) -> go.Figure:
-    """Give a figure of bytes over a whole number its axes, overview strip and capacity line.
+    """Add axes, overview strip and capacity line to a figure of bytes over an integer axis.
 
     Parameters
     ----------
     figure : go.Figure
-        Holds the series; changed in place and returned.
+        The figure with its series; modified in place and returned.
     x_title : str
-        What the horizontal axis counts.
+        Title of the horizontal axis.
     highest_bytes : int
         Top of the series, bytes.
     x_range : tuple or None
-        What is shown; None for everything.
+        Visible range; None for the full range.
     full_range : tuple
-        Everything there is.
+        Range of the data.
     capacity_bytes : int or None
-        Height of the dashed line; None for none.
+        Height of the dashed line; None draws no line.
     capacity_label : str
-        Its label.
+        Label of the dashed line.
     revision : str
-        Zoom and hidden series are kept while this stays equal.
+        Plotly keeps zoom and hidden series while this value is unchanged.
     """
     top = max(highest_bytes, capacity_bytes or 0, 1)
     positions, labels = byte_ticks(top)
@@ -199,7 +199,7 @@ def _capacity_line(figure: go.Figure, capacity_bytes: int, label: str) -> None:
 
 
 def highlight_line(figure: go.Figure, position: float) -> Any:
-    """Mark one place of the horizontal axis."""
+    """Mark a position on the horizontal axis."""
     return figure.add_shape(
         type="line", yref="paper", y0=0, y1=1, x0=position, x1=position,
         line={"color": "#8a93a0", "width": 1.5, "dash": "dot"},

@@ -1,4 +1,4 @@
-"""Memory over tiles: stacked by region, category or liveness, or two reports as outlines."""
+"""Memory by tile: stacked by region, category or liveness, or two reports as outlines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_MARKED_TILES = 16
 
 @dataclass(frozen=True)
 class TileChart:
-    """A figure and what it left out."""
+    """A figure with a note about decimation."""
 
     figure: go.Figure
     kept: Kept
@@ -41,18 +41,18 @@ def draw_tiles(
     selected: Sequence[int] = (),
     show_capacity: bool = False,
 ) -> TileChart:
-    """Return the memory of every tile as stacked steps.
+    """Return a chart of memory by tile as stacked steps.
 
     Parameters
     ----------
     memory : TileMemory
-        What is stacked.
+        The series to stack.
     window : tuple or None
-        Tiles shown; None for all.
+        Visible tiles; None for all.
     selected : Sequence[int]
-        Tiles that get a mark.
+        Tiles to mark.
     show_capacity : bool
-        Whether the capacity is shown even when it is far above.
+        Whether to show the capacity even if it is far above the data.
     """
     height = memory.stacked_bytes
     kept = visible_points(height, window)
@@ -96,7 +96,7 @@ def compare_tiles(
     selected: Sequence[int] = (),
     show_capacity: bool = False,
 ) -> TileChart:
-    """Return the total memory of two reports as two outlines on one axis; as `draw_tiles`."""
+    """Return the total memory of two reports as outlines; parameters as in `draw_tiles`."""
     figure = go.Figure()
     heights = [memory.stacked_bytes for memory in (baseline, candidate)]
     kept = []
@@ -128,7 +128,7 @@ def _finish(
     selected: Sequence[int],
     show_capacity: bool,
 ) -> go.Figure:
-    """Give the figure its axes, capacity line and marks."""
+    """Add axes, capacity line and marks to the figure."""
     n_tiles = max(len(memory.tile_id) for memory in memories)
     capacity = memories[0].capacity_bytes
     is_near = show_capacity or 2 * highest >= capacity
@@ -141,6 +141,6 @@ def _finish(
         x_range=window,
         full_range=(-0.5, n_tiles - 0.5),
         capacity_bytes=capacity if is_near else None,
-        capacity_label=f"{format_bytes(capacity)} a tile",
+        capacity_label=f"{format_bytes(capacity)} per tile",
         revision=f"{n_tiles}",
     )

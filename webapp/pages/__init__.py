@@ -2,11 +2,10 @@
 
 A page module exposes ``PATH`` (such as ``/memory``), ``TITLE``, ``ICON`` (the name of a file in
 ``assets/icons``, without ``.svg``), ``VIEW`` (its parameters in the URL, see
-:mod:`tilescope.webapp.view`), ``layout()`` and ``register(app, library)``. All layouts stand in
-the page from the start and are shown and hidden; callbacks update properties only. The state of a
-page arrives as the data of its store ``view-<name>``, which changes only while the page is shown:
-a dictionary of strings with ``report``, ``with`` (empty without a second report) and the
-parameters.
+:mod:`tilescope.webapp.view`), ``layout()`` and ``register(app, library)``. All layouts are part of
+the document from the start and are shown or hidden; callbacks only update properties. A page's
+state is the data of its store ``view-<name>``, which only changes while the page is visible: a
+dictionary of strings with ``report``, ``with`` (empty without a candidate) and the parameters.
 """
 
 from __future__ import annotations

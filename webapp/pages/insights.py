@@ -1,4 +1,4 @@
-"""Insights: does it fit, which tiles are fullest, what takes their memory, what would help."""
+"""Insights: whether the program fits, the fullest tiles, the largest memory users, and advice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def register(app: Dash, library: Library) -> None:
         blocks: list[Any] = [_fit(baseline.fit, "Baseline" if candidate else "")]
         if candidate is not None:
             blocks.append(_fit(candidate.fit, "Candidate"))
-            sentence = "The rest of the page shows the baseline; swap the two to see the candidate."
+            sentence = "The rest of the page shows the baseline; swap to see the candidate."
             blocks.append(html.Div(sentence, className="grid-note"))
         return ([*blocks, *_body(baseline)],)
 
@@ -79,7 +79,7 @@ def _body(found: Insights) -> list[Any]:
         items = [html.Li([html.B(f"{tip.title}. "), tip.text]) for tip in advice]
         cards.append(
             html.Div(
-                [html.H3("What would help"), html.Ul(items, className="sentences")],
+                [html.H3("Recommendations"), html.Ul(items, className="sentences")],
                 className="card details",
             )
         )
@@ -134,9 +134,9 @@ def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
 
 
 def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
-    """Return a tile as a bar; each part says its size on hover, gaps come last.
+    """Return a tile as a bar of its contents with sizes as tooltips; gaps come last.
 
-    Categories that share addresses add up to more than the tile holds: they are scaled to it.
+    Categories that share addresses add up to more than the tile's memory, so they are scaled.
     """
     held = max(sum(tile.categories.values()), 1)
     scale = tile.excluding_gaps_bytes / held
@@ -176,16 +176,16 @@ def _histogram(found: Insights) -> html.Div:
             html.H3("Distribution over tiles, excluding gaps"),
             chart,
             html.Div(
-                [html.Span("0 B"), html.Span(f"{format_bytes(edges[-1])} a tile")],
+                [html.Span("0 B"), html.Span(f"{format_bytes(edges[-1])} per tile")],
                 className="trace-axis",
             ),
-            html.Div(f"at most {most:,} tiles in a bar", className="grid-note"),
+            html.Div(f"at most {most:,} tiles per bar", className="grid-note"),
         ]
     )
 
 
 def _variables(title: str, found: LiveVariables) -> html.Div:
-    """Return the largest variables and the sum of the rest."""
+    """Return the largest variables and the total of the rest."""
     rows: list[tuple[Any, ...]] = [
         (
             found.name[place],

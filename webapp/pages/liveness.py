@@ -1,4 +1,4 @@
-"""Liveness: how much memory is live at each step, and which variables hold it."""
+"""Liveness: live memory at each step, and the variables that use it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def layout() -> html.Div:
         "liveness-figure-error",
         html.Div(id="liveness-headlines", className="headlines"),
         chart_graph(
-            "liveness-figure", height_px=360, label="Live memory at each step", file_name="liveness"
+            "liveness-figure", height_px=360, label="Live memory by step", file_name="liveness"
         ),
         html.Div(id="liveness-note", className="chart-note"),
     )
@@ -114,7 +114,7 @@ def layout() -> html.Div:
                 grid(
                     "liveness-step",
                     _VARIABLE_COLUMNS,
-                    empty="Nothing but always-live memory is live at this step.",
+                    empty="Only always-live memory is live at this step.",
                 ),
             ),
         ]
@@ -265,7 +265,7 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _register_browser(app: Dash) -> None:
-    """Connect what needs no server: zoom and clicks go to the URL."""
+    """Connect the clientside callbacks: zoom and clicks are written to the URL."""
     connect(
         app,
         "charts.zoom",
@@ -288,7 +288,7 @@ def _register_browser(app: Dash) -> None:
 
 
 def _source(view: dict[str, str]) -> Source:
-    """Return which tiles the view is about; a tile number takes precedence over the menu."""
+    """Return the tiles of the view; a tile number takes precedence over the menu."""
     tile = view["tile"].strip()
     return parse_source(f"tile:{tile}" if tile else view["source"])
 
@@ -314,19 +314,19 @@ def _draw(baseline: Curve, candidate: Curve | None, view: dict[str, str]) -> Ste
 
 
 def _step_number(view: dict[str, str]) -> int | None:
-    """Return the step in the view, None when none was chosen."""
+    """Return the selected step, None if there is none."""
     return parse_number(view, "step", noun="step", hint="click a step")
 
 
 def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]:
-    """Return the chosen step, else the one with most live memory, and a line about it."""
+    """Return the selected step, else the peak, and its description."""
     source = _source(view)
     step = _step_number(view)
     is_peak = step is None
     if step is None:
         step = peak_step(report, source)
     if step is None:
-        return None, "This report holds no liveness; it ended before the program was compiled."
+        return None, "This report has no liveness data: the run ended before compilation."
     live = curve(report, source)
     if step >= len(live):
         return step, ""
@@ -337,9 +337,9 @@ def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]
 
 
 def _headline(live: Curve, side: str, view: dict[str, str]) -> html.Div:
-    """Return the peak with its step and its share of the capacity."""
+    """Return the peak with its step and its percentage of the capacity."""
     if not len(live):
-        return headline("–", "no liveness in this report")
+        return headline("–", "no liveness data in this report")
     step = int(live.not_always_live_bytes.argmax())
     size = int(live.not_always_live_bytes[step])
     with_always = view["always"] == "1"

@@ -1,4 +1,4 @@
-"""Rows of the grids of liveness: variables of one report or two, the tightest steps."""
+"""Rows of the liveness grids: variables of one or two reports, and the tightest steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def changed_rows(changes: Sequence[SizeChange]) -> list[dict[str, Any]]:
 
 
 def tightest_rows(live: Curve, text: str) -> list[dict[str, Any]]:
-    """Return the steps with most live memory among those that match."""
+    """Return the matching steps with the most live memory."""
     return [
         {
             "step": step,

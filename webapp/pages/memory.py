@@ -1,4 +1,4 @@
-"""Memory: what lies on each tile, by region, category or liveness; of one report or two."""
+"""Memory: contents of the tiles by region, category or liveness, of one or two reports."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ VIEW = (
     Parameter("x"),
 )
 
-#: More columns than this are no table any more.
+#: Maximum number of columns of the Details table.
 _MAX_COLUMNS = 12
-#: The choice in which only some variables are drawn.
+#: The breakdown that draws selected variables only.
 _VARIABLES = "variables"
 _BREAKDOWN_LABELS = {
     "category": "Category",
@@ -113,7 +113,7 @@ def layout() -> html.Div:
         "memory-figure-error",
         html.Div(id="memory-headlines", className="headlines"),
         chart_graph(
-            "memory-figure", height_px=360, label="Memory of each tile", file_name="tile-memory"
+            "memory-figure", height_px=360, label="Memory by tile", file_name="tile-memory"
         ),
         html.Div(id="memory-note", className="chart-note"),
     )
@@ -148,7 +148,7 @@ def layout() -> html.Div:
                 "Fullest tiles",
                 guarded(
                     "memory-ranking-error",
-                    grid("memory-ranking", _TILE_COLUMNS, empty="No tile is used.", selects=True),
+                    grid("memory-ranking", _TILE_COLUMNS, empty="No tile has data.", selects=True),
                 ),
             ),
         ],
@@ -184,7 +184,7 @@ def register(app: Dash, library: Library) -> None:
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
             if view["breakdown"] not in {"none", _VARIABLES}:
-                notes.append(html.Div("Of two reports totals are drawn; Details has the parts."))
+                notes.append(html.Div("A comparison shows totals; Details shows the breakdown."))
         return drawn.figure, heads, notes, field
 
     @answer(
@@ -217,7 +217,7 @@ def register(app: Dash, library: Library) -> None:
             if not tiles or view["tab"] != "variables":
                 return [], grid_style([]), ""
             rows, note = variable_rows(report, tiles[0], view["name"].lower())
-            note += ". They are those of the baseline." if view["with"] else ""
+            note += "; baseline only" if view["with"] else ""
             return rows, grid_style(rows), note
 
     @answer(
@@ -243,7 +243,7 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _register_browser(app: Dash) -> None:
-    """Connect what needs no server: zoom and clicks go to the URL."""
+    """Connect the clientside callbacks: zoom and clicks are written to the URL."""
     connect(
         app,
         "charts.zoom",
@@ -272,22 +272,22 @@ def _register_browser(app: Dash) -> None:
 
 
 def _memory(report: Report, view: dict[str, str]) -> TileMemory:
-    """Return the memory of each tile as the view asks for it."""
+    """Return the memory of the tiles in the view's breakdown."""
     breakdown = view["breakdown"]
     if breakdown == _VARIABLES:
         return _of_variables(report, view)
     if breakdown not in BREAKDOWNS:
         raise BadView(
-            f"The breakdown {breakdown[:40]!r} in the address is not known;"
-            f" choose {', '.join(_BREAKDOWN_LABELS)}."
+            f"Unknown breakdown {breakdown[:40]!r} in the address;"
+            f" expected one of {', '.join(_BREAKDOWN_LABELS)}."
         )
     return tile_memory(report, breakdown, view["gaps"] == "1")
 
 
 def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
-    """Return what some variables take on every tile, as one series by their name.
+    """Return the memory of some variables by tile, as one series with their name.
 
-    Of two reports one may lack them.
+    In a comparison, one report may lack them.
     """
     found = None
     if view["var"].strip():
@@ -313,7 +313,7 @@ def _draw(baseline: TileMemory, candidate: TileMemory | None, view: dict[str, st
 
 
 def _headline(memory: TileMemory, side: str) -> html.Div:
-    """Return the fullest tile with its share of the capacity; of variables, the one with most."""
+    """Return the fullest tile with its percentage of the capacity, or that of some variables."""
     (label, *others) = memory.series
     if not others and label != "Total":
         return _variable_headline(memory, label, side)
@@ -330,15 +330,15 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
 
 
 def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
-    """Return what the tile with most of some variables has of them, and on how many they lie."""
+    """Return the largest size of some variables on a tile, and the number of tiles they use."""
     size, total = int(memory.total_bytes.max(initial=0)), int(memory.total_bytes.sum())
     n_tiles = memory.n_tiles_used
     if not total:
-        hint = "nothing of that name; name a variable above, or select one of a tile below"
+        hint = "no matching variable; enter a name above or select a variable below"
         return headline("–", label or hint, side=side)
     most = memory.fullest_tile
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
-    caption = f"on the tile with most of it ({most:,}), {format_bytes(total)} on {tiles}: {label}"
+    caption = f"on the tile with the most ({most:,}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
 
 
@@ -348,7 +348,7 @@ def _selected(report: Report, view: dict[str, str]) -> list[int]:
 
 
 def _compare_details(baseline: Report, candidate: Report, view: dict[str, str]) -> html.Div:
-    """Return the nested table of two reports: for all tiles, or the first selected one."""
+    """Return the nested table of two reports: for all tiles or the first selected tile."""
     tiles = _selected(baseline, view)[:1]
     if tiles and tiles[0] >= target(candidate).n_tiles:
         return empty_state(f"The candidate has no tile {tiles[0]:,}; select another.")

@@ -1,4 +1,4 @@
-"""Rows of the grids of memory: parts on a tile, the fullest tiles, the tiles that changed most."""
+"""Rows of the memory grids: a tile's variables, the fullest tiles, the largest changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["change_rows", "ranking_rows", "variable_rows"]
 
 
 def variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the parts on a tile whose variable's name contains a text, and a line about them."""
+    """Return a tile's parts whose variable's name contains a text, and a summary."""
     parts = tile_variables(report, tile)
     labels = {category.name: category.label for category in categories(report)}
     rows: list[dict[str, Any]] = [
@@ -34,7 +34,7 @@ def variable_rows(report: Report, tile: int, text: str) -> tuple[list[dict[str, 
     total = sum(row["bytes"] for row in rows)
     which = f"{len(rows):,} of {len(parts):,} parts" if text else f"{len(parts):,} parts"
     note = (
-        f"Tile {tile:,}: {which}, {format_bytes(total)} together; what is live at different steps"
+        f"Tile {tile:,}: {which}, {format_bytes(total)} in total; variables live at different steps"
         " may share addresses"
     )
     return rows, note
@@ -57,7 +57,7 @@ def ranking_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def change_rows(baseline: Report, candidate: Report) -> list[dict[str, Any]]:
-    """Return the tiles whose memory changed most."""
+    """Return the tiles with the largest changes of memory."""
     changes = tile_changes(baseline, candidate)
     return [
         {

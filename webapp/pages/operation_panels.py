@@ -1,4 +1,4 @@
-"""One operation in full: its figures, how it was split and why, its steps; of one report or two."""
+"""Details of an operation: its figures, plans and steps, of one or two reports."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tilescope.webapp.figures.stage_bars import PartBars, part_bars
 
 __all__ = ["OperationDetails", "details_panel", "operation_details", "operation_links"]
 
-#: A node such as an LSTM has a plan per product; more than these are read on the tab of plans.
+#: A node such as an LSTM has a plan per product; the Plans tab lists those beyond this number.
 _MAX_PLANS = 6
 _MAX_STEPS = 200
 
 
 @dataclass(frozen=True)
 class OperationDetails:
-    """An operation of one report with all that is shown of it; ``plans`` are the first few."""
+    """An operation of one report with its details; ``plans`` are the first few."""
 
     operation: Operation
     total_cycles: int
@@ -40,7 +40,7 @@ class OperationDetails:
 
 
 def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
-    """Return what is known of one of the operations of a report."""
+    """Return the details of an operation of a report."""
     found = plans_of(report, operation.debug_context_id)
     return OperationDetails(
         operation,
@@ -54,7 +54,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
 
 
 def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.Div:
-    """Return the panel of an operation: one report, or two of which one may lack it."""
+    """Return the panel of an operation of one or two reports; one of two may lack it."""
     heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
     known = [side for side in sides if side is not None]
     n_plans = max(side.n_plans for side in known)
@@ -73,14 +73,14 @@ def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.D
     for plan in of_plans:
         blocks += [html.H3(plan.title(n_plans)), plan.facts(), _columns(*plan.parts())]
     if n_plans > _MAX_PLANS:
-        note = f"{n_plans - _MAX_PLANS:,} more plans of this operation stand on the tab Plans."
+        note = f"{n_plans - _MAX_PLANS:,} more plans of this operation are on the Plans tab."
         blocks.append(html.Div(note, className="grid-note"))
     blocks += _steps(known[0], "of the baseline" if len(sides) > 1 else "")
     return html.Div(blocks, className="details")
 
 
 def operation_links(details: OperationDetails, query: Mapping[str, str]) -> list[Any]:
-    """Return links to where else an operation is seen; ``query`` holds the reports."""
+    """Return links to the operation on other pages; ``query`` holds the reports."""
     links = [
         dcc.Link(
             "In the execution trace",
@@ -94,17 +94,17 @@ def operation_links(details: OperationDetails, query: Mapping[str, str]) -> list
 
 
 def _columns(*blocks: Any) -> html.Div:
-    """Return blocks beside each other where there is room."""
+    """Return blocks side by side where they fit."""
     return html.Div(list(blocks), className="operation-columns")
 
 
 def _at(side: OperationDetails | None, place: int) -> PlanExplanation | None:
-    """Return a plan of a side by its place, None where there is none."""
+    """Return a plan of a side by its index, None if there is none."""
     return side.plans[place] if side is not None and place < len(side.plans) else None
 
 
 def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> html.Div:
-    """Return the figures of an operation, a column for each side."""
+    """Return the figures of an operation, one column per side."""
     rows = [
         [label, *(MISSING if side is None else text(side) for side in sides)]
         for label, text in _FACTS
@@ -114,14 +114,14 @@ def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> ht
 
 
 def _share(side: OperationDetails) -> str:
-    """Return the share of an operation in all cycles."""
+    """Return the percentage of an operation in the total cycles."""
     if not side.total_cycles:
         return MISSING
     return format_percent(100 * side.operation.cycles / side.total_cycles)
 
 
 def _utilisation(side: OperationDetails) -> str:
-    """Return the share of tile cycles that are busy."""
+    """Return the percentage of tile cycles that are busy."""
     busy = side.operation.utilisation
     return MISSING if busy is None else format_percent(100 * busy)
 
@@ -141,7 +141,7 @@ _FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
 
 
 def _arguments(side: OperationDetails) -> html.Div:
-    """Return with what an operation was called, and by whom."""
+    """Return the arguments of an operation and its callers."""
     rows = [
         (
             f"{context.layer}: {context.operation}",
@@ -154,7 +154,7 @@ def _arguments(side: OperationDetails) -> html.Div:
 
 
 def _detail(text: str) -> list[str]:
-    """Return the arguments in a context's JSON, a line each; none if it is something else."""
+    """Return the arguments in a context's JSON, one line per argument; empty for other JSON."""
     try:
         found = json.loads(text)
     except (RecursionError, ValueError):
@@ -167,7 +167,7 @@ def _detail(text: str) -> list[str]:
 
 
 def _argument(value: Any) -> str:
-    """Return an argument for people: ``x float32 [1, 3]`` for a tensor, several with semicolons."""
+    """Return an argument as text: ``x float32 [1, 3]`` for a tensor, lists joined by semicolons."""
     if isinstance(value, list) and any(isinstance(item, str) for item in value):
         return " ".join(_argument(item) for item in value)
     if isinstance(value, list) and any(isinstance(item, list) for item in value):
@@ -177,18 +177,18 @@ def _argument(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Plan:
-    """One plan of an operation, of each side that has it."""
+    """One plan of an operation, from every side that has it."""
 
     sides: Sequence[PlanExplanation | None]
     heads: Sequence[str]
 
     def title(self, n_plans: int) -> str:
-        """Return the title, with the name of one of several."""
+        """Return the title, with the plan's name if there are several."""
         named = next(side.plan.name for side in self.sides if side is not None)
-        return "Plan: how it is split over tiles" + (f" ({named})" if n_plans > 1 else "")
+        return "Plan: split over tiles" + (f" ({named})" if n_plans > 1 else "")
 
     def facts(self) -> html.Div:
-        """Return what was chosen and why, a column for each side."""
+        """Return the chosen split and its reasons, one column per side."""
         sides = [dict(plan_facts(side)) if side is not None else {} for side in self.sides]
         labels = dict.fromkeys(label for side in sides for label in side)
         rows = [
@@ -197,7 +197,7 @@ class _Plan:
         return plain_table(["", *self.heads], rows, class_name="plan-facts")
 
     def parts(self) -> list[html.Div]:
-        """Return the parts of the operation, a table for each side."""
+        """Return the parts of the operation, one table per side."""
         return [
             html.Div(
                 [
@@ -211,12 +211,12 @@ class _Plan:
 
 
 def _lines(texts: Sequence[str]) -> Any:
-    """Return texts below each other."""
+    """Return texts on lines of their own."""
     return texts[0] if len(texts) == 1 else [html.Div(text) for text in texts]
 
 
 def _parts(rows: Sequence[PartRow]) -> html.Div:
-    """Return each part with what was predicted and compiled, as figures and as bars."""
+    """Return the parts with predicted and compiled cycles, as figures and bars."""
     body = [
         [html.B(row.label) if row.is_sum else row.label, *row.texts, _pair(bars)]
         for row, bars in zip(rows, part_bars(rows), strict=True)
@@ -226,7 +226,7 @@ def _parts(rows: Sequence[PartRow]) -> html.Div:
 
 
 def _pair(bars: PartBars | None) -> Any:
-    """Return the two bars of a part: predicted as an outline, compiled filled."""
+    """Return the two bars of a part: predicted outlined, compiled filled."""
     if bars is None:
         return ""
     kind = "phase-exchange" if bars.is_exchange else "phase-compute"
@@ -244,7 +244,7 @@ def _pair(bars: PartBars | None) -> Any:
 
 
 def _steps(side: OperationDetails, whose: str) -> list[Any]:
-    """Return the steps that an operation became."""
+    """Return the program steps of an operation."""
     if not side.steps:
         return []
     rows = [
@@ -257,7 +257,7 @@ def _steps(side: OperationDetails, whose: str) -> list[Any]:
         )
         for step in side.steps[:_MAX_STEPS]
     ]
-    when = "over all recorded runs" if side.n_runs else "of one execution, for none was recorded"
+    when = "over all recorded runs" if side.n_runs else "of one execution; no run was recorded"
     n_more = len(side.steps) - len(rows)
     title = " ".join(part for part in ("Steps", whose) if part)
     title += f": the first {len(rows):,}, {n_more:,} more follow" if n_more else ""

@@ -1,4 +1,4 @@
-"""Rows of the grids of operations: of one report, of two, of plans; and totals by kind."""
+"""Rows of the operation grids: one report, two reports, plans, and totals by kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def operation_rows(listed: Operations) -> list[dict[str, Any]]:
-    """Return the operations of one report as rows, those that take longest first."""
+    """Return the operations of one report as rows, slowest first."""
     total = listed.total_cycles
     return [
         {
@@ -55,7 +55,7 @@ def operation_rows(listed: Operations) -> list[dict[str, Any]]:
 def compared_rows(
     baseline: Operations, candidate: Operations, metric: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return one figure of two reports' operations, the largest change first; and the columns."""
+    """Return a metric of two reports' operations, largest change first, and its columns."""
     measure = MEASURES[metric]
     rows: list[dict[str, Any]] = [
         {
@@ -93,7 +93,7 @@ def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
 def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:
     """Return totals by kind of call."""
     if not baseline.kinds and not (candidate and candidate.kinds):
-        return empty_state("There are no operations, so there are no kinds.")
+        return empty_state("No operations.")
     if candidate is not None:
         return _compared_kinds(baseline, candidate)
     total = baseline.total_cycles
@@ -138,7 +138,7 @@ def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
 
 
 def plan_rows(found: Sequence[Plan]) -> list[dict[str, Any]]:
-    """Return plans as rows, those that were predicted to take longest first."""
+    """Return plans as rows, highest predicted cycles first."""
     return [
         {
             "key": plan.name,

@@ -1,4 +1,4 @@
-"""Operations: what each call of a program costs, and for a chosen one how it was planned."""
+"""Operations: the cost of a program's library calls or model nodes, and their plans."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def layout() -> html.Div:
         [
             (
                 "details",
-                "Details of the operation",
+                "Operation details",
                 guarded(
                     "operation-error",
                     html.Div(id="operation-links", className="links"),
@@ -125,7 +125,7 @@ def layout() -> html.Div:
                     grid(
                         "operation-plans",
                         _PLAN_COLUMNS,
-                        empty="This report has no plans: no convolution and no product.",
+                        empty="This report has no plans: no convolutions or products.",
                         selects=True,
                     ),
                 ),
@@ -185,7 +185,7 @@ def register(app: Dash, library: Library) -> None:
         if view["tab"] != "details":
             return no_update, no_update
         if not view["op"]:
-            return empty_state("Select an operation above to see what it costs and why."), []
+            return empty_state("Select an operation above to see its cost and plan."), []
         sides: list[OperationDetails | None] = []
         for report_id in (view["report"], view["with"]):
             if report_id:
@@ -196,7 +196,7 @@ def register(app: Dash, library: Library) -> None:
                         operation_details(report, listed, found) if found is not None else None
                     )
         if not any(sides):
-            return empty_state("This report has no operation of that name; select another one."), []
+            return empty_state("The operation is not in this report; select another."), []
         query = {name: view[name] for name in ("report", "with") if view[name]}
         links = operation_links(sides[0], query) if sides[0] is not None else []
         return details_panel(view["op"], sides), links
@@ -223,28 +223,22 @@ def register(app: Dash, library: Library) -> None:
         with library.opened(view["report"]) as report:
             rows = plan_rows(plans(report))
         found = matching(rows, view["find"])[:_MAX_ROWS]
-        note = (
-            "Cycles and temporary memory of a tile as predicted; select one to have it explained."
-        )
+        note = "Predicted cycles and temporary memory per tile; select a plan to see it explained."
         return found, grid_style(found), ("Plans of the baseline. " if view["with"] else "") + note
 
 
 def _layer(view: Mapping[str, str]) -> Layer:
-    """Return whose calls the view is about."""
+    """Return the layer of the view: library calls or nodes of the model."""
     for layer in _LAYERS:
         if layer == view["layer"]:
             return layer
-    raise BadView(
-        f"The layer {view['layer'][:40]!r} in the address is not known; choose one above."
-    )
+    raise BadView(f"Unknown layer {view['layer'][:40]!r} in the address; choose one above.")
 
 
 def _metric(view: Mapping[str, str]) -> str:
-    """Return what a comparison is about."""
+    """Return the metric of a comparison."""
     if view["metric"] not in MEASURES:
-        raise BadView(
-            f"The metric {view['metric'][:40]!r} in the address is not known; choose one above."
-        )
+        raise BadView(f"Unknown metric {view['metric'][:40]!r} in the address; choose one above.")
     return view["metric"]
 
 
@@ -260,9 +254,9 @@ def _listed(report: Report, layer: Layer) -> Operations:
 
 
 def _headline(listed: Operations, side: str) -> html.Div:
-    """Return how much of all cycles the operations take."""
+    """Return the operations' share of the total cycles."""
     total, n_runs = listed.total_cycles, listed.n_runs
-    runs = f"in {n_runs:,} recorded run{'s' * (n_runs != 1)}" if n_runs else "as compiled, none ran"
+    runs = f"in {n_runs:,} recorded run{'s' * (n_runs != 1)}" if n_runs else "as compiled, not run"
     share = f" ({format_percent(100 * listed.cycles / total)})" if total else ""
     what = _LAYERS[listed.layer].lower()
     caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}, {runs}"
@@ -272,12 +266,12 @@ def _headline(listed: Operations, side: str) -> html.Div:
 def _note(
     found: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], listed: Operations
 ) -> str:
-    """Return what is left out, or why there is nothing."""
+    """Return a note about omitted rows, or the reason why there are none."""
     if not rows:
         other = "nodes of the model" if listed.layer == "library" else "library calls"
         return (
-            f"This report lists no {_LAYERS[listed.layer].lower()}: its graph was built"
-            f" without them, or it holds no graph profile. Try the {other}."
+            f"This report has no {_LAYERS[listed.layer].lower()}: its graph was built"
+            f" without them, or it has no graph profile. Try the {other}."
         )
     parts = []
     if len(found) < len(rows):
@@ -285,6 +279,6 @@ def _note(
     if len(found) > _MAX_ROWS:
         parts.append(f"the first {_MAX_ROWS:,} are listed")
     if listed.cycles < listed.total_cycles:
-        parts.append("the other cycles are in none of them, such as copies from and to the host")
+        parts.append("the remaining cycles belong to none, such as copies to and from the host")
     text = "; ".join(parts)
     return text[:1].upper() + text[1:]

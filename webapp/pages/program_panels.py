@@ -1,4 +1,4 @@
-"""One program in full: where it stands, what it costs, what it runs, who created it."""
+"""Details of a program: its location, cost, vertices and origin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["program_panel"]
 
 
 def program_panel(details: ProgramDetails) -> html.Div:
-    """Return what is known of a program."""
+    """Return the details of a program."""
     program = details.node
     blocks: list[Any] = [
         html.H2(
@@ -45,7 +45,7 @@ def _facts(details: ProgramDetails) -> html.Div:
         ("Program", f"{program.program_id:,}"),
         (
             "Inside",
-            " › ".join(ancestor.label for ancestor in details.path) or "nothing: it is a root",
+            " › ".join(ancestor.label for ancestor in details.path) or "none (root program)",
         ),
     ]
     if program.n_children:
@@ -63,19 +63,19 @@ def _facts(details: ProgramDetails) -> html.Div:
 
 
 def _costs(details: ProgramDetails) -> html.Div:
-    """Return the cost of the step, a column for each IPU."""
+    """Return the cost of the step, one column per IPU."""
     rows = [
-        ("Cycles of its own", [f"{cost.cycles:,}" for cost in details.costs]),
-        ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in details.costs]),
+        ("Own cycles", [f"{cost.cycles:,}" for cost in details.costs]),
+        ("Active tiles", [f"{cost.n_active_tiles:,}" for cost in details.costs]),
         ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in details.costs]),
-        ("Tile balance, idle tiles included", [_balance(cost) for cost in details.costs]),
+        ("Tile balance, including idle tiles", [_balance(cost) for cost in details.costs]),
         *(
             (label, [format_bytes(size(cost)) for cost in details.costs])
             for label, size in _TRAFFIC
         ),
         ("Floating-point operations", [format_count(cost.flops) for cost in details.costs]),
         ("Executions recorded", [f"{cost.n_executions:,}" for cost in details.costs]),
-        ("Cycles in all runs, waits included", [f"{c.taken_cycles:,}" for c in details.costs]),
+        ("Cycles in all runs, including waits", [f"{c.taken_cycles:,}" for c in details.costs]),
     ]
     heads = ["", *(f"IPU {cost.ipu_id}" for cost in details.costs)]
     return plain_table(
@@ -86,18 +86,18 @@ def _costs(details: ProgramDetails) -> html.Div:
 _TRAFFIC: tuple[tuple[str, Callable[[NodeCost], int]], ...] = (
     ("Sent", lambda cost: cost.sent_bytes),
     ("Received", lambda cost: cost.received_bytes),
-    ("From and to the host", lambda cost: cost.host_in_bytes + cost.host_out_bytes),
-    ("From and to remote buffers", lambda cost: cost.remote_in_bytes + cost.remote_out_bytes),
+    ("From/to host", lambda cost: cost.host_in_bytes + cost.host_out_bytes),
+    ("From/to remote buffers", lambda cost: cost.remote_in_bytes + cost.remote_out_bytes),
 )
 
 
 def _balance(cost: NodeCost) -> str:
-    """Return the mean over the busiest tile of an IPU, as the execution trace defines it."""
+    """Return an IPU's tile balance, mean over busiest tile, as in the execution trace."""
     return MISSING if cost.tile_balance is None else format_percent(100 * cost.tile_balance)
 
 
 def _vertices(details: ProgramDetails) -> html.Div:
-    """Return the codelets that run, a column for each."""
+    """Return the codelets of the step, one column per codelet."""
     found = details.vertices
     rows = [
         ("Kind", [vertex.kind for vertex in found]),
@@ -109,7 +109,7 @@ def _vertices(details: ProgramDetails) -> html.Div:
         ),
         ("All vertices, cycles", [f"{vertex.total_cycles:,}" for vertex in found]),
         ("State", [format_bytes(vertex.state_bytes) for vertex in found]),
-        ("Code on a tile", [format_bytes(vertex.code_bytes) for vertex in found]),
+        ("Code per tile", [format_bytes(vertex.code_bytes) for vertex in found]),
     ]
     heads = ["", *(vertex.vertex_type for vertex in found)]
     return plain_table(

@@ -1,4 +1,4 @@
-"""Program Tree: what the program is made of, opened a level at a time."""
+"""Program Tree: the program's steps, loaded one level at a time."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def register(app: Dash, library: Library) -> None:
     def show_details(view: dict[str, str]) -> tuple[Any]:
         number = parse_number(view, "node", noun="program", hint="select one")
         if number is None:
-            which = " This is the tree of the baseline." if view["with"] else ""
+            which = " The tree shows the baseline." if view["with"] else ""
             return (empty_state(f"Select a program in the tree to see its details.{which}"),)
         with library.opened(view["report"]) as report:
             return (program_panel(node(report, number)),)

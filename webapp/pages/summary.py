@@ -1,4 +1,4 @@
-"""Summary: target, graph, memory, execution, provenance and options of a report, or of two."""
+"""Summary: target, graph, memory, execution, provenance and options of one or two reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ICON = "summary"
 VIEW = (Parameter("options", control="summary-options-filter"),)
 
 _INCOMPLETE = (
-    "This run did not finish: the report shows what was written before it ended"
+    "Incomplete run: this report contains what was written before the run ended"
     " (last milestone: {milestone}). Run the model again for a complete one."
 )
 
@@ -104,7 +104,7 @@ def _one(report: Report) -> list[Any]:
 
 
 def _two(baseline: Report, candidate: Report) -> list[Any]:
-    """Return the blocks of two reports, what explains most first."""
+    """Return the blocks of two reports, most significant first."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
     sections = [
         panel(
@@ -126,7 +126,7 @@ def _two(baseline: Report, candidate: Report) -> list[Any]:
 
 
 def _explanation(difference: Difference) -> html.Section:
-    """Return the difference in sentences, with the steps that changed most."""
+    """Return the differences as sentences, with the steps that changed most."""
     sentences = [html.Li(sentence) for sentence in explain(difference)]
     return panel(
         "What changed, baseline to candidate",
@@ -136,7 +136,7 @@ def _explanation(difference: Difference) -> html.Section:
 
 
 def _headlines(report: Report) -> list[html.Div]:
-    """Return the few figures everyone asks for first."""
+    """Return the headline figures."""
     values = {name: METRICS[name].compute(report) for name in _HEADLINES}
     parts = []
     cycles, efficiency = values["cycles.total"], values["parallel.efficiency"]
@@ -156,7 +156,7 @@ def _headlines(report: Report) -> list[html.Div]:
     return parts
 
 
-#: What people ask for first comes first; so the columns are of about equal height, too.
+#: The most requested first, ordered so that the columns are of similar height.
 _ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
 
@@ -195,15 +195,15 @@ def _options(
     found = [row for row in rows if any(text in cell.lower() for cell in row)]
     if not found:
         return html.Div(
-            "No option matches; empty the filter to see all." if rows
-            else "This report holds no options.",
+            "No option matches; clear the filter to see all." if rows
+            else "This report has no options.",
             className="empty-state",
         )  # fmt: skip
     return plain_table(columns, found)
 
 
 def _text(option: OptionRow | None) -> str:
-    """Return value and origin of an option, a dash where there is none."""
+    """Return value and origin of an option, a dash if it is missing."""
     return "–" if option is None else f"{option.value} ({option.origin})"
 
 

@@ -1,4 +1,4 @@
-"""Execution trace: where the cycles go, on a canvas; the figures of the range below it."""
+"""Execution trace: slices over cycles on a canvas, with the figures of the range below."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def layout() -> html.Div:
 
 
 def register(app: Dash, library: Library) -> None:
-    """Connect the page: the canvas follows the address by itself, the panels ask the analyser."""
+    """Connect the page: scripts update the canvas from the URL, callbacks fill the panels."""
     view_input = Input(view_store("trace"), "data")
     connect(app, "trace.show", view_input)
     connect(
@@ -103,7 +103,7 @@ def register(app: Dash, library: Library) -> None:
     def show_whose(view: dict[str, str]) -> tuple[Any, ...]:
         if not view["report"] or not view["with"]:
             return (None,)
-        sentence = "This is the trace of the baseline; swap the two to see the candidate's."
+        sentence = "The trace shows the baseline; swap to see the candidate."
         return (html.P(sentence),)
 
     @answer(
@@ -158,19 +158,19 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _panel(name: str) -> html.Div:
-    """Return a place for figures that gives way to an error."""
+    """Return a panel body that an error panel can replace."""
     return guarded(f"{name}-error", html.Div(id=name))
 
 
 def _nothing() -> html.Div:
-    """Return what stands below when there is no trace."""
-    return empty_state("Nothing ran: no figures of a range.")
+    """Return the placeholder of the panels without a trace."""
+    return empty_state("No execution recorded.")
 
 
 def _range_summary(
     library: Library, view: dict[str, str], *, top: int
 ) -> trace.RangeSummary | None:
-    """Return the figures of the marked range, else of the visible one; None without a trace."""
+    """Return the figures of the selected range, else of the visible range; None without a trace."""
     if not view["report"]:
         return None
     with library.opened(view["report"]) as report:
@@ -186,7 +186,7 @@ def _range_summary(
 
 
 def _cycles(text: str) -> tuple[int | None, int | None]:
-    """Return the range ``a:b`` in whole cycles, open where nothing is given."""
+    """Return the range ``a:b`` in whole cycles; a missing bound is open."""
     if not text:
         return None, None
     try:
@@ -212,5 +212,5 @@ def _place(text: str) -> tuple[int, int, int, int]:
 
 
 def _flame_or_flat(text: str) -> str:
-    """Return the view, flame unless it is flat."""
+    """Return the view, "flat" or by default "flame"."""
     return "flat" if text == "flat" else "flame"

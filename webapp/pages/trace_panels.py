@@ -1,4 +1,4 @@
-"""What stands below the trace: figures of a range, top contributors, one slice in full."""
+"""Panels below the trace: figures of a range, top contributors, details of a slice."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["contributor_table", "slice_panel", "summary_panel"]
 
 _KINDS = {kind.name: kind for kind in trace.KINDS}
 _IDLE = "idle"
-#: Kinds that always have a column.
+#: Kinds that have a column even without cycles.
 _SHOWN = ("compute", "exchange", "sync")
 
 
 def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
-    """Return cycles, efficiency and balance, proportions by kind, and bytes, per IPU."""
+    """Return cycles, efficiency, balance, proportions by kind and bytes per IPU."""
     what = "selected range" if is_marked else "visible range"
     heads = [
         headline(f"{found.cycles:,}", f"cycles executed in the {what}"),
@@ -43,7 +43,7 @@ def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
 
 
 def contributor_table(found: trace.RangeSummary) -> html.Div:
-    """Return the names with most cycles in the range, as a table anyone can read."""
+    """Return the names with the most cycles in the range as a table."""
     if not found.contributors:
         return empty_state("Nothing ran in this range; zoom out or press 0.")
     left_out = found.n_contributors - len(found.contributors)
@@ -59,7 +59,7 @@ def contributor_table(found: trace.RangeSummary) -> html.Div:
 def slice_panel(
     found: trace.Slice, inside: trace.RangeSummary, step: trace.StepDetails | None
 ) -> html.Div:
-    """Return one slice: where it is, what it holds, and what its step costs."""
+    """Return the details of a slice: location, contents, and the cost of its step."""
     kind = _KINDS[found.kind]
     parts: list[Any]
     below: list[Any]
@@ -74,8 +74,8 @@ def slice_panel(
     if found.n_iterations > 1:
         facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
     if step is None:
-        facts.append(("Steps inside", f"{found.n_steps:,}"))
-        parts, below = [], [html.H3("Top contributors inside"), _contributors(inside.contributors)]
+        facts.append(("Nested steps", f"{found.n_steps:,}"))
+        parts, below = [], [html.H3("Top contributors"), _contributors(inside.contributors)]
     else:
         facts += [
             ("Step", f"{step.step_id:,}"),
@@ -99,12 +99,12 @@ def slice_panel(
 def _table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], numbers: Sequence[int]
 ) -> html.Div:
-    """Return a table as the trace's panels show it."""
+    """Return a table in the style of the trace's panels."""
     return plain_table(columns, rows, numbers=numbers, class_name="trace-table")
 
 
 def _share(value: float) -> str:
-    """Return a share as a percentage; one too small to write says so."""
+    """Return a share as a percentage; tiny ones are "< 0.01 %"."""
     return "< 0.01 %" if 0 < value < 1e-4 else format_percent(100 * value)
 
 
@@ -114,7 +114,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
-    """Return a bar and a row of percentages for each IPU."""
+    """Return a bar and a row of percentages per IPU."""
     rows = []
     for ipu in found.ipus:
         shares = {
@@ -127,7 +127,7 @@ def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
                 className="trace-bar",
                 role="img",
             ),
-            aria_label="Proportions, given in the columns beside",
+            aria_label="Proportions, as in the other columns",
         )
         rows.append(
             [
@@ -147,7 +147,7 @@ def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
 
 
 def _segment(name: str, share: float) -> html.Span:
-    """Return one part of a bar of proportions, with its letter where it fits."""
+    """Return one segment of a proportions bar, with its letter if it fits."""
     style: dict[str, Any] = {"width": f"{100 * share:.3f}%"}
     letter = ""
     if name != _IDLE:
@@ -163,12 +163,12 @@ def _segment(name: str, share: float) -> html.Span:
 
 
 def _kind_label(name: str) -> str:
-    """Return what a kind is called."""
+    """Return the label of a kind."""
     return "Idle" if name == _IDLE else _KINDS[name].label
 
 
 def _traffic(found: trace.RangeSummary) -> html.Div:
-    """Return cycles, balance and bytes of each IPU."""
+    """Return cycles, balance and bytes per IPU."""
     heads = (
         "",
         "Cycles",
@@ -242,16 +242,16 @@ def _swatch(kind: str) -> html.Span:
 
 
 def _facts(rows: Sequence[tuple[str, str]]) -> html.Table:
-    """Return labels and texts."""
+    """Return a table of labels and values."""
     cells = [html.Tr([html.Th(label, scope="row"), html.Td(text)]) for label, text in rows]
     return html.Table(html.Tbody(cells), className="facts")
 
 
 def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
-    """Return the cost of a step by cause and its tiles; and, to stand below, its vertices."""
+    """Return the cost of a step by cause and by tile, and a table of its vertices."""
     rows = [
         ("Cycles", [f"{cost.cycles:,}" for cost in step.costs]),
-        ("Tiles with work", [f"{cost.n_active_tiles:,}" for cost in step.costs]),
+        ("Active tiles", [f"{cost.n_active_tiles:,}" for cost in step.costs]),
         ("Busiest tile, cycles", [f"{cost.max_tile_cycles:,}" for cost in step.costs]),
         ("Mean over all tiles, cycles", [f"{cost.mean_tile_cycles:,.1f}" for cost in step.costs]),
         ("Tile balance", [_ratio(cost.tile_balance) for cost in step.costs]),
@@ -259,26 +259,26 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
         ("Most received by a tile", [format_bytes(cost.max_received_bytes) for cost in step.costs]),
         ("Sent by all tiles", [format_bytes(cost.total_sent_bytes) for cost in step.costs]),
         (
-            "Received by pairs of tiles at once",
+            "Received by tile pairs at double rate",
             [format_bytes(cost.total_paired_bytes) for cost in step.costs],
         ),
         ("Fragments on the busiest tile", [f"{cost.n_fragments:,}" for cost in step.costs]),
         (
-            "From and to the host",
+            "From/to host",
             [
                 f"{format_bytes(cost.host_in_bytes)}, {format_bytes(cost.host_out_bytes)}"
                 for cost in step.costs
             ],
         ),
         (
-            "From and to remote buffers",
+            "From/to remote buffers",
             [
                 f"{format_bytes(cost.remote_in_bytes)}, {format_bytes(cost.remote_out_bytes)}"
                 for cost in step.costs
             ],
         ),
         (
-            "From and to other IPUs",
+            "From/to other IPUs",
             [
                 f"{format_bytes(cost.link_in_bytes)}, {format_bytes(cost.link_out_bytes)}"
                 for cost in step.costs
@@ -309,7 +309,7 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
 
 
 def _histogram(cost: trace.StepCost) -> html.Div:
-    """Return how many tiles need how many cycles, as bars with their figures on hover."""
+    """Return a histogram of cycles per tile, with the figures as tooltips."""
     edges, counts = cost.histogram.edges_cycles.tolist(), cost.histogram.n_tiles.tolist()
     most = max(counts)
     bars = [
@@ -331,7 +331,7 @@ def _histogram(cost: trace.StepCost) -> html.Div:
                 className="trace-axis",
             ),
             html.Div(
-                f"at most {most:,} tiles in a bar; {cost.histogram.n_idle_tiles:,} tiles are idle",
+                f"at most {most:,} tiles per bar; {cost.histogram.n_idle_tiles:,} tiles are idle",
                 className="grid-note",
             ),
         ]

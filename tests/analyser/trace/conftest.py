@@ -204,7 +204,7 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
 
 
 def sequence(start: int, steps: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> list[Entry]:
-    """Return steps one after the other, once each."""
+    """Return entries of consecutive steps that run once."""
     entries = []
     for step in steps:
         end = start + STEPS[step][2]

@@ -1,4 +1,4 @@
-"""Figures of a range, single slices, search and steps, against sums computed on paper."""
+"""Figures of a range, slices, search and steps, against sums computed on paper."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_whole_range_agrees_with_the_metrics(make: Make) -> None:
 
 
 def test_what_goes_between_tiles_counts_whatever_links_it_crosses(tmp_path: Path) -> None:
-    """Elements that stay on an IPU beside some that cross, and a copy to the host."""
+    """Elements exchanged within an IPU and between IPUs, and a copy to the host."""
     graph = engine.Graph(engine.load_machine("gc200", n_ipus=2, tiles_per_ipu=4))
     x, y = (graph.add_variable("float32", (8,), name) for name in "xy")
     graph.map_linearly(x)

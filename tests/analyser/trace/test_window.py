@@ -1,4 +1,4 @@
-"""Level of detail: nothing is lost, what is wide enough stands alone, loops count fully."""
+"""Level of detail: nothing is lost, wide slices stay separate, loops count in full."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def group_of(entries: list[tuple[int, int, int, int, int]]) -> TrackGroup:
 def test_every_execution_in_a_window_is_in_exactly_one_bar(
     plan: list[tuple[list[int], int, int]], start: int, length: int, n_pixels: int
 ) -> None:
-    """Against the plain list of executions."""
+    """Compare with the plain list of executions."""
     entries = entries_of(plan)
     end = start + length
     group = group_of(entries)
@@ -186,7 +186,7 @@ def test_every_execution_in_a_window_is_in_exactly_one_bar(
 
 
 def n_edges(group: TrackGroup, n_pixels: int) -> int:
-    """Return how many slices may be counted with a bar that the window's edge cuts."""
+    """Return the number of slices that a bar cut by the window's edge may count."""
     return 5 * n_pixels if any(p.period_cycles for p in group.timeline.pieces) else 0
 
 
@@ -194,7 +194,7 @@ def n_edges(group: TrackGroup, n_pixels: int) -> int:
 def test_flame_lanes_hold_every_execution_once(
     plan: list[tuple[list[int], int, int]], place: float
 ) -> None:
-    """At a pixel a cycle nothing merges, so leaves can be counted exactly."""
+    """At one pixel per cycle nothing is merged, so leaves can be counted exactly."""
     entries = entries_of(plan)
     group = group_of(entries)
     start = int(place * end_of(entries))
@@ -222,7 +222,7 @@ def test_flame_lanes_hold_every_execution_once(
         max_size=8,
     )
 )
-def test_loops_that_interrupt_each_other_are_written_out_in_order(
+def test_interleaved_loops_are_expanded_in_order(
     plan: list[tuple[int, int, int, int]],
 ) -> None:
     entries = sorted(

@@ -100,7 +100,7 @@ def test_the_same_kernel_has_one_digest() -> None:
 
 
 def test_every_codelet_of_the_library_is_cached() -> None:
-    """Otherwise every process would compile it again."""
+    """Without it, every process would compile the kernel again."""
     for info in pkgutil.iter_modules(codelets.__path__):
         for value in vars(
             importlib.import_module(f"tilescope.engine.codelets.{info.name}")

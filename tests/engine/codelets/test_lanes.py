@@ -1,4 +1,4 @@
-"""The block kernels of products, at any alignment of their operands."""
+"""Block kernels of products at all alignments of their operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executable cache: what it gives equals what is compiled, and nothing in it can hurt."""
+"""The executable cache: hits equal compiled executables, and invalid entries are harmless."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def entry(directory: Path) -> Path:
 
 @pytest.fixture
 def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """Return a way to take the warnings that were logged since the last time."""
+    """Return a function that returns the warnings logged since its last call."""
 
     def take() -> list[str]:
         found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
@@ -124,7 +124,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 @pytest.fixture(autouse=True)
 def _nothing_warned() -> Iterator[None]:
-    """Let every test hear of its own directories."""
+    """Reset the warned directories before every test."""
     yield
     store._warned.clear()
 
@@ -134,7 +134,7 @@ def test_what_is_taken_from_the_cache_is_what_was_compiled(tmp_path: Path) -> No
     made = [Case().compile(d) for d in (None, directory, directory)]
     assert [executable.record.cache for executable in made] == ["off", "miss", "hit"]
     outputs = [ran(executable, tmp_path / str(i)) for i, executable in enumerate(made)]
-    expected = np.arange(32, dtype=np.float32)[::-1] * 8  # turned round three times, doubled
+    expected = np.arange(32, dtype=np.float32)[::-1] * 8  # rotated three times, doubled
     for output in outputs:
         np.testing.assert_array_equal(output, expected.reshape(4, 8).sum(axis=0, keepdims=True))
     for i in (1, 2):
@@ -222,7 +222,7 @@ def test_another_machine_or_option_is_compiled(tmp_path: Path) -> None:
 
 
 def with_own_law(cycles: int, directory: Path) -> Executable:
-    """Compile one vertex whose law says `cycles`; the law's text is always the same."""
+    """Compile one vertex whose law returns `cycles`; the law's source is always the same."""
 
     def law(batch: Any, _machine: Any) -> NDArray[np.int64]:
         return np.full(batch.n_vertices, cycles)
@@ -240,7 +240,7 @@ def with_own_law(cycles: int, directory: Path) -> Executable:
     return engine.compile_programs(graph, [Execute(compute_set)], cache_directory=directory)
 
 
-def test_a_law_that_answers_otherwise_is_seen(tmp_path: Path) -> None:
+def test_a_changed_law_is_detected(tmp_path: Path) -> None:
     first = with_own_law(10, tmp_path)
     again = with_own_law(10, tmp_path)
     other = with_own_law(11, tmp_path)
@@ -284,7 +284,7 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(
     assert warnings_of() == []
 
 
-def test_a_false_hit_is_seen_and_compiled(
+def test_a_false_hit_is_detected_and_compiled(
     tmp_path: Path, warnings_of: Callable[[], list[str]]
 ) -> None:
     Case(sync_cycles=99).compile(tmp_path)
@@ -306,7 +306,7 @@ def test_something_else_in_the_place_of_a_file(
     Case().compile(tmp_path)
     path = entry(tmp_path)
     path.unlink()
-    os.mkfifo(path)  # would block whoever opened it
+    os.mkfifo(path)  # would block a reader
     assert Case().compile(tmp_path).record.cache == "miss"
     assert "it is not a file" in warnings_of()[0]
     path.unlink()
@@ -318,7 +318,7 @@ def test_something_else_in_the_place_of_a_file(
     assert len([line for line in said if "nothing can be kept" in line]) == 1
 
 
-def test_a_directory_that_cannot_be_written_is_said_once(
+def test_an_unwritable_directory_warns_once(
     tmp_path: Path, warnings_of: Callable[[], list[str]]
 ) -> None:
     file = tmp_path / "file"
@@ -337,7 +337,7 @@ def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
     assert Case().compile(str(tmp_path)).record.cache == "hit"
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_behind(
+def test_a_full_disk_warns_and_leaves_nothing_behind(
     tmp_path: Path, warnings_of: Callable[[], list[str]]
 ) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -361,7 +361,7 @@ def test_what_a_killed_process_left_is_swept_up(tmp_path: Path) -> None:
 
 
 def script(text: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start a process with this test's program at hand."""
+    """Start a process that can import this test's program."""
     head = (
         "import sys\nfrom pathlib import Path\nfrom tests.engine.compiler.test_cache import Case\n"
     )
@@ -384,7 +384,7 @@ def test_processes_that_come_at_once(tmp_path: Path) -> None:
     assert Case().compile(tmp_path).record.cache == "hit"
 
 
-#: Two processes delete and write all the time and are killed; a third one must never complain.
+#: Two processes delete and write constantly and are killed; a third must never fail.
 _KILLED = """
 import os, random, signal, time
 
@@ -417,7 +417,7 @@ def test_processes_killed_while_they_write(tmp_path: Path) -> None:
     process = script(_KILLED, tmp_path)
     _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
-    assert len(list(tmp_path.glob("*.executable"))) == 1  # beside what was left half written
+    assert len(list(tmp_path.glob("*.executable"))) == 1  # beside a partially written file
 
 
 def test_the_environment_turns_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -431,7 +431,7 @@ def test_the_environment_turns_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def network() -> Model:
-    """Return three convolutions; their inputs lie differently, or their shapes differ."""
+    """Return three convolutions that differ in input layout or shape."""
     random = np.random.default_rng(3)
     builder = IrBuilder("network")
     value = builder.input("x", (1, 8, 10, 10), "float32")
@@ -541,7 +541,7 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
     alone = compiled("alone")
     expected = files("alone")
     assert sorted(Path(name).suffix for name in expected) == [".executable", *[".plan"] * 3]
-    # A directory with other plans in it changes what its own compilation gets, and no other.
+    # A directory with other plans only affects the compilation that uses it.
     shutil.copytree(tmp_path / "alone", tmp_path / "odd")
     for path in (tmp_path / "odd").glob("*.plan"):
         with path.open("rb") as file:

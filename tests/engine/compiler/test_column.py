@@ -1,4 +1,4 @@
-"""Costs of steps and what lives when are kept sparse: what a step does not touch takes no bytes."""
+"""Step costs and liveness are sparse: tiles that a step does not touch take no memory."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def step_cycles(codelet: Codelet, n_elements: int, tiles: list[int], n_ipus: int
 
 
 def test_multi_vertices_of_one_tile_share_its_contexts() -> None:
-    """48 worker vertices of 77 instructions: 8 rounds on 6 contexts, 6 x 8 x 77 = 3,696."""
+    """48 worker vertices of 77 instructions take 8 rounds on 6 contexts: 6 x 8 x 77 = 3,696."""
     cycles = list_schedule(np.zeros(48, np.int32), np.full(48, 77), 2, 6)
     assert cycles.tolist() == [3696, 0]
 
@@ -96,7 +96,7 @@ def test_scores_of_attention_take_what_was_measured() -> None:
     assert abs(cycles / 8488 - 1) < 0.05
 
 
-def test_a_product_in_float_by_hand() -> None:
+def test_hand_computed_product_in_float() -> None:
     """13 rows x 16 x 16 floats on gc200, by the formula of the library.
 
     Workers get 3 or 2 rows: 46 + 2 + 8 x 3 = 72 or 46 + 2 + 8 x 2 = 64 with zeroing, 46 without;
@@ -107,7 +107,7 @@ def test_a_product_in_float_by_hand() -> None:
     assert int(cycles[0]) == 50 + 13 + (15 + 19 + 6 + 64 + 290) + (11 + 18 + 7 + 64 + 432)
 
 
-def test_a_convolution_in_half_by_hand() -> None:
+def test_hand_computed_convolution_in_half() -> None:
     """A 3 x 3 kernel over 2 rows of 7 columns, 16 half inputs and outputs, half partials.
 
     14 elements are shared out 2 or 3 each; the third worker has elements 4 to 6 of row 0, the
@@ -122,7 +122,7 @@ def test_a_convolution_in_half_by_hand() -> None:
     assert int(cycles[0]) == 90 + 109 + 6 * (9 + 10) + 17 + 1 + 1 + 16 + 14 + 14 + loops
 
 
-def test_a_product_of_halves_with_sums_in_float_by_hand() -> None:
+def test_hand_computed_product_of_halves_with_float_partials() -> None:
     """13 rows x 16 x 16 halves, partial sums in float: two passes of the 8 units.
 
     A worker's 2 rows cost 40 + 1 - 7 = 34, more than 3 of them, 37 - 7: 204 and 180. Weights of a
@@ -133,7 +133,7 @@ def test_a_product_of_halves_with_sums_in_float_by_hand() -> None:
     assert int(cycles[0]) == 50 + 6 * 7 + 13 + 11 + 18 + 2 * (7 + 32 + 204)
 
 
-def test_a_product_of_float8_by_hand() -> None:
+def test_hand_computed_product_of_float8() -> None:
     """13 rows x 64 x 16 of float8 on a C600, partial sums in half: two groups of 32 inputs.
 
     Workers get 3 or 2 rows: 17 + 27 or 17 + 23, times 6; 5 less when a sum begins. Weights of a
@@ -144,7 +144,7 @@ def test_a_product_of_float8_by_hand() -> None:
     assert int(cycles[0]) == 46 + 21 + 46 + (131 + 64 + 234) + (108 + 64 + 264)
 
 
-def test_a_convolution_of_float8_by_hand() -> None:
+def test_hand_computed_convolution_of_float8() -> None:
     """A 3 x 3 kernel over 2 rows of 7 columns, 32 inputs and 16 outputs of float8.
 
     Workers have parts of 3 or 2: 18 + 16 + 27 or 23, times 6 = 366 or 342 + 9. Rows of the kernel:
@@ -157,7 +157,7 @@ def test_a_convolution_of_float8_by_hand() -> None:
     assert int(cycles[0]) == 90 + 83 + 37 + 58 + 61 + loops
 
 
-def test_a_convolution_of_few_channels_of_float8_by_hand() -> None:
+def test_hand_computed_convolution_of_few_float8_channels() -> None:
     """A 3 x 4 kernel over 2 rows of 7 columns, 8 inputs and outputs of float8: three windows.
 
     The slowest worker has 3 columns: 20 + 24 + 2 x 17 at first, then 20 + 24 + 2 x 33, times 6.
@@ -169,7 +169,7 @@ def test_a_convolution_of_few_channels_of_float8_by_hand() -> None:
     assert int(cycles[0]) == 43 + 93 + first + 2 * (36 + 38 + 38 + 6 * 110)
 
 
-def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
+def test_hand_computed_depthwise_convolution_with_float_partials() -> None:
     """4 groups of halves over 13 elements, 3 x 3: workers share 13 rows of 3 kernel columns.
 
     One has two rows, of 7 + 5 + 3 + 4, and one more column, for each row of the kernel. 52 partial
@@ -178,15 +178,15 @@ def test_a_depthwise_convolution_with_sums_in_float_by_hand() -> None:
     sizes = {"columns": 13, "kernel_rows": 3, "kernel_columns": 3, "groups_inside": 4}
     shape = work(**sizes, inputs=1, outputs=1, item_bytes=2, partial_bytes=4)
     cycles = vertical_mac_cycles(shape, load_machine("gc200"))
-    each = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (2 * 19 + 15)) + 9 + 19 * 9 // 4
-    assert int(cycles[0]) == 61 + 14 + 26 + each
+    workers = 4 + 26 + 32 + 24 + 6 * (19 + 3 * (2 * 19 + 15)) + 9 + 19 * 9 // 4
+    assert int(cycles[0]) == 61 + 14 + 26 + workers
 
 
-def test_a_scaled_addition_by_hand() -> None:
+def test_hand_computed_scaled_addition() -> None:
     """45,001 floats: 22,500 vectors, 3,750 a worker, and a float left over.
 
-    Plain: 21 + 11 + 13 + 12 + 6 + 6 x (15 + 6 + 3 x 3,749 + 2 + 1 + 8 + 1); with what it asks for
-    met, a cycle a vector. 20 vectors, 3 for all and 4 for two workers: 2 cycles each are met.
+    Slow path: 21 + 11 + 13 + 12 + 6 + 6 x (15 + 6 + 3 x 3,749 + 2 + 1 + 8 + 1). Fast path: one
+    cycle per vector. 20 vectors are 3 per worker and 4 for two workers, 2 cycles each.
     """
     frame = 21 + 11 + 13 + 12 + 6
     plain = step_cycles(SCALED_ADD, 45_001, [1])
@@ -197,7 +197,7 @@ def test_a_scaled_addition_by_hand() -> None:
     assert few.tile_cycles[1] == 21 + 11 + 7 + 12 + 6 + 6 * (15 + 6 + 2 * 3 + 2 + 1)
 
 
-def test_an_addition_by_hand() -> None:
+def test_hand_computed_addition() -> None:
     """100 floats: 17 a worker, 9 vectors of 8 bytes at 3 cycles: 11 + 6 x (29 + 27) = 347."""
     cost = step_cycles(BINARY["add"], 100, [1])
     assert cost.tile_cycles.tolist() == [0, 347, 0, 0]
@@ -250,7 +250,7 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
     [
         # An addition of halves begins 3 earlier than one of floats: 17 a worker, 5 vectors.
         (BINARY["add"], HALF, dict.fromkeys(("a", "b", "out"), ([100], [1])), 11 + 6 * (26 + 15)),
-        # Whole numbers go one by one: 17 a worker at 7 cycles.
+        # Integers are processed one by one: 17 per worker at 7 cycles.
         (
             BINARY["multiply"],
             INTEGERS,
@@ -259,14 +259,14 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         ),
         # A division of them is a loop in software, 277 each.
         (BINARY_BLOCK["divide"], INTEGERS, dict.fromkeys(("a", "b", "out"), ROWS), 6 * 8869),
-        # One whole number a row is no assembly: 28 a row, 16 elements of 6.
+        # One integer per row has no assembly: 28 per row, 16 elements of 6.
         (
             BINARY_BLOCK["add"],
             INTEGERS,
             {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
             6 * (20 + 2 * (28 + 96)),
         ),
-        # 17 a worker are 5 loops of 4; the operands' type decides, not that of the result.
+        # 17 per worker are 5 loops of 4; the type of the operands matters, not that of the result.
         (
             BINARY["greater"],
             {"a": "float32", "b": "float32", "out": "bool"},
@@ -293,7 +293,7 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             dict.fromkeys(("a", "b", "c", "out"), ROWS),
             6 * (5 + 2 * (6 + 8)),
         ),
-        # Bytes go as whole numbers: 10 a worker, 2 instructions and 4 around each.
+        # Bytes are processed as integers: 10 per worker, 2 instructions and 4 of overhead.
         (UNARY["negate"], BYTES, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 60)),
         # One absolute value at a time, whatever the type.
         (UNARY["absolute"], HALF, dict.fromkeys(("x", "out"), ([60], [1])), 20 + 6 * (17 + 50)),
@@ -314,7 +314,7 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             {"a": ROWS, "b": ([1, 12, 16], [0, 1, 0]), "out": ROWS},
             11 + 6 * (15 + 2 * (7 + 8)),
         ),
-        # The same for a maximum is no assembly: 28 a row.
+        # A maximum of the same has no assembly: 28 per row.
         (
             BINARY_BLOCK["maximum"],
             {},
@@ -323,11 +323,11 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         ),
         # A row of halves for 12: 2 rows a worker, two eights at 15 + 2 x 1.
         (VECTOR_INNER["add"], HALF, SHARED, 19 + 6 * (22 + 12 + 2 * 17)),
-        # 12 are no eights: three fours of two rows at once, 13 each.
+        # 12 is not a multiple of 8: three fours of two rows at once, 13 each.
         (VECTOR_INNER["subtract"], HALF, OF_12, 19 + 6 * (22 + 15 + 3 * 13)),
         # Two rows for 6 each: one a worker, 11 + 2 x 7, and 17 for each of the two.
         (VECTOR_INNER["add"], HALF, OF_PLANES, 19 + 6 * (22 + 2 * (17 + 25))),
-        # Rows apart: two a worker, 15 and 11 + 2 x 7 each.
+        # Separate rows: two per worker, 15 and 11 + 2 x 7 each.
         (VECTOR_INNER["add"], HALF, APART, 6 * (7 + 2 * (15 + 25))),
         # Loads and stores together: 4 vectors of 9 + 2.
         (VECTOR_INNER["multiply"], HALF, SHARED, 13 + 6 * (45 + 13 + 4 * 11)),
@@ -356,14 +356,14 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         (TRANSPOSE, {}, turned(6, 8, 16), 6 * (27 + 11 + 8 * 15)),
         (TRANSPOSE, {}, turned(1, 8, 16), 6 * (27 + 11 + 8 * 15)),
         (TRANSPOSE, {}, turned(6, 7, 16), 6 * (13 + 8 + 7 * (5 + 32))),
-        # Lines apart are brought together first: 96 of 2 vectors.
+        # Strided lines are made contiguous first: 96 of 2 vectors.
         (TRANSPOSE, HALF, turned(6, 8, 16, 12), 7 + 6 * (95 - 7) + 6 * (20 + 16 * 11)),
         (UNARY_BLOCK["relu"], {}, dict.fromkeys(("x", "out"), ROWS), 6 * (20 + 2 * 24)),
         # To half: 17 floats a worker are 4 fours and one left over: two checks and 2 cycles.
         (CAST, {"out": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 31)),
         # From half 8 twos and one left over.
         (CAST, {"x": "float16"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 30)),
-        # Whole numbers to floats go one by one at 2 cycles.
+        # Integers are cast to floats one by one at 2 cycles.
         (CAST, {"x": "int32"}, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 53)),
         # From half to float8: 17 a worker are 2 eights of 2 cycles and one over, of three checks.
         (CAST, EIGHT_OUT, {"x": ([100], [1]), "out": ([100], [1])}, 12 + 6 * (18 + 19 + 4 + 5)),
@@ -441,7 +441,7 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         ),
     ],
 )
-def test_laws_of_the_vector_unit_by_hand(
+def test_hand_computed_laws_of_the_vector_unit(
     codelet: Codelet,
     dtypes: dict[str, str],
     fields: dict[str, tuple[list[int], list[int]]],
@@ -451,7 +451,7 @@ def test_laws_of_the_vector_unit_by_hand(
     assert vertex_cycles(codelet, dtypes, fields) == cycles
 
 
-def test_a_pool_by_hand() -> None:
+def test_hand_computed_pool() -> None:
     """A 3 x 3 maximum over 6 rows of 7 outputs, 16 floats: a row a worker, 8 vectors.
 
     45 to begin, 56 first values, then 15 for the row and for each of 9 positions 25 and 8 loops of
@@ -475,7 +475,7 @@ def test_a_pool_by_hand() -> None:
     assert step.cost.tile_cycles.tolist() == [expected]
 
 
-def test_a_copy_by_hand() -> None:
+def test_hand_computed_copy() -> None:
     """100 floats are 50 vectors, 9 for the slowest worker: 11 + 6 x (20 + 9) = 185."""
     assert step_cycles(COPY, 100, [3]).tile_cycles.tolist() == [0, 0, 0, 185]
 
@@ -503,7 +503,7 @@ def test_the_hardware_takes_its_time_to_start_workers(n_floats: int, published: 
         scaled_add(Builder(graph, program), a, b, 0.5)
         made = compile_programs(graph, [program])
         cycles.append(max(int(step.cost.tile_cycles[0]) for step in made.steps))
-    assert cycles[0] - cycles[1] == 98 - 57  # what the estimator has for it
+    assert cycles[0] - cycles[1] == 98 - 57  # the estimator's figure
     assert abs(cycles[0] - (published - 45)) <= 2
 
 
@@ -542,7 +542,7 @@ def test_a_law_that_gives_no_cycles_is_refused(law: Any, words: str) -> None:
         step_cycles(codelet, 1, [0])
 
 
-def test_each_ipu_takes_as_long_as_its_own_slowest_tile() -> None:
+def test_every_ipu_takes_as_long_as_its_slowest_tile() -> None:
     cost = step_cycles(FILL, 40, [1, 5, 5], n_ipus=2)
     assert cost.cycles.tolist() == [162, 324]
 
@@ -561,7 +561,7 @@ def test_scheduling_is_what_plain_lists_give(
 
 
 def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Codelet:
-    """Return a codelet whose vertices take `factor` cycles for everything they count."""
+    """Return a codelet whose vertices take `factor` cycles per count."""
     return Codelet(
         name=f"scaled{factor}",
         fields=(Field("x", "in"),),
@@ -575,7 +575,7 @@ def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Code
 
 
 def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
-    """Two kinds of vertices count, two do not; of each two one kind is a supervisor's."""
+    """Two kinds of vertices return counts, two do not; one of each two is a supervisor vertex."""
     graph = Graph(load_machine("gc200", tiles_per_ipu=3))
     compute_set = graph.add_compute_set("c")
     counts, random = [], np.random.default_rng(1)
@@ -592,13 +592,13 @@ def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
         )
         counts.append(random.integers(0, 50, 11) if counts_data else np.zeros(0, np.int64))
         cycles = factor * ((counts[-1] if counts_data else np.zeros(11, np.int64)) + 1)
-        for tile, each in zip(tiles.tolist(), cycles.tolist(), strict=True):
+        for tile, n_cycles in zip(tiles.tolist(), cycles.tolist(), strict=True):
             if is_supervisor:
-                supervised[tile] += each
+                supervised[tile] += n_cycles
             else:
-                worked[tile][worked[tile].index(min(worked[tile]))] += each
+                worked[tile][worked[tile].index(min(worked[tile]))] += n_cycles
     found = CountedCycles(compute_set, graph.machine, counts)
-    expected = supervised + 6 * np.array([max(each) for each in worked])
+    expected = supervised + 6 * np.array([max(contexts) for contexts in worked])
     assert found.tile_cycles().tolist() == expected.tolist()
     counts[0][:] = 10_000  # the kernels count again, into the same arrays
     assert found.tile_cycles().max() > 20_000

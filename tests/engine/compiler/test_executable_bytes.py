@@ -1,4 +1,4 @@
-"""Executables as bytes: another process runs the same program, and damaged bytes are refused."""
+"""Executables as bytes: another process runs the same program; damaged bytes are rejected."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ with engine.Engine(executable, options) as device:
 
 @pytest.fixture
 def own_codelet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Codelet]:
-    """Return a codelet of a module that the user wrote."""
+    """Return a codelet from a user's module."""
     (tmp_path / "my_codelets.py").write_text(_MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     invalidate_caches()
@@ -152,7 +152,7 @@ def inputs_of(executable: Executable) -> dict[str, NDArray[Any]]:
 
 
 def run_here_and_there(executable: Executable, place: Path) -> None:
-    """Run an executable here, and its bytes in another process; compare all that comes out."""
+    """Run an executable here and its bytes in another process; compare all results."""
     inputs = inputs_of(executable)
     options = engine.resolve_options(
         environ={}, code={"autoReport.all": True, "autoReport.directory": str(place / "here")}
@@ -208,7 +208,9 @@ def test_nothing_is_lost_and_nothing_can_be_changed(own_codelet: Codelet) -> Non
 
 def test_variables_of_the_image_are_read_and_written(own_codelet: Codelet) -> None:
     executable = Executable.from_bytes(program_of(own_codelet).to_bytes())
-    weights = next(each for each in executable.graph.variables if each.name == "weights")
+    weights = next(
+        variable for variable in executable.graph.variables if variable.name == "weights"
+    )
     with engine.Engine(executable) as device:
         found = device.read_tensor(Tensor(weights, 0, (((32, 1),),)))
     np.testing.assert_array_equal(found, np.arange(32))
@@ -222,7 +224,7 @@ def test_damaged_bytes_are_refused_with_a_sentence() -> None:
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
         try:
-            # Some bits of a compressed chunk mean nothing: then every value is what it was.
+            # Some bits of a compressed chunk are unused: then every value is unchanged.
             assert Executable.from_bytes(bytes(damaged)).to_bytes() == data
         except BadExecutable as error:
             refused.append(str(error))
@@ -276,20 +278,20 @@ def test_a_codelet_that_is_gone_or_changed_is_named(own_codelet: Codelet, tmp_pa
     for i, (text, message) in enumerate(changes.items()):
         sys.modules.pop("my_codelets", None)
         path = tmp_path / "my_codelets.py"
-        path.write_text(text + "#" * (i + 1))  # another size, so that it is compiled anew
+        path.write_text(text + "#" * (i + 1))  # another size forces a recompilation
         invalidate_caches()
         with pytest.raises(BadExecutable, match=message):
             Executable.from_bytes(data)
 
 
-def test_a_codelet_that_no_name_leads_to_cannot_be_written() -> None:
+def test_a_codelet_without_an_importable_name_is_rejected() -> None:
     hidden = replace(FILLED, name="hidden")
     with pytest.raises(BadExecutable, match="'hidden' cannot be written: another process finds it"):
         program_of(hidden).to_bytes()
 
 
 def _codelets(value: object) -> Iterator[Codelet]:
-    """Yield a codelet, or those in a dictionary of any depth."""
+    """Yield a codelet, or all codelets of a nested dictionary."""
     if isinstance(value, Codelet):
         yield value
     elif isinstance(value, dict):

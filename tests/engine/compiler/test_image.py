@@ -1,4 +1,4 @@
-"""Compiling changes nothing it was given, and an executable never changes afterwards."""
+"""Compilation does not modify its inputs, and an executable never changes afterwards."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ class Case:
         return tensor
 
     def state(self) -> list[object]:
-        """Return all that a compilation could change."""
+        """Return everything that a compilation could modify."""
         graph = self.graph
         return [
             graph.n_plans,
             sorted(graph.codelets),
             list(graph.variables),
-            [sorted(vars(each)) for each in graph.variables],
-            [each.map_tile.tolist() for each in graph.variables],
-            [each.map_tile.flags.writeable for each in graph.variables],
+            [sorted(vars(variable)) for variable in graph.variables],
+            [variable.map_tile.tolist() for variable in graph.variables],
+            [variable.map_tile.flags.writeable for variable in graph.variables],
             list(graph.compute_sets),
             [list(found.batches) for found in graph.compute_sets],
         ]
 
 
 def content(executable: Executable, directory: Path) -> list[object]:
-    """Return the rows of a report on which other compilations of the graph must not show."""
+    """Return the rows of a report that other compilations of the graph must not affect."""
     options = resolve_options(
         environ={}, code={"autoReport.all": "true", "autoReport.directory": str(directory)}
     )
@@ -83,9 +83,9 @@ def test_a_compilation_leaves_its_graph_alone() -> None:
     assert case.state() == before
 
 
-def test_two_compilations_of_one_graph_do_not_know_of_each_other(tmp_path: Path) -> None:
+def test_two_compilations_of_a_graph_are_independent(tmp_path: Path) -> None:
     case, alone = Case(), Case()
-    a, b = (compile_programs(case.graph, [each]) for each in (case.a, case.b))
+    a, b = (compile_programs(case.graph, [program]) for program in (case.a, case.b))
     only_a = compile_programs(alone.graph, [alone.a])
     assert content(a, tmp_path / "a") == content(only_a, tmp_path / "only_a")
     other = Case()
@@ -152,7 +152,7 @@ def test_nothing_of_an_executable_can_be_changed() -> None:
             array[...] = 0
 
 
-def test_a_function_called_on_both_sides_is_expanded_once_for_each() -> None:
+def test_a_function_called_on_both_sides_is_expanded_once_per_side() -> None:
     case = Case(n_io_tiles=2)
     flag = case.graph.add_variable(INT32, (), "flag")
     case.graph.set_tile_mapping(flag, [0], [0])

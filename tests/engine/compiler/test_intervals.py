@@ -1,4 +1,4 @@
-"""Runs of elements against sets of elements, one by one."""
+"""Runs of elements, compared with sets of elements."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def runs_of(regions: list[Region], base: int = 0) -> list[tuple[int, int, int]]:
 
 
 def expected_runs(regions: list[Region], base: int) -> list[tuple[int, int, int]]:
-    """Return the runs of every tile's elements, by looking at each element."""
+    """Return the runs of every tile's elements, element by element."""
     runs: list[tuple[int, int, int]] = []
     for tile in sorted({region[0] for region in regions}):
         held = set().union(*(elements(region) for region in regions if region[0] == tile))
@@ -103,7 +103,7 @@ def test_more_runs_than_this_computer_can_hold() -> None:
     assert "\n" not in said
 
 
-def test_more_pieces_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_fragments_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "available_bytes", lambda: 10**9)
     n = 10_000_000
     owners = np.arange(n, dtype=np.int64)

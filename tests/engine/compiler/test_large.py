@@ -1,4 +1,4 @@
-"""Programs far beyond their machine: compiled in bounded memory, or refused in a sentence."""
+"""Programs far beyond their machine: compiled in bounded memory, or rejected with an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def variable(graph: Graph, name: str, shape: tuple[int, ...], grain: int = 1) ->
 
 @pytest.fixture
 def _one_gigabyte_more() -> Iterator[None]:
-    """Fail what takes more than a gigabyte beside what the tests hold."""
+    """Limit the additional memory of a test to a gigabyte."""
     with open("/proc/self/status", encoding="ascii") as status:
         (line,) = (line for line in status if line.startswith("VmData:"))
     limits = resource.getrlimit(resource.RLIMIT_DATA)
@@ -53,7 +53,7 @@ def test_a_product_far_beyond_its_tiles_is_compiled() -> None:
     builder.sequence.add(StreamCopyOut(matmul(builder, x, y), "z"))
     executable = compile_programs(graph, [builder.sequence])
     assert executable.overfull_tiles.size == 16
-    # Three matrices lie on the tiles at once, at the least.
+    # At least three matrices are on the tiles at once.
     assert executable.memory.including_gaps.sum() > 3 * n * n * 4
     worst = executable.steps[int(executable.memory.live.peak_step[0])]
     assert worst.kind == "OnTileExecute"
@@ -71,7 +71,9 @@ def test_a_stream_of_any_view_of_a_huge_variable(order: tuple[int, int]) -> None
     assert cost.sent_bytes.tolist() == [n * n] * 4
 
 
-def test_a_copy_of_more_pieces_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_more_fragments_than_this_computer_can_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runs, "available_bytes", lambda: 500_000_000)
     graph = new(64)
     x, y = (variable(graph, name, (1 << 20, 1 << 20)) for name in "xy")
@@ -110,7 +112,7 @@ def test_a_container_s_own_limit_counts_without_the_files_it_has_read(
     st.lists(st.integers(1, 59), max_size=6, unique=True),
     st.sampled_from([None, (2, 3, 4, 5), (7, 3, 4, 5)]),
 )
-def test_elements_on_tiles_as_their_mapping_says(
+def test_elements_follow_the_tile_mapping(
     order: list[int],
     reversed_dims: list[int],
     cut: tuple[int, int],

@@ -36,7 +36,7 @@ def make(*fields: Field, **asks: Any) -> Codelet:
 def program(
     double: Codelet, n_bytes: int, machine: Machine | None = None, cache: Path | None = None
 ) -> tuple[Executable, Tensor, Tensor]:
-    """Return a program of one vertex on one tile, x and out of `n_bytes` each."""
+    """Return a program of one vertex on one tile; x and out have `n_bytes` each."""
     graph = Graph(machine or load("gc200", tiles_per_ipu=1))
     n = n_bytes // 4
     x, out = (graph.add_variable("float32", (n,), name) for name in ("x", "out"))
@@ -156,7 +156,7 @@ def test_code_beyond_the_executable_region_does_not_fit() -> None:
             assert "are lost to" not in text
 
 
-def test_fields_on_one_variable_cannot_be_apart() -> None:
+def test_fields_on_one_variable_cannot_be_placed_apart() -> None:
     double = make(Field("x", "in"), Field("out", "out"), apart=[("x", "out")])
     graph = Graph(load("gc200", tiles_per_ipu=2))
     x = graph.add_variable("float32", (20,), "x")
@@ -182,6 +182,6 @@ def test_fields_on_one_variable_cannot_be_apart() -> None:
         ({"has_slow_path": True}, "has a slow path but asks nothing of memory"),
     ],
 )
-def test_demands_that_cannot_be(asks: dict[str, Any], message: str) -> None:
+def test_invalid_constraints(asks: dict[str, Any], message: str) -> None:
     with pytest.raises(BadGraph, match=message):
         make(Field("x", "in"), Field("out", "out"), **asks)

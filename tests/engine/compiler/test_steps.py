@@ -116,7 +116,7 @@ def test_state_between_runs_and_between_programs_stays_live() -> None:
 
 
 def always_live_bytes(executable: Executable) -> int:
-    """Return the bytes of always-live variables: what remains without code and stack."""
+    """Return the bytes of always-live variables, without code and stack."""
     memory = executable.memory
     code = sum(
         int(by_tile.sum())
@@ -174,7 +174,7 @@ def test_an_external_sync_waits_for_the_slowest_ipu() -> None:
 
 
 def test_ipus_that_share_nothing_run_at_the_same_time() -> None:
-    """An exchange within one IPU syncs that one; the other does not stop for it."""
+    """An exchange within an IPU syncs that IPU only; the other one does not stop."""
     graph, builder = new(n_ipus=2)
     for first in (0, 2):
         x = graph.add_variable("float32", (64,), f"x{first}")
@@ -213,7 +213,7 @@ SIX_TILES = load_machine("gc200", tiles_per_ipu=6)
 
 
 def reads_of(readers: list[int], machine: Machine, owner: int = 0) -> tuple[Executable, Machine]:
-    """Let tiles copy the same 64 floats, all of which lie on another tile."""
+    """Let tiles copy the same 64 floats from another tile."""
     graph = Graph(machine)
     builder = Builder(graph, Sequence("program"), ROOT)
     x = variable(graph, "x", tile=owner, size=64)
@@ -236,7 +236,7 @@ def reads_of(readers: list[int], machine: Machine, owner: int = 0) -> tuple[Exec
         ([2, 3], 32),  # a pair takes two words a cycle
         ([3, 4], 64),  # side by side, but of two pairs
         ([2, 3, 4, 5], 32),
-        ([2, 3, 4], 64),  # tile 4 takes one word a cycle, and then nobody gains by taking two
+        ([2, 3, 4], 64),  # tile 4 takes one word a cycle, so others gain nothing by taking two
         ([1, 2, 3], 64),  # the sender's own partner is alone
     ],
 )
@@ -289,7 +289,7 @@ def test_exchange_code_grows_with_sources_and_sends() -> None:
     assert code.tolist() == [fixed + one, 0, fixed + one, 0, 0, 0]
 
 
-def test_what_cannot_be_run_is_one_sentence() -> None:
+def test_an_invalid_run_is_one_sentence() -> None:
     graph, builder = new()
     x = variable(graph, "x")
     builder.sequence.add(StreamCopyIn("in", x), WriteUndef(x))

@@ -1,4 +1,4 @@
-"""The engine: threads, half precision, memory that does not suffice."""
+"""The engine: threads, half precision, insufficient memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
 def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
-    """However vertices are shared out, each runs once."""
+    """Every vertex runs once, however vertices are distributed to threads."""
     graph, builder = new(64)
     a = graph.add_variable("float32", (1, 512, 128), "a")
     graph.map_linearly(a)
@@ -91,7 +91,7 @@ def overfull() -> tuple[Graph, Builder]:
     return graph, builder
 
 
-def test_what_does_not_fit_says_where_and_what(tmp_path: Path) -> None:
+def test_an_overfull_tile_and_its_contents_are_named(tmp_path: Path) -> None:
     graph, builder = overfull()
     executable = compile_programs(graph, [builder.sequence])
     assert executable.overfull_tiles.tolist() == [1]
@@ -149,10 +149,10 @@ def test_what_a_tile_cannot_allocate_is_not_counted_as_room() -> None:
         assert overflowed == extra
 
 
-def test_a_report_says_that_loops_are_spread(
+def test_a_report_states_that_loops_are_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the trace may hold no entry more than there are, and no count above 10."""
+    """Limit the trace to its minimal number of entries and counts to 10."""
     monkeypatch.setattr("tilescope.engine.execute.entries._MOST_WRITTEN_OUT", 1)
     monkeypatch.setattr("tilescope.engine.recorder.recorder._MOST_COUNT", 10)
     graph, _ = new()

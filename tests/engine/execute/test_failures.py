@@ -1,4 +1,4 @@
-"""Runs that a user's own function ends, and engines that are closed: told in one sentence."""
+"""Runs ended by a user's function, and closed engines: errors of one sentence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tilescope.reports.schema import notice, run
 
 
 class OfTheUserError(Exception):
-    """What a function of the user's raises."""
+    """An exception of a user's function."""
 
 
 def failing(*_: Any) -> Any:
@@ -92,7 +92,7 @@ class Small:
         return Execute(where)
 
     def told(self) -> tuple[str, str]:
-        """Return code and message of the one notice of the report, which is whole, without runs."""
+        """Return code and message of the only notice of the report, which has no runs."""
         path = self.folder / "profile.pop"
         columns = (notice.c.severity, notice.c.code, notice.c.message)
         with open_report(path) as report:
@@ -273,7 +273,7 @@ def test_threads_take_turns_at_an_engine() -> None:
     assert (inside, most) == ([0], [1])
 
 
-def test_a_report_that_was_taken_away_is_said_to_be_lost(tmp_path: Path) -> None:
+def test_a_removed_report_is_reported_as_lost(tmp_path: Path) -> None:
     graph, x, y = two_variables()
     asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path / "r")})
     options = resolve(environ={"POPLAR_ENGINE_OPTIONS": asked})

@@ -1,4 +1,4 @@
-"""Input and output beside compute: values, time on two tracks, liveness, and what is refused."""
+"""Overlapped I/O: values, time on two tracks, liveness, and rejected programs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def count_down(x, flag):
 
 
 class Small:
-    """Buffers on the I/O tiles, and work on tile 0 that takes as long as is wanted."""
+    """Buffers on the I/O tiles, and work of a chosen duration on tile 0."""
 
     def __init__(self, n_ipus: int = 1, parameters: str = "hardware") -> None:
         machine = load_machine(
@@ -121,7 +121,7 @@ class Small:
 
 
 def entries(executable: Executable, line: Timeline, name: str = "") -> list[tuple[str, int, int]]:
-    """Return kind, start and end of the first round of every entry, or of those of a name."""
+    """Return kind, start and end of the first round of every entry, optionally of one name."""
     steps = [executable.steps[i] for i in line.step_id]
     return [
         (step.kind, start, end)
@@ -168,7 +168,7 @@ def test_it_takes_as_long_as_the_longer_side_and_the_other_waits(cycles: int, lo
         assert rest == ([] if side != longer else [("Sync", done, line.n_cycles)])
 
 
-def test_on_each_track_the_phases_add_up_and_the_report_has_both(tmp_path: Path) -> None:
+def test_phases_add_up_on_both_tracks_of_the_report(tmp_path: Path) -> None:
     small = Small(n_ipus=2)
     executable = small.compile(small.pipeline(900, 9))
     options = resolve_options(code={"autoReport.all": True, "autoReport.directory": str(tmp_path)})
@@ -182,7 +182,7 @@ def test_on_each_track_the_phases_add_up_and_the_report_has_both(tmp_path: Path)
         metrics = values(report)
     longest = max(line.n_cycles for line in lines)
     assert sum(found.phase_cycles.values()) == longest == metrics["cycles.total"]
-    assert found.phase_cycles["other"] == 0, "the compute track has no holes: waiting is a sync"
+    assert found.phase_cycles["other"] == 0, "the compute track has no gaps: waiting is a sync"
     assert [(track.ipu_id, track.track) for track in seen.tracks] == [
         (0, 0),
         (0, 1),
@@ -198,8 +198,8 @@ def test_on_each_track_the_phases_add_up_and_the_report_has_both(tmp_path: Path)
 
 
 @pytest.mark.parametrize("cycles", [1, 100_000])
-def test_the_program_tree_says_what_either_side_waited(tmp_path: Path, cycles: int) -> None:
-    """What a join takes is what the other side is longer, in every round."""
+def test_the_program_tree_shows_the_wait_of_either_side(tmp_path: Path, cycles: int) -> None:
+    """A join takes as long as the other side's lead, in every round."""
     small = Small()
     n_rounds = 5
     program = Repeat(n_rounds, Overlap(small.feed, small.work(cycles), "beside"), "rounds")
@@ -254,7 +254,7 @@ def test_what_either_side_holds_lives_at_the_steps_of_the_other() -> None:
     assert life(inner) == (middle, middle + 2), "used up within its side"
     live = executable.memory.live.dense()
     on_io_tiles = [int(small.graph.io_tiles[0])]
-    # Sending what was made before and receiving what comes: both are there beside all of compute.
+    # Previous results being sent and data being received are live during all of compute.
     assert live[middle : middle + 2, on_io_tiles].tolist() == [[32], [32]]
 
 
@@ -292,7 +292,7 @@ def test_decisions_and_counted_work_run_on_the_compute_side() -> None:
     assert ends[1] < ends[5]
 
 
-def test_a_function_is_compiled_for_each_side_it_runs_on() -> None:
+def test_a_function_is_compiled_for_every_side_it_runs_on() -> None:
     small = Small()
     helper = Function(small.work(10), "helper")
     program = Sequence("main", [Call(helper), Overlap(small.feed, Call(helper), "beside")])
@@ -361,7 +361,7 @@ def test_a_variable_of_both_sides_is_refused() -> None:
     small.compile(Overlap(StreamCopyOut(own, "out"), compute, "o"))  # both read
 
 
-def test_io_tiles_have_to_be_there() -> None:
+def test_io_tiles_are_required() -> None:
     machine = load_machine("gc200", tiles_per_ipu=4)
     for n in (-1, 4):
         with pytest.raises(BadGraph, match=rf"n_io_tiles is {n}; an IPU of gc200 has 4 tiles"):

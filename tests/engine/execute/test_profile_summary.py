@@ -1,4 +1,4 @@
-"""The printed summary adds up, and the report can be had from the engine."""
+"""The printed summary adds up, and the engine returns the report."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_phases_add_up_to_the_run(n_ipus: int) -> None:
     assert (number(text, "Tile average global exchange cycles") > 0) == (n_ipus > 1)
 
 
-def test_the_longer_parts_are_there_when_asked_for() -> None:
+def test_optional_sections_appear_on_request() -> None:
     executable = compiled(2)
     with Engine(executable, NO_REPORT) as engine:
         engine.connect_stream("left", np.ones((1, 48, 32)))
@@ -133,6 +133,6 @@ def test_the_engine_gives_its_report(tmp_path: Path) -> None:
         assert check_report(tmp_path) == []
 
 
-def test_without_a_report_it_says_how_to_get_one() -> None:
+def test_without_a_report_it_explains_how_to_get_one() -> None:
     with Engine(compiled(), NO_REPORT) as engine, pytest.raises(BadInput, match=r"autoReport\.all"):
         engine.get_report()

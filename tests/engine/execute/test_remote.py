@@ -1,4 +1,4 @@
-"""Streams with callbacks and remote buffers: values, costs, and what is refused."""
+"""Streams with callbacks and remote buffers: values, costs and errors."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_rows_go_in_and_out(dtype: str) -> None:
 
 
 def test_the_device_chooses_the_row() -> None:
-    """A loop doubles nothing: it moves every row to the next one by a number it counts up."""
+    """A loop copies every row to the next one, with a row number that it increments."""
     graph = new()
     x, row = variable(graph, "x", (8,)), variable(graph, "row", (1,), "int32")
     buffer = graph.add_remote_buffer("store", "float32", 8, 5)

@@ -1,4 +1,4 @@
-"""Loops kept as counts say when every single execution was, as a clock does that counts nothing."""
+"""Loops stored as counts give the time of every execution, as a naive clock does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Execution = tuple[int, int, int, int, int]
 
 @dataclass
 class PlainClock:
-    """Runs every round of every loop and writes every execution down."""
+    """Runs every round of every loop and records every execution."""
 
     now: list[int]
     track: int = 0
@@ -146,7 +146,7 @@ def test_every_execution_is_where_a_clock_without_counts_has_it(
 
 
 def uneven(machine: Machine, rounds: int) -> Node:
-    """Return a loop in which three IPUs work for different times and then meet."""
+    """Return a loop in which three IPUs work for different times and then synchronise."""
     drawn = Drawn(lambda _: None, machine)  # type: ignore[arg-type]
     body = [
         drawn.step("OnTileExecute", [10, 40, 25], "none"),
@@ -161,8 +161,8 @@ def test_a_loop_with_external_syncs_is_its_first_round_and_a_count() -> None:
     for line in timeline_of(uneven(machine, 1_000_000), machine):
         assert sorted(set(line.count.tolist())) == [1, 999_999]
         assert line.step_id.size <= 6
-        # The period is the busiest way from one meeting to the next: 30, 10 and the sync,
-        # or 40 and the sync on the IPU that has nothing to do after it.
+        # The period is the longest path from one sync to the next: 30, 10 and the sync,
+        # or 40 and the sync on the IPU without work after it.
         assert set(line.period[line.count > 1].tolist()) == {45}
 
 
@@ -194,7 +194,7 @@ def test_loops_in_loops_are_written_out_where_that_takes_fewer_entries() -> None
 
 
 def totals(lines: list[tuple[int, Timeline]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return by IPU and step how often it ran, and how many cycles that took."""
+    """Return the number of executions and the cycles by IPU and step."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for ipu, line in lines:
         columns = (line.step_id, line.count, line.end - line.start)

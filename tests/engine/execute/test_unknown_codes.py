@@ -1,4 +1,4 @@
-"""The recorder refuses a code that the vocabulary does not have; it drops nothing."""
+"""The recorder rejects codes missing from the vocabulary; it drops nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Casts to float8 and bool and back in a model: as onnxruntime's."""
+"""Casts to float8 and bool and back in a model, compared with onnxruntime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHAPE = [4, 9]
 def save(
     path: Path, to: int, *, back: bool = True, constant: Any = None, **attributes: Any
 ) -> Path:
-    """Save a cast to float8 and one back; with `constant` it is that which is cast, and added."""
+    """Save a cast to float8 and back; with `constant`, the constant is cast and added."""
     x = "c" if constant is not None else "x"
     nodes = [helper.make_node("Cast", [x], ["q"], name="down", to=to, **attributes)]
     if back:
@@ -65,7 +65,7 @@ def test_constants_are_folded_as_the_machine_casts(tmp_path: Path, to: int) -> N
     assert np.abs(found).max() in (240, 57344)
 
 
-def test_what_float8_cannot_be_is_said(tmp_path: Path) -> None:
+def test_unsupported_float8_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     with pytest.raises(BadModel, match=r"'down' \(Cast\).*set saturate to 1"):
         load_onnx(save(path, FORMATS[0], saturate=0))

@@ -1,4 +1,4 @@
-"""Functions are replaced by their bodies before a model is imported."""
+"""Functions are inlined before a model is imported."""
 
 from __future__ import annotations
 

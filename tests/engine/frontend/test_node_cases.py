@@ -1,7 +1,7 @@
-"""The node cases that come with ONNX, for every operator that has a converter.
+"""ONNX's own node cases for every supported operator.
 
-Shapes, axes, weights and statistics, which cases give as inputs, become constants, as models
-have them. A case that is out must be refused with one sentence; `OUT` says why it is out.
+Shapes, axes, weights and statistics, which cases pass as inputs, become constants, as in models.
+Excluded cases must be rejected with one sentence; `OUT` states the reasons.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilescope.engine.errors import EngineError
 from tilescope.engine.operators import supported_operators
 
 TYPES = {"float32", "float64", "int32", "int64", "bool"}
-#: Operators whose operands but the first are known at compile time.
+#: Operators whose operands except the first are known at compile time.
 WITH_CONSTANTS = {
     "BatchNormalization",
     "ConstantOfShape",
@@ -39,7 +39,7 @@ WITH_CONSTANTS = {
     "Squeeze",
     "Unsqueeze",
 }
-#: Modules of cases that are not called by their operator.
+#: Modules of cases that are not named after their operator.
 MODULES = {
     "And": "and_",
     "BatchNormalization": "batch_normalization",
@@ -66,12 +66,12 @@ OUT = {
 
 @cache
 def node_cases() -> dict[str, Any]:
-    """Return the cases on one operator that has a converter, of types the device has."""
+    """Return the cases of a supported operator with types of the device."""
     from onnx.backend.test.case import node as cases
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for operator in supported_operators():  # the others' modules take long to import
+        for operator in supported_operators():  # importing all modules is slow
             import_module(f"{cases.__name__}.{MODULES.get(operator, operator.lower())}")
     found = cases._NodeTestCases
     return {case.name: case for case in found if _is_ours(case)}
@@ -145,7 +145,7 @@ def test_case_that_is_out_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_every_family_has_cases() -> None:
-    """The selection above cannot become empty by a change of names."""
+    """Guard against renames that would make the selection above empty."""
     operators = {
         case.model.graph.node[0].op_type
         for name, case in node_cases().items()

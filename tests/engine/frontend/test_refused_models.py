@@ -115,7 +115,7 @@ def test_an_initializer_of_a_type_that_onnx_does_not_have(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("location", ["absent.bin", "../outside.bin", "/etc/hostname"])
-def test_weights_in_files_that_are_not_there_or_elsewhere(tmp_path: Path, location: str) -> None:
+def test_weights_in_missing_or_outside_files(tmp_path: Path, location: str) -> None:
     path = tmp_path / "external.onnx"
     model = _saved(path, "Add", (4,), [np.ones(4, np.float32)])
     weights = model.graph.initializer[0]
@@ -150,7 +150,7 @@ def test_an_input_of_size_0(tmp_path: Path, shape: tuple[Any, ...], hint: str) -
     assert load_onnx(path, {"x": given}).inputs[0].shape == given
 
 
-def test_an_open_first_dimension_is_1_and_said_to_be(tmp_path: Path) -> None:
+def test_an_open_first_dimension_becomes_1_with_a_notice(tmp_path: Path) -> None:
     path = tmp_path / "open.onnx"
     _saved(path, "Relu", ("N", 3))
     model = load_onnx(path)

@@ -84,7 +84,7 @@ class Small:
             return engine
 
     def named_alike(self, **more: Any) -> None:
-        """Add vertices of two codelets with one name and different arguments."""
+        """Add vertices of two codelets with the same name and different arguments."""
         for facts in ({}, more):
             made = codelet(
                 Field("x", "in"),

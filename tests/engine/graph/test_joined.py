@@ -154,7 +154,7 @@ def test_parts_in_row_major_order_can_have_any_shape(data: st.DataObject) -> Non
 
 
 @given(st.data())
-def test_the_mapping_says_where_each_element_lies(data: st.DataObject) -> None:
+def test_the_mapping_locates_every_element(data: st.DataObject) -> None:
     graph = new()
     view, array = data.draw(joined(graph))
     for variable in graph.variables:
@@ -179,7 +179,7 @@ def test_the_mapping_says_where_each_element_lies(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_views_are_cut_alike_until_each_is_on_one_variable(data: st.DataObject) -> None:
+def test_views_are_split_alike_at_variable_boundaries(data: st.DataObject) -> None:
     graph = new()
     shape = (data.draw(st.integers(1, 4)), data.draw(st.integers(2, 4)))
     drawn = [data.draw(cut_of(graph, shape)) for _ in range(3)]

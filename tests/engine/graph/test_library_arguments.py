@@ -33,7 +33,7 @@ from tilescope.engine.program import Copy, Sequence
 
 
 class World:
-    """Operands of all ranks that the library needs."""
+    """Operands of all ranks that the library takes."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -233,7 +233,7 @@ def test_a_target_with_aliased_elements(write: Callable[[Any, Any], Any]) -> Non
 
 
 @pytest.mark.parametrize(("n_levels", "is_taken"), [(150, True), (151, False), (5000, False)])
-def test_programs_within_each_other(n_levels: int, is_taken: bool) -> None:
+def test_nested_programs(n_levels: int, is_taken: bool) -> None:
     world = World()
     program = Sequence("innermost", [Copy(world.x, world.y)])
     for _ in range(n_levels - 2):

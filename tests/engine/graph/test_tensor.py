@@ -150,9 +150,7 @@ def test_invalid_views_are_refused() -> None:
 
 
 @given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
-def test_the_mapping_of_a_view_says_where_each_element_lies(
-    data: st.DataObject, shape: list[int]
-) -> None:
+def test_the_mapping_of_a_view_locates_every_element(data: st.DataObject, shape: list[int]) -> None:
     graph = Graph(MACHINE)
     whole = graph.add_variable("float32", shape, "x")
     n = whole.n_elements

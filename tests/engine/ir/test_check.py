@@ -1,4 +1,4 @@
-"""What `check_model` refuses."""
+"""Models that `check_model` rejects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_result_of_another_shape(model: Model) -> None:
         check_model(replace(model, operations=(first, wrong), outputs=(("y", wrong.output),)))
 
 
-def test_a_region_that_captures_what_is_not_there(model: Model) -> None:
+def test_a_region_that_captures_an_undefined_value(model: Model) -> None:
     stranger = Value("stranger", (2, 3), "float32")
     wrong = decision(model, region(model.inputs[0]), region(stranger))
     with pytest.raises(BadModel, match=r"'choose' \(If\) uses 'stranger' before it is computed"):

@@ -1,4 +1,4 @@
-"""Weights are parameters: frozen ones are folded, those that change are not."""
+"""Weights are parameters: frozen ones are folded, trainable ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes over ladder and torus, loads of links, and cycles of a global exchange."""
+"""Routes over ladder and torus, link loads, and cycles of a global exchange."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def machine_under(options: object, **asked: int) -> Machine:
     return load_machine(environ={"POPLAR_TARGET_OPTIONS": text}, **asked)  # type: ignore[arg-type]
 
 
-def test_topology_of_the_environment_wins() -> None:
+def test_topology_of_the_environment_takes_precedence() -> None:
     assert machine_under({}).link_topology == "ladder"
     assert machine_under({"ipuLinkTopology": "torus"}).link_topology == "torus"
     environ = {"POPLAR_TARGET_OPTIONS": '{"ipuLinkTopology": "line"}'}

@@ -27,14 +27,12 @@ def test_every_entry_is_pinned_and_stays_in_its_folder(name: str) -> None:
         assert (entry.low is None) == (entry.high is None)
 
 
-def test_the_models_of_the_first_path_are_there() -> None:
+def test_the_models_of_the_tutorial_exist() -> None:
     assert {"mnist-8", "oww-alexa", "pulsevad-2k"} <= set(all_models())
 
 
 @pytest.mark.parametrize("name", ["mnist-8", "oww-alexa", "pulsevad-2k"])
-def test_the_entry_says_what_the_file_says(
-    name: str, catalogue_model: Callable[[str], Path]
-) -> None:
+def test_the_entry_matches_the_file(name: str, catalogue_model: Callable[[str], Path]) -> None:
     onnx = pytest.importorskip("onnx")
     model = onnx.load(catalogue_model(name))
     entry = find(name)

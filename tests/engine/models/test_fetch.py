@@ -25,7 +25,7 @@ def sha256(content: bytes) -> str:
 
 
 def build_wheel(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write a wheel that pip takes: the files, metadata and a record of their hashes."""
+    """Write a valid wheel: the files, metadata and a record of their hashes."""
     info = "tiny_model-1.0.dist-info"
     parts = {
         **files,
@@ -52,7 +52,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that is all the package index pip knows."""
+    """Return a folder that serves as pip's only package index."""
     folder = tmp_path / "index"
     folder.mkdir()
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -63,7 +63,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def offer(index: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Model]:
-    """Put a package with a model on the index and into the catalogue, changed as wished."""
+    """Publish a package with a model on the index and in the catalogue, with overrides."""
 
     def make(**changes: object) -> Model:
         wheel = build_wheel(index, {"tiny/model.onnx": CONTENT, "tiny/data/in.pb": STORED})
@@ -160,7 +160,7 @@ def test_what_is_not_the_pinned_file_leaves_nothing_behind(
     assert not cache.exists() or files_below(cache) == []
 
 
-def test_without_network_one_sentence_says_so(
+def test_a_missing_network_is_one_sentence(
     cache: Path, offer: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer()
@@ -171,7 +171,7 @@ def test_without_network_one_sentence_says_so(
     assert not cache.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_named(
+def test_an_unwritable_cache_is_named(
     cache: Path, offer: Callable[..., Model], tmp_path: Path
 ) -> None:
     offer()

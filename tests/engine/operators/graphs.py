@@ -1,4 +1,4 @@
-"""Small ONNX models, and their results on the machine and by onnxruntime."""
+"""Small ONNX models, and their results on the machine and in onnxruntime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def model_of(
 def both(
     model: onnx.ModelProto, path: Path, inputs: Mapping[str, np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return every output on 4 tiles and by onnxruntime."""
+    """Return all outputs on 4 tiles and in onnxruntime."""
     onnx.save(model, path)
     made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True)
     with Engine(made.executable, resolve_options(environ={})) as engine:

@@ -1,4 +1,4 @@
-"""Decisions and loops: regions of the IR, programs of the machine."""
+"""Branches and loops: regions of the IR, programs of the machine."""
 
 from __future__ import annotations
 

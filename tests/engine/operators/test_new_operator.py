@@ -1,4 +1,4 @@
-"""The page on adding an operator, followed: one record, then load, compile, run."""
+"""The steps of the page on adding an operator: one record, then load, compile, run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _model(op_type: str, **attributes: Any) -> onnx.ModelProto:
 
 @pytest.fixture
 def records() -> dict[str, Operator]:
-    """Return the records that the code on the page makes."""
+    """Return the records that the page's code creates."""
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     space: dict[str, object] = {"__name__": "page"}
     for block in blocks:

@@ -84,7 +84,7 @@ def test_one_part_alone_makes_a_report() -> None:
     assert not options.writes_execution_profile
 
 
-def test_environment_beats_command_line_beats_code_beats_default() -> None:
+def test_precedence_is_environment_command_line_code_default() -> None:
     name = "autoReport.directory"
     environ = {ENVIRONMENT_VARIABLE: json.dumps({name: "from_env"})}
     given = {"command_line": {name: "from_line"}, "code": {name: "from_code"}}
@@ -188,7 +188,7 @@ def test_an_unknown_key_names_the_nearest_known_one(wrong: str, nearest: str) ->
     assert f"'{nearest}'" in message
 
 
-def test_malformed_json_says_where() -> None:
+def test_malformed_json_is_located() -> None:
     assert "line 1, column 25" in refusal('{"autoReport.all":"true"')
     assert "column 2" in refusal("{'autoReport.all':'true'}")
 

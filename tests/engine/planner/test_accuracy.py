@@ -160,7 +160,7 @@ def test_parts_of_the_inputs_cost_what_was_planned(name: str, n_parts: int) -> N
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name.replace(" ", "-"))
-def test_where_most_tiles_are_idle_the_plan_says_why(layer: Layer) -> None:
+def test_the_plan_explains_idle_tiles(layer: Layer) -> None:
     plan = build(layer)[2]
     is_idle = plan.n_tiles * 2 < MACHINE.n_tiles
     assert (plan.bound == "idle_tiles") == is_idle
@@ -178,7 +178,7 @@ def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
     assert all(less <= more for more, less in pairwise(taken))
     assert all(slower >= faster for faster, slower in pairwise(cycles))
     assert plans[0].n_serial == 1 < plans[-1].n_serial
-    # A plan is kept until it no longer fits: shares between two steps change nothing.
+    # A plan is kept until it no longer fits; smaller changes of the share have no effect.
     assert 2 <= len(set(taken)) < len(shares) / 2
     for plan, share in zip(plans, shares, strict=True):
         fits = plan.temporary_bytes <= share * MACHINE.allocatable_bytes

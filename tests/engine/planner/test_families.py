@@ -118,7 +118,7 @@ def test_four_kernel_rows_are_loaded_at_once_for_four_inputs() -> None:
     assert int(amp_nx1_cycles(shape, MACHINE)[0]) == expected
 
 
-def test_slic_by_hand() -> None:
+def test_hand_computed_slic() -> None:
     """A 3 x 3 kernel over 6 rows of 8 columns, 4 groups of one channel, half sums: 3 windows.
 
     A worker has a row of 8. First: 17 + 10 + 1 + 15 + 3 = 46; then one less: 45; times 6. Weights:
@@ -138,7 +138,7 @@ def test_slic_with_sums_in_float_goes_over_the_inputs_twice() -> None:
     assert int(slic_cycles(shape, MACHINE)[0]) == expected
 
 
-def test_a_dot_product_in_float_by_hand() -> None:
+def test_hand_computed_dot_product_in_float() -> None:
     """6 rows of 5 with 8 inputs: a worker's row is 19 + 5 x (7 + 7 + 8 / 2), 16 more per position.
 
     Zeroing: 5 floats a worker, 3 vectors: 6 x (3 + 14 - 9).
@@ -178,7 +178,7 @@ def test_the_planner_s_bound_on_multiplications_of_dot_products(
     assert near > 0.8, "the bound would be loose"
 
 
-def test_a_vertical_mac_by_hand() -> None:
+def test_hand_computed_vertical_mac() -> None:
     """6 field elements of a 3 x 3 kernel, 4 groups: a worker has 3 rows of the kernel.
 
     A row is 7 + 3 + 3 + 2 x 2. Zeroing 4 + 24 / 4; the sum over the workers 10 + 12 x 4 / 4.
@@ -189,7 +189,7 @@ def test_a_vertical_mac_by_hand() -> None:
     assert int(vertical_mac_cycles(shape, MACHINE)[0]) == expected
 
 
-def test_a_vertical_mac_of_sixteen_groups_by_hand() -> None:
+def test_hand_computed_vertical_mac_of_sixteen_groups() -> None:
     """As above by eights, twice: 25 + 2 x 3 x (7 + 15 + 3 + 3 x 2) a worker."""
     shape = work(columns=6, kernel_rows=3, kernel_columns=3, groups_inside=16)
     inner = 6 * (25 + 2 * 3 * 31)
@@ -197,7 +197,7 @@ def test_a_vertical_mac_of_sixteen_groups_by_hand() -> None:
     assert int(vertical_mac_cycles(shape, MACHINE)[0]) == expected
 
 
-def test_an_outer_product_by_hand() -> None:
+def test_hand_computed_outer_product() -> None:
     """12 columns are 2 a worker; 8 floats in blocks of 2: 6 x (25 + 4 x (11 + 2 x (10 + 4)))."""
     shape = work(columns=12, out_groups=4, outputs=2, item_bytes=4, partial_bytes=4)
     assert int(outer_product_cycles(shape, MACHINE)[0]) == 6 * (25 + 4 * (11 + 2 * 14))

@@ -57,7 +57,7 @@ def test_different_requests_are_planned_separately(shape, machine, proportion) -
     assert (memo.n_made, memo.n_reused) == (2, 0)
 
 
-def test_a_plan_that_its_owner_changes_is_nobody_else_s() -> None:
+def test_changing_a_plan_does_not_affect_its_copies() -> None:
     first = plan_convolution("first", SHAPE, MACHINE)
     expected = dict(first.split)
     assert isinstance(first.split, dict)
@@ -66,7 +66,7 @@ def test_a_plan_that_its_owner_changes_is_nobody_else_s() -> None:
 
 
 class Answers:
-    """A store whose plans are all of one kind, as from a directory that someone tampered with."""
+    """A store that always returns the same kind of plan, as from a manipulated directory."""
 
     def __init__(self, answer: Plan) -> None:
         self.answer = answer
@@ -78,7 +78,7 @@ class Answers:
         raise AssertionError(f"{key} has an answer, not {plan}")
 
 
-def test_what_one_program_s_store_answers_reaches_no_other_program() -> None:
+def test_stores_of_programs_are_isolated() -> None:
     expected = plan_convolution("conv", SHAPE, MACHINE)
     odd = PlanMemo(Answers(replace(expected, family="odd")))
     assert odd.plan(plan_convolution, "conv", SHAPE, MACHINE).family == "odd"

@@ -109,9 +109,7 @@ def test_a_serial_product_is_correct_and_takes_less_memory(dtype: str, is_consta
 
 @pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "computed"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float8_143"])
-def test_outputs_that_cannot_be_halved_are_made_in_parts_of_the_inputs(
-    dtype: str, is_constant: bool
-) -> None:
+def test_outputs_that_do_not_split_use_serial_inputs(dtype: str, is_constant: bool) -> None:
     peaks = []
     for split in (AT_ONCE, None):
         found = product(dtype, is_constant, LEAST, size=(63, 511), split=split)

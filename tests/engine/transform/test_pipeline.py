@@ -1,4 +1,4 @@
-"""The passes: their order, their names, and what each of them does."""
+"""The passes: order, names and effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tilescope.engine.transform import PASSES, decompose, prune, transform
 
 @pytest.fixture
 def model(tmp_path: Path) -> Model:
-    """Return Gemm, Softmax, and a Relu that nobody uses."""
+    """Return Gemm, Softmax, and an unused Relu."""
     nodes = [
         helper.make_node("Gemm", ["x", "w", "b"], ["g"], name="dense", transB=1),
         helper.make_node("Dropout", ["g"], ["d"], name="drop"),

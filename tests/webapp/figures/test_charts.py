@@ -1,4 +1,4 @@
-"""The data of the charts, not their pixels."""
+"""The charts' data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_series_of_tiles_sum_to_the_stack(reports_dir: Path, breakdown: str) -> 
 
 
 def _inner(values: Any) -> np.ndarray:
-    """Return what stands at whole tiles or steps: the ends are drawn twice."""
+    """Return the values at whole tiles or steps, since the ends are drawn twice."""
     return np.asarray(values)[1:-1]
 
 
@@ -57,7 +57,7 @@ def test_the_total_is_read_on_hover_and_not_in_the_legend(reports_dir: Path) -> 
     assert figure.layout.xaxis.unifiedhovertitle.text == "Tile %{x:,d}"
 
 
-def test_the_capacity_is_a_dashed_line_when_it_is_near_or_asked_for(reports_dir: Path) -> None:
+def test_the_capacity_is_a_dashed_line_if_near_or_requested(reports_dir: Path) -> None:
     with open_report(reports_dir / "baseline") as report:
         memory = tile_memory(report, "none")
     asked = draw_tiles(memory, show_capacity=True).figure

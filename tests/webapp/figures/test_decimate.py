@@ -1,4 +1,4 @@
-"""Fewer points, no peak lost."""
+"""Decimation keeps all peaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace's answers over HTTP: the binary block, JSON, and one shape for every error."""
+"""The trace API over HTTP: the binary block, JSON, and the format of errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return header and columns, read as the documentation of the block says."""
+    """Return header and columns, decoded as documented."""
     (length,) = struct.unpack_from("<I", block)
     header = json.loads(block[4 : 4 + length])
     at = 4 + length
@@ -35,7 +35,7 @@ def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 @pytest.fixture
 def base(ids: dict[str, str]) -> str:
-    """Return where the trace of the report with two IPUs is asked for."""
+    """Return the URL of the trace of the report with two IPUs."""
     return f"/api/trace/{ids['pair']}"
 
 
