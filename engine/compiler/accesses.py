@@ -1,4 +1,4 @@
-"""Which variables a step reads and writes, and which of them it leaves nothing of."""
+"""The variables a step reads and writes, and those it overwrites completely."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["accesses", "overwritten", "written"]
 
 
 def written(target: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the variables that writing to a tensor touches, and those of them it covers."""
+    """Return the variables that a write to a tensor touches, and those it covers completely."""
     counts = dict.fromkeys((variable.variable_id for variable in target.variables), 0)
     for piece in target.pieces:
         counts[piece.variable.variable_id] += piece.n_elements
@@ -19,7 +19,7 @@ def written(target: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def accesses(compute_set: ComputeSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the variables a compute set reads, and those it writes."""
+    """Return the variables a compute set reads, and the variables it writes."""
     reads: set[int] = set()
     writes: set[int] = set()
     for batch in compute_set.batches:
@@ -33,9 +33,9 @@ def accesses(compute_set: ComputeSet) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def overwritten(compute_set: ComputeSet, writes: Sequence[int]) -> tuple[int, ...]:
-    """Return the variables that the vertices write in full and do not also read.
+    """Return the variables that the vertices overwrite completely and do not read.
 
-    Vertices of a compute set do not write an element twice, so that counting is enough.
+    Vertices of a compute set never write the same element twice, so counting elements is enough.
     """
     counts = dict.fromkeys(writes, 0)
     sizes = {}

@@ -1,8 +1,8 @@
 """Where codelets are defined, so that another process finds the same ones.
 
-A codelet holds functions, which are not written as bytes: what is written is the module, the name
-and a digest of everything else. Only codelets that a name of a module leads to can be found again,
-alone or in a dictionary, tuple or list.
+A codelet holds functions, which cannot be serialised: what is written is the module, the name and a
+digest of everything else. A codelet is found again only if a module-level name refers to it,
+directly or in a dictionary, tuple or list.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tilescope.engine.jit.identity import kernel_digest
 __all__ = ["CodeletPlace", "codelet_at", "place_of"]
 
 _OWN = "tilescope.engine.codelets."
-#: Containers in containers, as a dictionary of pairs.
+#: Containers nested in containers, such as a dictionary of pairs.
 _DEPTH = 2
 
 
 @dataclass(frozen=True)
 class CodeletPlace:
-    """Where a codelet is, and which it is.
+    """Where a codelet is defined, and its digest.
 
     Parameters
     ----------
     module, name
-        Where it is defined, and its name in reports, which another one may have too.
+        Module that defines it, and its name in reports, which need not be unique.
     digest
-        Of its kernel, its cycle law and all its fields.
+        Digest of its kernel, its cycle law and all its fields.
     """
 
     module: str
@@ -49,20 +49,20 @@ def place_of(codelet: Codelet) -> CodeletPlace:
     Raises
     ------
     BadExecutable
-        When no other process could find it, or tell that it is the same.
+        When another process could not find it, or could not verify that it is the same.
     """
     digest = _digest_of(codelet)
     if digest is None:
         raise BadExecutable(
-            f"Codelet {codelet.name!r} cannot be written: its kernel uses an object that has no"
-            " digest, so that another process could not tell whether it has the same one"
+            f"Cannot serialise codelet {codelet.name!r}: its kernel uses an object without a"
+            " digest, so another process could not verify that it has the same one"
         )
     for name, module, depth in _candidates(codelet):
         if any(found is codelet for found in _codelets_in(vars(module).values(), depth)):
             return CodeletPlace(name, codelet.name, digest)
     raise BadExecutable(
-        f"Codelet {codelet.name!r} cannot be written: another process finds it only if it is"
-        " defined at the top of a module that can be imported"
+        f"Cannot serialise codelet {codelet.name!r}: another process finds it only if it is"
+        " defined at the top level of an importable module"
     )
 
 
@@ -93,7 +93,7 @@ def codelet_at(place: CodeletPlace) -> Codelet:
 
 
 def _digest_of(codelet: Codelet) -> str | None:
-    """Return a digest of a codelet; None when its kernel has none."""
+    """Return the digest of a codelet; None when its kernel has none."""
     kernel = kernel_digest(codelet.kernel)
     if kernel is None:
         return None
@@ -114,22 +114,22 @@ def _digest_of(codelet: Codelet) -> str | None:
 
 
 def _candidates(codelet: Codelet) -> Iterator[tuple[str, ModuleType, int]]:
-    """Yield modules that may define a codelet, the likely first, and how deep to look."""
+    """Yield modules that may define a codelet, likeliest first, and how deep to search."""
     functions = (codelet.kernel, codelet.law, codelet.flops)
-    likely = [getattr(each, "__module__", None) for each in functions]
+    likely = [getattr(function, "__module__", None) for function in functions]
     own = [name for name in list(sys.modules) if name.startswith(_OWN)]
     depths: dict[str, int] = {str(name): _DEPTH for name in (*likely, *own)}
     for name in list(sys.modules):
         depths.setdefault(name, 0)
     for name, depth in depths.items():
         module = sys.modules.get(name)
-        # The script that runs is another one in another process.
+        # Another process runs another script as __main__.
         if isinstance(module, ModuleType) and name != "__main__":
             yield name, module, depth
 
 
 def _codelets_in(values: Iterable[Any], depth: int) -> Iterator[Codelet]:
-    """Yield the codelets among values, and in containers among them down to a depth."""
+    """Yield the codelets among values, and in nested containers down to a depth."""
     for value in list(values):
         if isinstance(value, Codelet):
             yield value

@@ -1,4 +1,4 @@
-"""Counts by tile or by IPU of which only those that are not 0 take memory."""
+"""Sparse columns of counts by tile or by IPU: only non-zero values take memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Column:
-    """A column of integers, one for each tile or IPU, kept sparse; it never changes.
+    """A sparse, immutable column of integers, one per tile or IPU.
 
     Parameters
     ----------
     size
         Number of tiles or IPUs.
     ids : ndarray of int32, shape (n,)
-        Where it is not 0, ascending.
+        Indices of the non-zero values, ascending.
     narrow_values : ndarray of int32 or int64, shape (n,)
-        The values there, in the shorter type if that holds them.
+        The values at these indices, as int32 if they fit.
     """
 
     size: int
@@ -36,7 +36,7 @@ class Column:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Column:
-        """Return the column of an array of integers, shape (size,)."""
+        """Return the column for an array of integers, shape (size,)."""
         places = np.flatnonzero(values)
         if not places.size:
             return cls.zeros(values.size)
@@ -44,7 +44,7 @@ class Column:
 
     @classmethod
     def at(cls, size: int, ids: NDArray[Any], values: NDArray[Any]) -> Column:
-        """Return the column that has `values` at `ids`, ascending, and 0 elsewhere."""
+        """Return the column with `values` at `ids`, ascending, and 0 elsewhere."""
         is_narrow = _INT32.min <= values.min(initial=0) and values.max(initial=0) <= _INT32.max
         kind = np.int32 if is_narrow else np.int64
         return cls(size, read_only(ids.astype(np.int32)), read_only(values.astype(kind)))
@@ -52,18 +52,18 @@ class Column:
     @staticmethod
     @functools.cache
     def zeros(size: int) -> Column:
-        """Return the column of zeros, the same one each time."""
+        """Return the column of zeros, a shared instance."""
         nothing = read_only(np.zeros(0, np.int32))
         return Column(size, nothing, nothing)
 
     @property
     def values(self) -> NDArray[np.int64]:
-        """The values that are not 0: ndarray of int64, shape (n,)."""
+        """The non-zero values: ndarray of int64, shape (n,)."""
         return self.narrow_values.astype(np.int64)
 
     @property
     def n_bytes(self) -> int:
-        """Host memory of its arrays, bytes."""
+        """Host memory of the arrays, bytes."""
         return self.ids.nbytes + self.narrow_values.nbytes
 
     def dense(self) -> NDArray[np.int64]:
@@ -92,21 +92,21 @@ class Column:
         return int(self.narrow_values.sum(dtype=np.int64))
 
     def max(self) -> int:
-        """Return the largest value; values are counts, so that it is 0 at least."""
+        """Return the largest value; values are counts, so it is at least 0."""
         return int(self.narrow_values.max(initial=0))
 
     def group_counts(self, n_groups: int) -> NDArray[np.int64]:
-        """Return how many values are not 0 in each of equal groups: shape (n_groups,)."""
+        """Return the number of non-zero values per group, of equal groups: shape (n_groups,)."""
         return np.diff(self._edges(n_groups))
 
     def group_sums(self, n_groups: int) -> NDArray[np.int64]:
-        """Return the sum of each of equal groups, the tiles of an IPU: shape (n_groups,)."""
+        """Return the sum per group, of equal groups such as IPUs: shape (n_groups,)."""
         total = np.zeros(self.ids.size + 1, np.int64)
         np.cumsum(self.narrow_values, out=total[1:])
         return np.diff(total[self._edges(n_groups)])
 
     def group_maxima(self, n_groups: int) -> NDArray[np.int64]:
-        """Return the largest value of each of equal groups: ndarray of int64, shape (n_groups,)."""
+        """Return the largest value per group, of equal groups: ndarray of int64, (n_groups,)."""
         largest = np.zeros(n_groups, np.int64)
         edges = self._edges(n_groups)
         busy = np.flatnonzero(np.diff(edges))
@@ -125,7 +125,7 @@ class Column:
         return values
 
     def _edges(self, n_groups: int) -> NDArray[np.int64]:
-        """Return where each group begins among the ids, and the end of the last."""
+        """Return the index into the ids at which each group begins, and the end of the last."""
         if n_groups == 1:
             return np.array([0, self.ids.size])
         return np.searchsorted(self.ids, np.arange(n_groups + 1) * (self.size // n_groups))

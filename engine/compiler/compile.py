@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """When a compilation began: microseconds since the Unix epoch, and the running counter."""
+    """Start of a compilation: microseconds since the Unix epoch, and the performance counter."""
 
     began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
     counter_ns: int = field(default_factory=time.perf_counter_ns)
@@ -50,13 +50,13 @@ def compile_image(
     Parameters
     ----------
     graph
-        Variables and compute sets; every variable that is used must be mapped.
+        Variables and compute sets; every variable in use must be mapped.
     programs
-        Control programs, checked, on variables and compute sets of the image, without copies.
+        Control programs, checked, on variables and compute sets of the image, with copies expanded.
     plans
         Plans to keep for the report.
     options
-        What to check and count, and where the cache is.
+        What to check and count, and the location of the cache.
     stopwatch
         Started when the compilation began.
 
@@ -109,7 +109,7 @@ def compile_image(
 
 
 def _log_steps(steps: Sequence[Step]) -> None:
-    """Log each step with what it costs."""
+    """Log every step and its cost."""
     for step in steps:
         _log.debug(
             "step %d %s %s: %d cycles, %d bytes exchanged",
@@ -122,7 +122,7 @@ def _log_steps(steps: Sequence[Step]) -> None:
 
 
 def _log_memory(executable: Executable) -> None:
-    """Log the fullest tile, and at the finest level every tile."""
+    """Log the fullest tile, and every tile at the finest log level."""
     tile_bytes = executable.memory.including_gaps
     fullest = int(tile_bytes.argmax())
     _log.info(

@@ -1,4 +1,4 @@
-"""What codelets ask of memory, carried from their fields to parts of variables and buffers."""
+"""Memory constraints of codelets, carried from their fields to parts of variables and buffers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class PartIndex:
     Parameters
     ----------
     key : ndarray of int64
-        Variable times tiles plus tile, ascending.
+        Variable times number of tiles plus tile, ascending.
     part : ndarray of int64
-        The part of each key.
+        The part for each key.
     message_ids
         Message buffer by step and variable.
     """
@@ -48,16 +48,16 @@ class PartIndex:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What batches ask of parts.
+    """The constraints that batches place on parts.
 
     Parameters
     ----------
     batch : list of tuple
-        Step, number within the compute set, and whether the codelet has a slow path.
+        Step, index within the compute set, and whether the codelet has a slow path.
     wide, wide_batch : ndarray of int64, shape (n,)
-        Parts to be interleaved, and the entry of `batch` that asks for it.
+        Parts to be interleaved, and the index in `batch` of the batch that requires it.
     pair, pair_batch : ndarray of int64, shape (m, 2) and (m,)
-        Parts to be kept apart, and the entry of `batch` that asks for it.
+        Parts to be kept apart, and the index in `batch` of the batch that requires it.
     """
 
     batch: list[tuple[int, int, bool]]
@@ -67,7 +67,7 @@ class Constraints:
     pair_batch: Ids
 
     def asked(self, n_parts: int) -> Asked:
-        """Return what is asked of each part, by whichever batch; a hard demand wins."""
+        """Return the constraints of all batches on each part; hard ones take precedence."""
         if not self.batch:
             return nothing_asked(n_parts)
         soft = np.array([is_soft for _, _, is_soft in self.batch], dtype=np.bool_)
@@ -76,7 +76,7 @@ class Constraints:
         region[self.wide[is_soft]] = 2
         region[self.wide[~is_soft]] = 1
         both = np.concatenate([self.pair, self.pair[:, ::-1]])
-        # Of equal pairs the first counts: hard ones stand before soft ones.
+        # Of equal pairs the first counts: hard ones are sorted before soft ones.
         key = (both[:, 0] * n_parts + both[:, 1]) * 2 + np.tile(soft[self.pair_batch], 2)
         key = np.unique(key)
         key = key[np.append(True, key[1:] // 2 != key[:-1] // 2)] if key.size else key
@@ -86,12 +86,12 @@ class Constraints:
     def unmet(
         self, tile: Ids, offset: Ids, n_bytes: Ids, machine: Machine
     ) -> dict[tuple[int, int], Ids]:
-        """Return, by step and batch with a slow path, the tiles that have to take it, ascending.
+        """Return, by step and batch with a slow path, the tiles that must take it, ascending.
 
         Parameters
         ----------
         tile, offset, n_bytes : ndarray of int64
-            Of all parts.
+            Tile, address and size of all parts.
         machine
             Regions and memory elements.
         """
@@ -113,7 +113,7 @@ class Constraints:
 
 
 def _reach(regions: Regions) -> tuple[Ids, Ids]:
-    """Return the lowest element of each region and one past its highest."""
+    """Return the lowest memory element of each region, and one past the highest."""
     steps = (regions.size - 1) * regions.stride
     low = regions.start + np.minimum(steps, 0).sum(axis=1)
     return low, regions.start + np.maximum(steps, 0).sum(axis=1) + 1
@@ -122,13 +122,15 @@ def _reach(regions: Regions) -> tuple[Ids, Ids]:
 def _local_and_remote(
     batch: VertexBatch, name: str, n_tiles: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the tiles whose vertices use elements of a field that lie there, and of those not.
+    """Return the tiles whose vertices use local elements of a field, and those using remote ones.
+
+    A tile with several intervals of the variable counts as both.
 
     A tile with several intervals of the variable counts for both.
     """
     regions = batch.fields[name]
     variable = regions.variable
-    # Of several intervals of a tile the first begins, and the last ends, what it holds.
+    # A tile's first interval gives the start of what it holds, its last interval the end.
     begin = np.full(n_tiles, variable.n_elements, np.int64)
     begin[variable.map_tile[::-1]] = variable.map_start[::-1]
     end = np.zeros(n_tiles, np.int64)
@@ -145,9 +147,10 @@ def _local_and_remote(
 
 
 def _parts_of(step: Step, batch: VertexBatch, name: str, index: PartIndex) -> list[Ids]:
-    """Return the parts that a field's elements lie in on each tile, -1 for none.
+    """Return the parts that hold a field's elements on each tile, -1 for none.
 
-    Those of its variable, of the buffer that an exchange fills, and of one that waits for it.
+    These are parts of its variable, of the buffer that an exchange fills, and of the buffer that an
+    exchange empties.
     """
     field = batch.codelet.field(name)
     variable_id = batch.fields[name].variable.variable_id
@@ -157,13 +160,13 @@ def _parts_of(step: Step, batch: VertexBatch, name: str, index: PartIndex) -> li
     for uses, step_id in ((field.is_read, step.arrival), (field.is_written, step.step_id)):
         if uses and step_id is not None and (step_id, variable_id) in index.message_ids:
             ids.append((index.message_ids[step_id, variable_id], remote))
-    return [np.where(used, index.find(each, tiles), -1) for each, used in ids]
+    return [np.where(used, index.find(owner_id, tiles), -1) for owner_id, used in ids]
 
 
 def _pairs(
     step: Step, batch: VertexBatch, places: Mapping[str, list[Ids]], group: Sequence[str]
 ) -> Iterator[Ids]:
-    """Yield the pairs of parts that a group of fields must not share an element with.
+    """Yield the pairs of parts from a group of fields that must not share a memory element.
 
     Raises
     ------
@@ -186,7 +189,7 @@ def _pairs(
 
 
 def constraints_of(steps: Sequence[Step], index: PartIndex) -> Constraints:
-    """Return what the codelets of all steps ask of parts.
+    """Return the constraints that the codelets of all steps place on parts.
 
     Parameters
     ----------
@@ -198,7 +201,7 @@ def constraints_of(steps: Sequence[Step], index: PartIndex) -> Constraints:
     Raises
     ------
     BadGraph
-        When two fields that must lie apart are on one variable on one tile.
+        When two fields that must lie in different memory elements are on one variable on one tile.
     """
     asking: list[tuple[int, int, bool]] = []
     wide: list[tuple[Ids, int]] = []
@@ -220,7 +223,7 @@ def constraints_of(steps: Sequence[Step], index: PartIndex) -> Constraints:
             }
             wide += [(part[part >= 0], number) for name in interleaved for part in places[name]]
             for group in codelet.apart:
-                pairs += [(each, number) for each in _pairs(step, batch, places, group)]
+                pairs += [(pair, number) for pair in _pairs(step, batch, places, group)]
     return Constraints(
         asking,
         np.concatenate([np.zeros(0, np.int64), *(part for part, _ in wide)]),

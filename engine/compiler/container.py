@@ -1,7 +1,7 @@
-"""What a compilation gives as bytes: facts and named arrays, each array a chunk as in reports.
+"""The binary format of compilations: facts and named arrays, one chunk per array as in reports.
 
-Layout: magic, digest of the header, length of the header, the header as JSON, then the chunks one
-after the other. The header holds the digest of every chunk, so that its own digest covers all.
+Layout: magic, digest of the header, length of the header, the header as JSON, then the chunks in
+order. The header holds the digest of every chunk, so its own digest covers everything.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _NARROW = (np.int8, np.int16, np.int32)
 
 
 class NotAnEntry(Exception):
-    """The bytes are of another kind, or not what their digests say."""
+    """The bytes are of another kind, or do not match their digests."""
 
 
 def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the bytes of an entry.
+    """Return an entry as bytes.
 
     Parameters
     ----------
     facts
         JSON types only.
     arrays
-        Of numbers or bools, by name.
+        Arrays of numbers or bools, by name.
     """
     described: list[dict[str, Any]] = []
     chunks: list[bytes] = []
     for name, array in arrays.items():
         narrow = _narrowed(np.ascontiguousarray(array))
         chunk = pack(narrow.reshape(1, -1))
-        # An empty array has no bytes, so that none can be damaged unseen.
+        # An empty array has no bytes that could be damaged.
         data = chunk.data if array.size else b""
         chunks.append(data)
         described.append(
@@ -68,19 +68,19 @@ def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byte
 
 
 def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the facts and arrays of an entry, everything verified.
+    """Return the facts and arrays of an entry, with all digests verified.
 
     Parameters
     ----------
     file
-        At its beginning.
+        Positioned at the start of the entry.
     file_bytes
-        Its size.
+        Its size, bytes.
 
     Raises
     ------
     NotAnEntry
-        At anything that is not as it was written.
+        When anything differs from what was written.
     """
     prefix = file.read(_PREFIX_BYTES)
     if len(prefix) < _PREFIX_BYTES or not prefix.startswith(_MAGIC):
@@ -88,16 +88,16 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
     digest = prefix[len(_MAGIC) : len(_MAGIC) + DIGEST_BYTES]
     header_bytes = int.from_bytes(prefix[-_LENGTH_BYTES:], "little")
     if header_bytes > min(file_bytes - _PREFIX_BYTES, _LARGEST_HEADER_BYTES):
-        raise NotAnEntry("it is cut short")
+        raise NotAnEntry("it is truncated")
     header = file.read(header_bytes)
     if _digest(header) != digest:
-        raise NotAnEntry("its header does not hold what its digest says")
-    # From here on the header is what some version of this module wrote.
+        raise NotAnEntry("its header does not match its digest")
+    # From here on the header is known to come from some version of this module.
     found = json.loads(header)
-    chunks_bytes = sum(each["bytes"] for each in found["arrays"])
+    chunks_bytes = sum(item["bytes"] for item in found["arrays"])
     if file_bytes != _PREFIX_BYTES + header_bytes + chunks_bytes:
-        raise NotAnEntry("it is cut short, or longer than it was written")
-    arrays = {each["name"]: _array(each, file.read(each["bytes"])) for each in found["arrays"]}
+        raise NotAnEntry("it is truncated, or longer than it was written")
+    arrays = {item["name"]: _array(item, file.read(item["bytes"])) for item in found["arrays"]}
     return found["facts"], arrays
 
 
@@ -115,7 +115,7 @@ def _array(described: Mapping[str, Any], data: bytes) -> NDArray[Any]:
 
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return 64-bit integers in the shortest type that holds them: a quarter of the time."""
+    """Return 64-bit integers in the shortest type that holds them, for faster packing."""
     if array.dtype != np.int64 or not array.size:
         return array
     low, high = int(array.min()), int(array.max())

@@ -1,4 +1,4 @@
-"""What a compute phase costs: each tile's vertices by their cycle laws and the scheduling rule."""
+"""The cost of a compute phase: vertex cycles from the cycle laws, and the scheduling rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
 
 
 class _BatchCost(NamedTuple):
-    """A batch with cycles and floating-point operations of each of its vertices."""
+    """A batch with the cycles and floating-point operations of its vertices."""
 
     batch: VertexBatch
     cycles: NDArray[np.int64]
@@ -31,7 +31,7 @@ class _BatchCost(NamedTuple):
 def _shapes(
     batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.int64] | None
 ) -> Batch:
-    """Return what a cycle law sees of a batch, whose slow tiles are given where it has any."""
+    """Return the view of a batch that a cycle law receives, with the slow tiles if it has any."""
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
@@ -44,12 +44,12 @@ def _shapes(
     )
 
 
-#: A law that gives more for a vertex is mistaken: a month of a machine's time.
+#: Upper bound on the cycles of a vertex, a month of machine time: a law above it is wrong.
 _MOST_CYCLES = 1 << 52
 
 
 def _answer(codelet: Codelet, what: str, function: Any, *arguments: Any) -> Any:
-    """Return what a function of the codelet's author gives; its failure is one of the codelet.
+    """Call a function of the codelet's author; a failure is reported with the codelet's name.
 
     Raises
     ------
@@ -68,36 +68,36 @@ def _answer(codelet: Codelet, what: str, function: Any, *arguments: Any) -> Any:
 
 
 def _flops(batch: VertexBatch, shapes: Batch, cycles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the useful operations of each vertex, checked; none where the codelet says none."""
+    """Return the useful operations of each vertex, checked; 0 if the codelet counts none."""
     codelet = batch.codelet
     if codelet.flops is None:
         return np.zeros_like(cycles)
     flops = np.asarray(_answer(codelet, "count of operations", codelet.flops, shapes))
     if flops.shape != cycles.shape or flops.dtype.kind not in "iu" or (flops < 0).any():
         raise BadGraph(
-            f"The count of operations of {codelet.name} must give {cycles.size} integers from 0,"
-            f" not {flops.dtype} of shape {flops.shape}"
+            f"The count of operations of {codelet.name} must return {cycles.size} non-negative"
+            f" integers, got {flops.dtype} of shape {flops.shape}"
         )
     return flops.astype(np.int64)
 
 
 def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Return the law's answer for each vertex, checked."""
+    """Return the cycles of each vertex by the cycle law, checked."""
     codelet = batch.codelet
     cycles = np.asarray(_answer(codelet, "cycle law", codelet.law, shapes, machine))
     if cycles.shape != (batch.n_vertices,) or not np.issubdtype(cycles.dtype, np.integer):
         raise BadGraph(
-            f"The cycle law of {codelet.name} must give {batch.n_vertices} integers, not"
+            f"The cycle law of {codelet.name} must return {batch.n_vertices} integers, got"
             f" {cycles.dtype} of shape {cycles.shape}"
         )
     if cycles.size and (cycles.min() < 0 or cycles.max() > _MOST_CYCLES):
         odd = int(cycles.min() if cycles.min() < 0 else cycles.max())
-        raise BadGraph(f"The cycle law of {codelet.name} gives {odd} cycles, out of range")
+        raise BadGraph(f"The cycle law of {codelet.name} returns {odd} cycles: out of range")
     return cycles.astype(np.int64)
 
 
 def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
-    """Return how a compute set uses one codelet; it may have it in several batches."""
+    """Return how a compute set uses one codelet, summed over its batches."""
     batches = [part.batch for part in parts]
     return VertexUse(
         compute_set_id=compute_set.compute_set_id,
@@ -117,14 +117,14 @@ def compute_cost(
     machine: Machine,
     slow_tiles: Sequence[NDArray[np.int64]] = (),
 ) -> tuple[StepCost, list[VertexUse]]:
-    """Return what a compute set costs before it runs, and how it uses its codelets.
+    """Return the static cost of a compute set, and how it uses its codelets.
 
     Parameters
     ----------
     compute_set
-        What runs.
+        The compute set to cost.
     machine
-        Where.
+        The machine it runs on.
     slow_tiles
         Per batch, the tiles on which vertices take their slow path: ndarray of int64; empty where
         no batch has any.
@@ -136,7 +136,7 @@ def compute_cost(
     Raises
     ------
     BadGraph
-        When a cycle law gives something that is no count of cycles.
+        When a cycle law does not return valid cycle counts.
     """
     n_tiles = machine.n_tiles
     tile_cycles = np.zeros(n_tiles, np.int64)
@@ -173,19 +173,19 @@ def compute_cost(
 
 
 class CountedCycles:
-    """What a compute set takes on each tile once its kernels have counted.
+    """Computes the cycles of a compute set on each tile once its kernels have counted.
 
-    What does not depend on data is computed once.
+    The data-independent part is computed once.
 
     Parameters
     ----------
     compute_set
-        What runs.
+        The compute set that runs.
     machine
-        Where.
+        The machine it runs on.
     counts
-        Per batch the array its kernels count into, empty for codelets that do not count. It is
-        looked at whenever cycles are asked for.
+        Per batch, the array its kernels count into, empty for codelets that do not count. It
+        is read whenever cycles are requested.
     slow_tiles
         Per batch, the tiles on which vertices take their slow path: ndarray of int64; empty where
         no batch has any.
@@ -224,7 +224,7 @@ class CountedCycles:
         Raises
         ------
         BadGraph
-            When a cycle law gives something that is no count of cycles.
+            When a cycle law does not return valid cycle counts.
         """
         machine, cycles = self._machine, self._cycles
         for batch, shapes, place in self._counted:
@@ -245,18 +245,20 @@ def take_slow_paths(
     uses: dict[int, list[VertexUse]],
     machine: Machine,
 ) -> None:
-    """Cost steps anew whose vertices do not all get the memory that their fast path needs.
+    """Recompute the cost of steps with vertices that must take their slow path.
+
+    A vertex takes its slow path where its operands do not get the memory that the fast path needs.
 
     Parameters
     ----------
     steps
-        All steps; those concerned get new costs.
+        All steps; affected steps get new costs.
     slow_tiles
         By step and batch, the tiles on which the slow path is taken: ndarray of int64.
     uses
-        By compute set; what a compute set uses is taken from the last step that runs it.
+        By compute set; the last step that runs a compute set determines its entry.
     machine
-        Where.
+        The machine the steps run on.
     """
     for step_id in sorted({step_id for step_id, _ in slow_tiles}):
         step = steps[step_id]

@@ -1,4 +1,4 @@
-"""How many of a view's elements each tile holds, without a list of its runs in logical order."""
+"""The number of a view's elements on each tile, without listing its runs in logical order."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_DIMS = 8
 def elements_by_tile(view: View, n_tiles: int) -> NDArray[np.int64]:
     """Return how many elements of a view lie on each tile: ndarray of int64, shape (n_tiles,).
 
-    An element that a broadcast shows several times counts as often.
+    An element repeated by a broadcast counts once per repetition.
 
     Raises
     ------
     RunFailed
-        When it has more separate runs than this computer has memory for.
+        When it has more separate runs than fit into the host's memory.
     """
     total = np.zeros(n_tiles, np.int64)
     for piece in view.pieces:
@@ -33,7 +33,7 @@ def elements_by_tile(view: View, n_tiles: int) -> NDArray[np.int64]:
 
 
 def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
-    """Return how many elements of a view on one variable lie on each tile."""
+    """Return the number of elements per tile of a view on one variable."""
     variable = tensor.variable
     atoms = [atom for atom in tensor.atoms if atom[1] != 0]
     if len(atoms) > _MOST_DIMS:
@@ -48,7 +48,7 @@ def _of_piece(tensor: Tensor, n_tiles: int) -> NDArray[np.int64]:
         0,
         where,
     )
-    # The host is no tile: nothing is dropped as local.
+    # The host is not a tile, so nothing is dropped as local.
     owner, _, _, n_elements = split_by_owner(
         np.full_like(start, -1),
         start,

@@ -1,4 +1,4 @@
-"""Exchange, inferred: what vertices use but their tile does not hold has to come or go."""
+"""Inferred exchange: what vertices use but their tile does not hold is received or sent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _WORD_BYTES = 4
 
 
 class Addresses:
-    """Numbers for all elements of all variables, and which tile owns each.
+    """Element numbers across all variables, and the tile that owns each element.
 
     Parameters
     ----------
     base : ndarray of int64, shape (n_variables + 1,)
-        Number of each variable's element 0.
+        Number of element 0 of each variable.
     map_start, map_tile : ndarray of int64
         Mapped intervals in that numbering.
     """
@@ -50,13 +50,13 @@ class Addresses:
         )
 
     def bytes_of(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bytes of runs, which may go over several variables: ndarray of int64."""
+        """Return the bytes of runs, which may span several variables: ndarray of int64."""
         if (self.item_bytes == self.item_bytes[0]).all():
             return length * int(self.item_bytes[0])
         return self._bytes_before(start + length) - self._bytes_before(start)
 
     def _bytes_before(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bytes of all elements before each: ndarray of int64."""
+        """Return the total bytes of all elements before each given one: ndarray of int64."""
         variable = np.minimum(self.variable_of(element), self.item_bytes.size - 1)
         inside = (element - self.base[variable]) * self.item_bytes[variable]
         before: NDArray[np.int64] = self._first_byte[variable] + inside
@@ -69,15 +69,15 @@ class Addresses:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Pieces that go from tile to tile in one phase.
+    """The fragments sent from tile to tile in one phase.
 
     Parameters
     ----------
-    sender, receiver : ndarray of int64, shape (n_pieces,)
+    sender, receiver : ndarray of int64, shape (n_fragments,)
         Tiles.
-    start, length : ndarray of int64, shape (n_pieces,)
+    start, length : ndarray of int64, shape (n_fragments,)
         Elements.
-    n_bytes : ndarray of int64, shape (n_pieces,)
+    n_bytes : ndarray of int64, shape (n_fragments,)
         Size on the device.
     """
 
@@ -98,25 +98,25 @@ class Exchange:
         return np.bincount(self.receiver, self.n_bytes, n_tiles).astype(np.int64)
 
     def fragments(self, n_tiles: int) -> NDArray[np.int64]:
-        """Pieces each tile receives: ndarray of int64, shape (n_tiles,)."""
+        """Fragments each tile receives: ndarray of int64, shape (n_tiles,)."""
         return np.bincount(self.receiver, minlength=n_tiles)
 
     def sent(self, n_tiles: int) -> NDArray[np.int64]:
-        """Bytes each tile sends, to however many receivers: ndarray of int64, shape (n_tiles,).
+        """Bytes each tile sends, whatever the number of receivers: ndarray of int64, (n_tiles,).
 
-        An element that several tiles receive is sent once: the exchange is a multicast.
+        An element that several tiles receive is sent once: the exchange multicasts.
         """
         return self._bytes_of_union(self.sender, self.start, self.length, n_tiles)
 
     def cost(self, machine: Machine) -> StepCost:
-        """Return what the phase costs: the busiest endpoint at the exchange's rate.
+        """Return the cost of the phase: the busiest endpoint at the exchange rate.
 
         Notes
         -----
-        What both tiles of a pair receive comes over the bus they share at double rate, in items of
-        two words that lie side by side on their sender, which uses its partner's lane too; what
-        goes to pairs and to single tiles is sent twice then. A phase does so where that makes it
-        shorter.
+        Data that both tiles of a pair receive arrives over their shared bus at double rate, in
+        items of two contiguous words; the sender then also uses its partner's lane. Data that goes
+        to pairs and to single tiles is then sent twice. A phase uses paired transfers where that
+        makes it shorter.
         Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ExchangeEstimator.hpp (shared bus);
         osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE (64-bit items, the partner's lane).
         """
@@ -134,7 +134,7 @@ class Exchange:
             if in_pairs is not None:
                 paired_bytes, receiving, sending = in_pairs
                 paired = _endpoint_cycles(receiving, sending, fragments, machine)
-                # Every IPU chooses for itself: its phases last as long as its busiest tile.
+                # Each IPU chooses on its own: its phases last as long as its busiest tile.
                 alone_by_ipu, paired_by_ipu = (
                     done.reshape(n_ipus, -1).max(axis=1) for _, done in (cycles, paired)
                 )
@@ -162,16 +162,16 @@ class Exchange:
 
         Notes
         -----
-        A tile that takes part has a fixed part; a receiver sets source and pointer whenever the
-        next piece of its buffer comes from another tile; a sender has an instruction for every
-        distinct piece and for every so many words.
+        A tile that takes part has a fixed overhead; a receiver sets source and pointer whenever
+        the next fragment of its buffer comes from another tile; a sender has one instruction per
+        distinct fragment, and one per so many words.
         """
         n_tiles = machine.n_tiles
         _, sender, receiver = self._in_order
         is_change = np.ones(sender.size, dtype=np.bool_)
         is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
         changes = np.bincount(receiver[is_change], minlength=n_tiles)
-        # A piece that goes to several receivers is sent once, as long as the longest takes it.
+        # A fragment with several receivers is sent once, for as long as the longest one takes it.
         order = np.lexsort((-self.n_bytes, self.start, self.sender))
         sender, start = self.sender[order], self.start[order]
         is_first = np.ones(sender.size, dtype=np.bool_)
@@ -190,9 +190,9 @@ class Exchange:
     def _in_pairs(
         self, machine: Machine
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return bytes taken in pairs, and receiving and sending cycles, of every tile.
+        """Return the bytes received in pairs, and the receiving and sending cycles, of every tile.
 
-        None where no pair shares anything, so that nothing can be quicker.
+        None where no pair shares data, so paired transfers cannot be faster.
         """
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
@@ -213,7 +213,7 @@ class Exchange:
         shared += np.bincount(partner[receiver[pair]], n_bytes[pair], n_tiles)
         sent = self._bytes_of_union(sender[alone], start[alone], length[alone], n_tiles)
         wide = self._bytes_of_union(sender[pair], start[pair], length[pair], n_tiles)
-        # A sender of double words uses its partner's lane, so that both wait for both.
+        # A sender of double words uses its partner's lane, so each of the two waits for both.
         wide = wide + np.where(partner >= 0, wide[partner], 0)
         single, double = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
         receiving = np.ceil(received / single + shared / double).astype(np.int64)
@@ -222,7 +222,7 @@ class Exchange:
 
     @cached_property
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the order by receiver and start, and senders and receivers in it."""
+        """Return the order by receiver and start, with the senders and receivers sorted by it."""
         order = np.lexsort((self.start, self.receiver))
         return order, self.sender[order], self.receiver[order]
 
@@ -233,7 +233,7 @@ class Exchange:
         length: NDArray[np.int64],
         n_tiles: int,
     ) -> NDArray[np.int64]:
-        """Return the bytes of each tile's runs, those that overlap counted once."""
+        """Return the bytes of each tile's runs, counting overlaps once."""
         order = np.argsort(start, kind="stable")
         tile, start, length = join_runs(tile[order], start[order], length[order])
         n_bytes = self.addresses.bytes_of(start, length)
@@ -242,9 +242,9 @@ class Exchange:
     def _link_columns(
         self, tile_phase_cycles: int, machine: Machine
     ) -> dict[str, NDArray[np.int64]] | None:
-        """Return cycles and link bytes by IPU, every link on a route charged; None for one IPU.
+        """Return cycles and link bytes by IPU, charging every link on a route; None for one IPU.
 
-        The phase waits for the slowest link as for the busiest tile of any IPU.
+        The phase waits for the slowest link as it does for the busiest tile of any IPU.
         """
         if machine.n_ipus == 1:
             return None
@@ -253,7 +253,7 @@ class Exchange:
         crosses = source != target
         if not crosses.any():
             return None
-        # To one IPU an element goes once, however many of its tiles receive it.
+        # An element is sent to an IPU once, however many of its tiles receive it.
         pair = source * machine.n_ipus + target
         pair, start, length = join_runs(pair[crosses], self.start[crosses], self.length[crosses])
         n_bytes = self.addresses.bytes_of(start, length)
@@ -278,7 +278,7 @@ def _endpoint_cycles(
     fragments: NDArray[np.int64],
     machine: Machine,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every tile's busy cycles, and when it is done, counted from the sync."""
+    """Return every tile's busy cycles, and its finish time counted from the sync."""
     receiving = np.maximum(receiving, fragments * machine.exchange_fragment_cycles)
     rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
     done_receiving = receiving + machine.exchange_start_cycles
@@ -293,21 +293,21 @@ def _endpoint_cycles(
 def exchange_of(
     compute_sets: Iterable[ComputeSet], addresses: Addresses, *, is_input: bool
 ) -> Exchange:
-    """Return the exchange before (inputs) or after (outputs) compute sets.
+    """Return the exchange before compute sets (their inputs) or after them (their outputs).
 
     Parameters
     ----------
     compute_sets
-        Those that run in one phase.
+        The compute sets that run in one phase.
     addresses
-        Who owns which element.
+        The owner of each element.
     is_input
-        Whether to look at what vertices read or at what they write.
+        Whether to use what vertices read instead of what they write.
 
     Raises
     ------
     RunFailed
-        When there are more pieces than this computer has memory for.
+        When the fragments do not fit into the host's memory.
     """
     runs = []
     names = []

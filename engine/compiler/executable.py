@@ -1,4 +1,4 @@
-"""What the compiler makes: steps and the lowered program tree. Never changed afterwards."""
+"""The compiler's output: steps and the lowered program tree. Immutable."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RemoteAccess:
 
 @dataclass
 class Step(Freezable):
-    """A leaf of the program: something every tile does once each time it is reached."""
+    """A leaf of the program: one action of all tiles, done each time it is reached."""
 
     step_id: int
     kind: str
@@ -74,7 +74,7 @@ class Step(Freezable):
     debug: DebugContext
     cost: StepCost
     compute_set: ComputeSet | None = None
-    #: For a sync or exchange, the compute set whose data it brings or takes away.
+    #: For a sync or exchange, the compute set whose data it moves.
     serves: ComputeSet | None = None
     access: StreamAccess | RemoteAccess | None = None
     reads: tuple[int, ...] = ()
@@ -82,19 +82,19 @@ class Step(Freezable):
     #: Buffers that an exchange fills for the compute phase after it, or that a compute phase fills
     #: for the exchange after it.
     messages: Messages | None = None
-    #: For a compute phase, the step that brings what it reads from other tiles.
+    #: For a compute phase, the step that delivers what it reads from other tiles.
     arrival: int | None = None
     code_bytes: Column | None = None
     program_id: int = -1
-    #: Variables that the step writes in full, so that what they held before is not needed.
+    #: Variables that the step overwrites completely, so their previous contents are not needed.
     overwrites: tuple[int, ...] = ()
     #: By batch, the tiles on which its vertices take their slow path, ascending: ndarray of int64;
-    #: empty where no batch has any.
+    #: empty where no batch has such tiles.
     slow_tiles: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def plan_stage(self) -> PlanStage | None:
-        """Which stage of which plan it belongs to; None where nothing was planned."""
+        """The plan stage the step belongs to; None where nothing was planned."""
         served = self.compute_set or self.serves
         return None if served is None else served.plan_stage
 
@@ -121,11 +121,11 @@ class Node(Freezable):
     step: Step | None = None
     children: Sequence[Node] = field(default_factory=list)
     root_kind: str = "control"
-    #: What decides for If, Switch and RepeatWhile.
+    #: The controlling tensor of If, Switch and RepeatWhile.
     control: View | None = None
-    #: Numbers of a Switch's children; the last child is the default.
+    #: Case values of a Switch's children; the last child is the default.
     cases: tuple[int, ...] = ()
-    #: Whether a RepeatWhile goes on while its control is not zero.
+    #: Whether a RepeatWhile continues while its control is not zero.
     while_true: bool = True
     #: Root of the function that a Call runs.
     function: Node | None = None
@@ -133,7 +133,7 @@ class Node(Freezable):
     message: str = ""
 
     def freeze(self) -> None:
-        """Reject changes of the node, its list of children and its step from now on."""
+        """Reject changes to the node, its list of children and its step from now on."""
         self.children = tuple(self.children)
         if self.step is not None:
             self.step.freeze()
@@ -141,7 +141,7 @@ class Node(Freezable):
 
     @functools.cached_property
     def is_static(self) -> bool:
-        """Whether it takes the same cycles whatever the data: no decision, no counted codelet."""
+        """Whether its cycles are data-independent: no decisions, no counted codelets."""
         if self.kind in ("If", "Switch", "RepeatWhile", "ErrorProgram", "PrintTensor"):
             return False
         if self.step is not None:
@@ -168,14 +168,14 @@ class VertexUse:
 
 @dataclass(frozen=True)
 class CompileRecord:
-    """How an executable came to be; nothing in it is about the program.
+    """How an executable was produced; says nothing about the program.
 
     Parameters
     ----------
     cache
         ``off``, ``miss`` or ``hit``: whether the executable cache had it.
     wall_start_us, wall_duration_us
-        When, since the Unix epoch, and how long it took, microseconds.
+        Start, since the Unix epoch, and duration, microseconds.
     """
 
     cache: str = "off"
@@ -185,7 +185,7 @@ class CompileRecord:
 
 @dataclass(frozen=True)
 class Executable:
-    """A compiled program with everything a report says about it."""
+    """A compiled program with everything a report contains about it."""
 
     graph: GraphImage
     machine: Machine
@@ -197,7 +197,7 @@ class Executable:
     vertex_uses: tuple[VertexUse, ...]
     plans: tuple[Plan, ...] = ()
     record: CompileRecord = CompileRecord()
-    #: Copies of the program that run at once, each on values of its own.
+    #: Number of replicas that run at once, each on its own values.
     n_replicas: int = 1
 
     @property
@@ -215,23 +215,23 @@ class Executable:
     def to_bytes(self) -> bytes:
         """Return the executable as bytes, for `from_bytes` in any process with the same engine.
 
-        The user's graph is not part of it: tensors to read and write are made of
-        ``graph.variables`` there.
+        The user's graph is not part of it: there, build the tensors to read and write from
+        ``graph.variables``.
 
         Raises
         ------
         BadExecutable
-            When a codelet is not defined at the top of a module, where another process finds it.
+            When another process could not find a codelet: define it at a module's top level.
         """
         alone = replace(self, graph=replace(self.graph, sources=()))
         return write_executable(alone, _KINDS)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Executable:
-        """Return the executable that `to_bytes` wrote.
+        """Return the executable serialised by `to_bytes`.
 
-        The modules that define its codelets are imported: take bytes only from whom you would take
-        a program.
+        The modules that define its codelets are imported: load bytes only from a source you would
+        run a program from.
 
         Raises
         ------
@@ -241,11 +241,11 @@ class Executable:
         """
         made = read_executable(data, _KINDS)
         if not isinstance(made, cls):
-            raise BadExecutable("These bytes are not an executable: they hold a part of one")
+            raise BadExecutable("These bytes are not an executable, only a part of one")
         return made
 
 
-#: All that an executable consists of.
+#: All types that an executable consists of.
 _KINDS = (
     Column,
     CompileRecord,

@@ -1,4 +1,4 @@
-"""Executables as bytes, by which processes exchange them: a container with a table of objects."""
+"""Executables as bytes, for exchange between processes: a container with a table of objects."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tilescope.engine.errors import BadExecutable, EngineError
 __all__ = ["read_executable", "write_executable"]
 
 _CONTENT = "executable"
-#: What a reader raises at a table that no writer made.
+#: Raised by a reader when a table is malformed.
 _ODD = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, EngineError)
 
 
 def write_executable(executable: Any, kinds: Sequence[type]) -> bytes:
-    """Return the bytes of an executable.
+    """Serialise an executable.
 
     Parameters
     ----------
     executable
         An `Executable`.
     kinds
-        All dataclasses and enums that it may consist of.
+        All dataclasses and enums that it may contain.
 
     Raises
     ------
     BadExecutable
-        When something in it cannot be written.
+        When something in it cannot be serialised.
     """
     writer = TableWriter(kinds)
     try:
         root = writer.describe(executable)
     except TypeError as error:
-        raise BadExecutable(f"This executable cannot be written: {error}") from None
+        raise BadExecutable(f"Cannot serialise this executable: {error}") from None
     facts = {
         "content": _CONTENT,
         "versions": engine_versions(),
@@ -49,15 +49,15 @@ def write_executable(executable: Any, kinds: Sequence[type]) -> bytes:
 
 
 def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
-    """Return the executable that `write_executable` wrote.
+    """Return the executable serialised by `write_executable`.
 
     Raises
     ------
     BadExecutable
-        When the bytes are damaged, of another engine, or name a codelet that is not found.
+        When the bytes are damaged, come from another engine, or name a codelet that is missing.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise BadExecutable(f"An executable is read from bytes, not from {shown(data)}")
+        raise BadExecutable(f"Expected the bytes of an executable, got {shown(data)}")
     where = "These bytes are not an executable"
     try:
         facts, arrays = decode(BytesIO(data), memoryview(data).nbytes)
@@ -67,12 +67,12 @@ def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
     except _ODD:
         raise BadExecutable(f"{where}: their header is malformed") from None
     if content != _CONTENT or not isinstance(versions, dict):
-        raise BadExecutable(f"{where}: they hold something else, as a file of the cache does")
+        raise BadExecutable(f"{where}: they hold something else, such as a cache entry")
     own = engine_versions()
     if any(versions.get(name) != own[name] for name in ("tilescope", "sources")):
         raise BadExecutable(
             f"This executable was written by another engine, of version"
-            f" {versions.get('tilescope')}; this one has version {own['tilescope']} and its own"
+            f" {versions.get('tilescope')}; this one has version {own['tilescope']} and different"
             " sources: compile the program again"
         )
     try:

@@ -1,4 +1,4 @@
-"""What copies from and to the host, or streaming memory, cost."""
+"""The cost of copies from and to the host or streaming memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["host_copy_cost"]
 
 
 def host_copy_cost(access: StreamAccess | RemoteAccess, machine: Machine) -> StepCost:
-    """Return the cost of the data: over the host link, or from and to streaming memory."""
+    """Return the cost of the data phase: over the host link, or from and to streaming memory."""
     by_tile = elements_by_tile(access.tensor, machine.n_tiles) * access.tensor.dtype.n_bytes
     is_remote = isinstance(access, RemoteAccess)
     rate = machine.streaming_bytes_per_cycle if is_remote else machine.host_bytes_per_cycle

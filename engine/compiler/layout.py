@@ -1,4 +1,4 @@
-"""The layout of every tile's memory: code, state, variables by liveness, addresses, gaps."""
+"""The memory layout of every tile: code, state, variables by liveness, addresses, gaps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tilescope.engine.machine import Machine
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
 
-#: Parts of variables begin at multiples of this many bytes.
+#: Alignment of variable parts, bytes.
 ALIGNMENT_BYTES = 8
 
-#: By address: what is executed comes first, as only the lower region can be executed from.
+#: By address: executed code comes first, since only the lower region is executable.
 _CODE = (
     "stack",
     "controlCode",
@@ -54,16 +54,16 @@ def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass
 class _Parts:
-    """Parts of variables and message buffers as columns, by variable and then by tile.
+    """Parts of variables and message buffers as columns, sorted by variable and then by tile.
 
     Parameters
     ----------
     columns
-        Variable, tile, bytes, start and end of every part: ndarrays of int64.
+        Variable, tile, bytes, start and end of every part: ndarray of int64.
     lifetimes
         By variable or message buffer that is not always live.
     names, message_ids
-        Of message buffers: name by number, number by step and variable.
+        Of message buffers: name by number, and number by step and variable.
     """
 
     columns: list[NDArray[np.int64]]
@@ -73,7 +73,7 @@ class _Parts:
 
 
 def _parts(graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, n_tiles: int) -> _Parts:
-    """Return the parts of all variables that are in use, and of all message buffers."""
+    """Return the parts of all variables in use, and of all message buffers."""
     lifetimes = liveness.ranges
     made = _Parts([], dict(lifetimes), {}, {})
     n_steps = len(steps)
@@ -92,8 +92,8 @@ def _parts(graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, n_til
     for step in steps:
         if step.messages is None:
             continue
-        # An exchange fills them for the compute phase after it; a compute phase fills them for the
-        # exchange after it, with a sync between the two.
+        # An exchange fills its buffers for the compute phase after it; a compute phase fills
+        # buffers for the exchange after it, with a sync in between.
         last = step.step_id + (3 if step.kind == "OnTileExecute" else 2)
         lifetime = (step.step_id, min(last, n_steps))
         messages = step.messages
@@ -106,7 +106,7 @@ def _parts(graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, n_til
             owners.append((number, *lifetime))
             tile.append(messages.tile[mine])
             n_bytes.append(messages.n_bytes[mine])
-    sizes = [each.size for each in tile[1:]]
+    sizes = [column.size for column in tile[1:]]
     variable, start, end = np.repeat(
         np.array(owners, dtype=np.int64).reshape(-1, 3), sizes, axis=0
     ).T.copy()
@@ -141,7 +141,7 @@ def _always_live_code(
             name = "globalExchangeCode" if step.kind == "GlobalExchange" else "internalExchangeCode"
             code[name][step.code_bytes.ids] += step.code_bytes.values
         if step.kind == "StreamCopyMid" and step.access is not None:
-            # One of the two is empty: data go one way.
+            # One of the two is empty: data moves in one direction.
             tiles = np.concatenate([step.cost.sent_bytes.ids, step.cost.received_bytes.ids])
             code["hostExchangeCode"][tiles] += machine.host_exchange_code_bytes
             code["hostExchangePacketHeader"][tiles] += machine.packet_header_bytes
@@ -152,7 +152,7 @@ def _always_live_code(
 
 
 def _code_end(code: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return one past the last address of what is executed: ndarray of int64, shape (n_tiles,)."""
+    """Return one past the last address of executable code: ndarray of int64, (n_tiles,)."""
     executed = _CODE[: _CODE.index("globalExchangeCode") + 1]
     return sum((code[name] for name in executed[1:]), code[executed[0]].copy())
 
@@ -175,7 +175,7 @@ def _by_region(
 def lay_out(
     graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, *, is_instrumented: bool
 ) -> Memory:
-    """Place everything on the tiles and count it.
+    """Place everything on the tiles and account for its bytes.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def lay_out(
     steps
         In program order, with costs and message buffers.
     liveness
-        Which variables live always, and when the others do.
+        The always-live variables, and the live ranges of the others.
     is_instrumented
-        Whether cycle counters take memory.
+        Whether cycle counters occupy tile memory.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def lay_out(
     always = np.zeros(variable.size, dtype=np.bool_)
     in_graph = variable < len(graph.variables)
     always[in_graph] = liveness.is_always_live[variable[in_graph]]
-    # Always-live parts first, so that they stay together below what comes and goes.
+    # Always-live parts first, so that they stay contiguous below the others.
     order = np.lexsort((variable, start, ~always, tile))
     variable, tile, n_bytes, start, end = (column[order] for column in made.columns)
     always = always[order]
@@ -247,7 +247,7 @@ def _categories(
     always: NDArray[np.bool_],
     tile: NDArray[np.int64],
 ) -> dict[str, NDArray[np.int64]]:
-    """Return bytes by category, region and tile; what comes and goes counts at the tile's peak."""
+    """Return bytes by category, region and tile; other parts count at the tile's peak."""
     machine, parts = graph.machine, live.parts
     n_tiles, variable = machine.n_tiles, parts.variable_id
     result: dict[str, NDArray[np.int64]] = {}
@@ -265,7 +265,7 @@ def _categories(
     constant[in_graph] = is_constant[variable[in_graph]]
     worst = live.peak_step[tile]
     at_peak = (parts.start_step <= worst) & (worst < parts.end_step) & ~always
-    # Three categories, and fourth the variables not live at the peak.
+    # Three categories, plus the variables not live at the peak as the fourth.
     category = np.full(variable.size, 3)
     category[at_peak & ~in_graph] = 2
     category[(always & ~constant) | (at_peak & in_graph)] = 1

@@ -1,7 +1,7 @@
-"""Which variables live at which step, over sequences, loops, branches and functions.
+"""Live variables at every step, across sequences, loops, branches and functions.
 
-A variable lives at a step when a step that may follow reads what it holds there. The program is
-walked backwards; loops and functions are walked until nothing changes.
+A variable is live at a step when a later step may read the value it holds there. The program is
+walked backwards; loops and functions are walked to a fixed point.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Set = NDArray[np.bool_]
 
 
 class _Walk:
-    """Backward walk that marks, for every step, the variables that live at it."""
+    """Backward walk that marks the live variables of every step."""
 
     def __init__(self, n_variables: int, steps: Sequence[Step]) -> None:
         self.at = np.zeros((len(steps), n_variables), dtype=np.bool_)
 
     def before(self, node: Node, after: Set) -> Set:
-        """Return what lives before a node, given what lives after it."""
+        """Return the variables live before a node, given those live after it."""
         if node.step is not None:
             return self._step(node.step, after)
         if node.function is not None:
@@ -61,15 +61,15 @@ class _Walk:
         return live
 
     def _overlap(self, node: Node, after: Set) -> Set:
-        """Walk two sides that run at once: each one's needs and results live at all of the other.
+        """Walk two concurrent sides: the inputs and results of each are live throughout the other.
 
-        What the I/O tiles hold in between lives at every step of the compute side; what is made
-        and used up within the compute side does not live at the steps of the I/O side, so that its
-        variables can still share memory.
+        What the I/O tiles hold in between is live at every step of the compute side; temporaries of
+        the compute side are not live at the steps of the I/O side, so that its variables can still
+        share memory.
         """
         io, compute = node.children
         before = self.before(io, self.before(compute, after))
-        self.before(io, after)  # compute may be done first: its results live here too
+        self.before(io, after)  # compute may finish first: its results are live here too
         held = np.zeros_like(after)
         for step in steps_of(io):
             own = [*step.reads, *step.writes]
@@ -85,7 +85,7 @@ class _Walk:
 
     def _step(self, step: Step, after: Set) -> Set:
         live = after.copy()
-        if step.kind == "WriteUndef":  # touches no memory: what was there just ends
+        if step.kind == "WriteUndef":  # touches no memory: the old value just dies
             live[list(step.overwrites)] = False
             self.at[step.step_id] |= live
             return live
@@ -98,7 +98,7 @@ class _Walk:
 
 
 def _only(overwrites: Sequence[int], size: int, reads: Sequence[int]) -> Set:
-    """Return the variables a step overwrites without reading them."""
+    """Return the variables that a step overwrites and does not read."""
     found = np.zeros(size, dtype=np.bool_)
     found[list(overwrites)] = True
     found[list(reads)] = False
@@ -107,15 +107,15 @@ def _only(overwrites: Sequence[int], size: int, reads: Sequence[int]) -> Set:
 
 @dataclass(frozen=True)
 class LiveRanges:
-    """When variables live.
+    """Live ranges of variables.
 
     Parameters
     ----------
     is_always_live : ndarray of bool, shape (n_variables,)
         Constants, and state that the host or an earlier run left.
     ranges
-        By id of the variables that are not: from the first to one past the last step at which it
-        lives or is touched. Variables that no step uses are left out.
+        By id of the variables that are not always live: from the first step at which the
+        variable is live or touched to one past the last. Unused variables are left out.
     """
 
     is_always_live: Set
@@ -123,17 +123,17 @@ class LiveRanges:
 
 
 def live_ranges(graph: GraphImage, steps: Sequence[Step], roots: Sequence[Node]) -> LiveRanges:
-    """Return which variables live always, and the steps at which the others do.
+    """Return which variables are always live, and the live ranges of the others.
 
     Parameters
     ----------
     graph
-        Its variables.
+        The graph with its variables.
     steps
-        With what each reads, writes and writes in full.
+        Steps with the variables they read, write and overwrite completely.
     roots
-        Control programs, which run any number of times in any order. What one of them reads
-        before it writes it is state that the host or an earlier run left: it lives at every step.
+        Control programs, which run any number of times in any order. A variable that one of
+        them reads before writing it is state left by the host or an earlier run: it is always live.
     """
     walk = _Walk(len(graph.variables), steps)
     always = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""From the author's program tree to steps: exchanges inferred, syncs and stream phases put in."""
+"""From the author's program tree to steps: infers exchanges, inserts syncs and stream phases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["Lowering"]
 
 
 class Lowering:
-    """Walks program trees and collects nodes, steps and vertex uses.
+    """Walks program trees, and collects nodes, steps and vertex uses.
 
     Parameters
     ----------
@@ -62,15 +62,15 @@ class Lowering:
         self.functions: list[Node] = []
         self._functions: dict[tuple[Function, str], Node] = {}
         self._lowering_now: list[Function] = []
-        #: Side of the Overlap that is lowered now; empty outside of one.
+        #: Side of the Overlap being lowered; empty outside one.
         self._side = ""
-        #: Exchanges around compute sets, by id; what stands here is not computed again.
+        #: Exchanges around compute sets, by id; entries present here are not recomputed.
         self.around: dict[int, Around] = {}
         self._compute: dict[int, StepCost] = {}
         self._sync_costs: dict[tuple[str, int, tuple[int, ...] | None], StepCost] = {}
 
     def lower(self, programs: Sequence[Program]) -> list[Node]:
-        """Lower each program as a control program; return the roots."""
+        """Lower every program as a control program; return the roots."""
         roots = []
         for index, program in enumerate(programs):
             place = ("control", index)
@@ -142,7 +142,7 @@ class Lowering:
                 self._decide(program, parent)
 
     def _decide(self, program: Program, parent: Node) -> None:
-        """Lower what depends on data, and calls."""
+        """Lower data-dependent control flow and calls."""
         match program:
             case If():
                 self._broadcast(program.predicate, program.name, program.debug, parent)
@@ -181,7 +181,7 @@ class Lowering:
             self._lower(program, branch)
 
     def _function(self, function: Function) -> Node:
-        """Return the root of a function, lowered when it is first called.
+        """Return the root of a function, which is lowered on its first call.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Lowering:
         """
         key = (function, self._side)
         if function in self._lowering_now:
-            raise BadGraph(f"Function {function.name!r} calls itself: a tile has no stack for that")
+            raise BadGraph(f"Function {function.name!r} calls itself: recursion is not supported")
         if key not in self._functions:
             self._lowering_now.append(function)
             place = ("function", len(self.functions))
@@ -202,35 +202,35 @@ class Lowering:
         return self._functions[key]
 
     def _overlap(self, program: Overlap, parent: Node) -> None:
-        """Lower the two sides, each with the sync that joins it to the other.
+        """Lower both sides, each with the sync that joins it to the other.
 
         Raises
         ------
         BadGraph
-            When there are no I/O tiles, or the sides get into each other's way.
+            When there are no I/O tiles, or the sides conflict.
         """
         where = f"Overlap {program.name!r}"
         if self._side:
-            raise BadGraph(f"{where} is inside another Overlap: an IPU has two tracks, not more")
+            raise BadGraph(f"{where} is nested in another Overlap: an IPU has only two tracks")
         if not self.graph.n_io_tiles:
             raise BadGraph(
-                f"{where} needs I/O tiles: make the graph with Graph(machine, n_io_tiles=32)"
+                f"{where} needs I/O tiles: create the graph with Graph(machine, n_io_tiles=32)"
             )
         node = self._node(parent, "Overlap", program.name, program.debug)
         for side, body in (("io", program.io), ("compute", program.compute)):
             branch = self._node(node, "Sequence", side, program.debug)
             self._side = side
             self._lower(body, branch)
-            # Both sides meet in the sync of the exchange that follows; here one only waits. Source:
+            # Both sides meet in the sync of the exchange that follows; this one only waits. Source:
             # graphcore/tutorials, lightweight profiling, example 3: 151 cycles from the end of a
-            # copy to the begin of the next, in which both sides meet and a word goes over.
+            # copy to the start of the next, with the sync of both sides and the transfer of a word.
             join = f"{program.name or 'overlap'}/join"
             self._step(branch, "Sync", join, program.debug, self._sync_cost("internal", 0))
             self._side = ""
         check_overlap(node, self.graph)
 
     def _broadcast(self, tensor: Tensor, name: str, debug: DebugContext, parent: Node) -> None:
-        """Add the exchange that brings a decision from its tile to all others."""
+        """Add the exchange that broadcasts a decision from its tile to all others."""
         machine, variable = self.machine, tensor.variable
         self._check_mapped([variable.variable_id])
         self._sync(parent, f"{name}/decision", debug, machine.n_ipus > 1)
@@ -276,12 +276,12 @@ class Lowering:
         return step
 
     def compute_cost(self, compute_set: ComputeSet) -> StepCost:
-        """Return what the compute phase of a compute set costs, by the laws of its codelets.
+        """Return the cost of a compute set's compute phase, by the cycle laws of its codelets.
 
         Raises
         ------
         BadGraph
-            When a law gives something that is no count of cycles.
+            When a law does not return valid cycle counts.
         """
         key = compute_set.compute_set_id
         if key not in self._compute:
@@ -307,16 +307,16 @@ class Lowering:
         step.reads, step.writes = reads, writes
         step.overwrites = overwritten(compute_set, writes)
         if after is not None:
-            # What goes to other tiles waits on the tile that made it.
+            # What goes to other tiles is buffered on the tile that produced it.
             step.messages = after.messages
             step = self._exchange(after, compute_set, parent)
             step.writes = after.variables
 
     def _exchange(self, transfer: Transfer, compute_set: ComputeSet, parent: Node) -> Step:
-        """Add a sync and the exchange it opens."""
+        """Add an exchange and the sync before it."""
         cost = transfer.cost
         is_external = cost.sync_zone == "external"
-        # Within an IPU only the tiles of those IPUs that exchange something have to meet.
+        # Within an IPU only the tiles of the IPUs that exchange data have to sync.
         taking_part = None if is_external else tuple(cost.cycles.ids.tolist())
         sync = self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
@@ -343,7 +343,7 @@ class Lowering:
     def _sync_cost(
         self, zone: str, cycles: int, taking_part: tuple[int, ...] | None = None
     ) -> StepCost:
-        """Return the cost of waiting so long on all IPUs, or on some; equal ones are made once."""
+        """Return the cost of a wait on all IPUs, or on some; equal costs share one object."""
         key = zone, cycles, taking_part
         if key not in self._sync_costs:
             by_ipu = np.zeros(self.machine.n_ipus, np.int64)
@@ -352,7 +352,7 @@ class Lowering:
         return self._sync_costs[key]
 
     def _stream(self, access: StreamAccess | RemoteAccess, program: Program, parent: Node) -> None:
-        """Lower a copy from or to the host, or streaming memory, to begin, data and end."""
+        """Lower a copy from or to the host or streaming memory to begin, data and end phases."""
         machine = self.machine
         touched, covered = written(access.tensor)
         self._check_mapped(touched)
@@ -365,7 +365,7 @@ class Lowering:
             if not isinstance(access.row, int):
                 rows = tuple(variable.variable_id for variable in access.row.variables)
                 self._check_mapped(rows)
-        # Streaming memory answers by itself; the host may let its copies wait.
+        # Streaming memory responds on its own; the host may delay its copies.
         wait_cycles = machine.host_wait_cycles if isinstance(access, StreamAccess) else 0
         meeting = self._sync_cost("external", machine.external_sync_cycles + wait_cycles)
         self._step(parent, "StreamCopyBegin", name, program.debug, meeting)
@@ -383,7 +383,7 @@ class Lowering:
     def _check_remote(self, access: RemoteAccess) -> None:
         buffers, i = self.graph.remote_buffers, access.buffer.buffer_id
         if i >= len(buffers) or buffers[i] is not access.buffer:
-            raise BadGraph(f"{access.buffer.name!r} is a remote buffer of another graph")
+            raise BadGraph(f"Remote buffer {access.buffer.name!r} belongs to another graph")
 
     def _check_mapped(self, variable_ids: Sequence[int]) -> None:
         for variable_id in variable_ids:

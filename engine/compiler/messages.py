@@ -1,4 +1,4 @@
-"""Message buffers: what vertices use but their tile does not hold, one for each variable."""
+"""Message buffers: one per variable for elements that vertices use but their tile does not hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Messages:
     Parameters
     ----------
     variable_id, tile, n_bytes : ndarray of int64, shape (n_buffers,)
-        Whose elements a buffer holds, on which tile, and its size.
+        Variable whose elements a buffer holds, its tile, and its size.
     """
 
     variable_id: NDArray[np.int64]
@@ -25,5 +25,5 @@ class Messages:
     n_bytes: NDArray[np.int64]
 
     def by_tile(self, n_tiles: int) -> NDArray[np.int64]:
-        """Bytes of each tile's buffers: ndarray of int64, shape (n_tiles,)."""
+        """Bytes of message buffers on each tile: ndarray of int64, shape (n_tiles,)."""
         return np.bincount(self.tile, self.n_bytes, n_tiles).astype(np.int64)

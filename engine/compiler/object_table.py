@@ -1,8 +1,8 @@
-"""Records that refer to each other, taken apart into JSON types and a few arrays.
+"""Flattens records that refer to each other into JSON types and a few arrays.
 
-Every object becomes a row of a table: its kind, and its fields in order. Rows come after those that
-they refer to, and an object that several refer to is one row, so that it is one object afterwards.
-The elements of all arrays of one type lie one after the other in one array.
+Every object becomes a row of a table: its kind, and its fields in order. Rows follow the rows that
+they refer to, and a shared object has one row, so that it is one object again when read.
+The elements of all arrays of one type are concatenated.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _CODELET = "Codelet"
 
 
 class TableWriter:
-    """Takes objects apart.
+    """Flattens objects into rows.
 
     Parameters
     ----------
     kinds
-        The dataclasses and enums that may occur; a codelet and a type of the device may too.
+        The dataclasses and enums that may occur; codelets and device types are always allowed.
 
     Attributes
     ----------
     rows
-        Of the table, as JSON types.
+        Rows of the table, as JSON types.
     """
 
     def __init__(self, kinds: Sequence[type]) -> None:
@@ -52,12 +52,12 @@ class TableWriter:
         self._arrays: list[NDArray[Any]] = []
 
     def describe(self, value: Any) -> Any:
-        """Return a value as JSON types; objects and arrays by their number.
+        """Return a value as JSON types; objects and arrays are given by their number.
 
         Raises
         ------
         TypeError
-            When it is of a kind that does not occur in an executable.
+            When it is of a type that does not occur in an executable.
         BadExecutable
             When another process could not find a codelet.
         """
@@ -72,7 +72,7 @@ class TableWriter:
                 return value.item()
             case list() | tuple():
                 kind = "list" if isinstance(value, list) else "tuple"
-                return [kind, [self.describe(each) for each in value]]
+                return [kind, [self.describe(item) for item in value]]
             case Mapping():
                 kind = "map" if isinstance(value, dict) else "frozen map"
                 return [kind, [[self.describe(k), self.describe(v)] for k, v in value.items()]]
@@ -81,7 +81,7 @@ class TableWriter:
         return ["object", self._object(value)]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays: elements by type, then the type and shape of each array."""
+        """Return the arrays: elements by type, then the type and shape of every array."""
         types = list(dict.fromkeys(array.dtype.str for array in self._arrays))
         found: dict[str, NDArray[Any]] = {}
         for name in types:
@@ -97,7 +97,7 @@ class TableWriter:
         return found
 
     def _object(self, value: Any) -> int:
-        # The objects are all reached from one, so that no number of an id is used again.
+        # All objects are reachable from one root, so no id is reused.
         number = self._numbers.get(id(value))
         if number is None:
             row = self._row(value)
@@ -110,15 +110,15 @@ class TableWriter:
             return [_CODELET, list(dataclasses.astuple(place_of(value)))]
         kind = self._kinds.get(type(value))
         if kind is None:
-            raise TypeError(f"a {type(value).__name__} is not part of an executable")
+            raise TypeError(f"{type(value).__name__} is not part of an executable")
         fields = dataclasses.fields(value)
         return [kind, [self.describe(getattr(value, field.name)) for field in fields]]
 
     def _array(self, array: NDArray[Any]) -> int:
         if array.dtype.hasobject:
-            raise TypeError("an array of objects is not part of an executable")
+            raise TypeError("object arrays are not part of an executable")
         place, is_read_only = array.__array_interface__["data"]
-        # An empty array may have any address and strides.
+        # An empty array may have any address and any strides.
         memory = (place, array.strides) if array.size else ()
         key = (memory, is_read_only, array.shape, array.dtype.str)
         number = self._array_numbers.get(key)
@@ -129,21 +129,21 @@ class TableWriter:
 
 
 class TableReader:
-    """Puts objects together again.
+    """Rebuilds objects from rows.
 
     Parameters
     ----------
     kinds
         As for `TableWriter`.
     rows, arrays
-        What a `TableWriter` made.
+        Output of a `TableWriter`.
 
     Raises
     ------
     KeyError, ValueError, TypeError, IndexError
-        When rows or arrays are not what a `TableWriter` made.
+        When rows or arrays are malformed.
     BadExecutable
-        When a codelet is not found.
+        When a codelet is missing.
     """
 
     def __init__(self, kinds: Sequence[type], rows: Sequence[Any], arrays: Arrays) -> None:
@@ -154,7 +154,7 @@ class TableReader:
             self._objects.append(self._made(kind, fields))
 
     def value(self, described: Any) -> Any:
-        """Return the value that `TableWriter.describe` described."""
+        """Return the value that `TableWriter.describe` flattened."""
         if not isinstance(described, list):
             return described
         match described:
@@ -163,9 +163,9 @@ class TableReader:
             case ["array", int(number)]:
                 return self._arrays[number]
             case ["tuple", list(values)]:
-                return tuple(self.value(each) for each in values)
+                return tuple(self.value(item) for item in values)
             case ["list", list(values)]:
-                return [self.value(each) for each in values]
+                return [self.value(item) for item in values]
             case ["map", list(items)]:
                 return {self.value(k): self.value(v) for k, v in items}
             case ["frozen map", list(items)]:
@@ -174,19 +174,19 @@ class TableReader:
                 return dtype_of(name)
             case ["enum", str(kind), value]:
                 return self._kinds[kind](value)
-        raise ValueError("a value is of no known kind")
+        raise ValueError("a value is of an unknown kind")
 
     def _made(self, kind: str, fields: Sequence[Any]) -> Any:
         if kind == _CODELET:
             return codelet_at(CodeletPlace(*fields))
-        made = self._kinds[kind](*(self.value(each) for each in fields))
+        made = self._kinds[kind](*(self.value(field) for field in fields))
         if isinstance(made, Freezable):
             made.freeze()
         return made
 
 
 def _parted(arrays: Arrays) -> list[NDArray[Any]]:
-    """Return the arrays that lie one after the other in those of `TableWriter.arrays`."""
+    """Split the concatenated arrays from `TableWriter.arrays`."""
     elements = [array for name, array in arrays.items() if name.startswith("elements.")]
     for array in elements:
         array.flags.writeable = False

@@ -1,4 +1,4 @@
-"""What a compilation is told beside graph and programs."""
+"""Options of a compilation, besides the graph and the programs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["CompileOptions"]
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Options of the compiler, resolved by its caller: it reads no environment.
+    """Compiler options, resolved by the caller: the compiler reads no environment.
 
     Parameters
     ----------
     is_instrumented
-        Whether cycle counters take memory on the tiles.
+        Whether cycle counters occupy tile memory.
     is_checked
-        Whether to check that no vertex reads or writes what another one of its compute set
+        Whether to check that no vertex reads or writes what another vertex of its compute set
         writes.
     cache_directory
-        Of the executable cache; no cache when None.
+        Directory of the executable cache; None disables the cache.
     """
 
     is_instrumented: bool = True

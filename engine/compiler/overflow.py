@@ -1,4 +1,4 @@
-"""The message of a program that does not fit: which tiles, which step, which variables."""
+"""The out-of-memory message: which tiles, which step, which variables."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _name(executable: Executable, variable_id: int) -> str:
 
 
 def _tile_fits(executable: Executable, tile: int, highest: int) -> bool:
-    """Return whether a tile would fit if that were its highest address."""
+    """Return whether a tile would fit with the given highest address."""
     machine, code_end = executable.machine, executable.memory.code_end[tile : tile + 1]
     one = np.array([highest], np.int64)
     return bool(fits(one, code_end, machine.allocatable_bytes, machine.non_interleaved_bytes).all())
 
 
 def _reasons(executable: Executable, tile: int) -> Iterator[str]:
-    """Yield what besides the sum of its variables makes a tile overfull."""
+    """Yield the reasons, besides the sum of its variables, why a tile is overfull."""
     memory, machine = executable.memory, executable.machine
     code_end = memory.code_end[tile : tile + 1]
     if bytes_past(code_end, machine.non_interleaved_bytes).any():
         yield (
-            f"    its code takes {code_end[0]:,} bytes, and only the first"
-            f" {machine.non_interleaved_bytes:,} can be executed from"
+            f"    its code takes {code_end[0]:,} bytes, but only the first"
+            f" {machine.non_interleaved_bytes:,} are executable"
         )
     lost_bytes = int(memory.including_gaps[tile] - memory.unconstrained[tile])
     if lost_bytes <= 0:
@@ -55,15 +55,15 @@ def _reasons(executable: Executable, tile: int) -> Iterator[str]:
 
 
 def _step_at(executable: Executable, peak: int) -> str:
-    """Return at which step a tile holds most; nothing for a program without steps."""
+    """Return the step at which a tile's memory peaks; empty for a program without steps."""
     if not executable.steps:
         return ""
     step = executable.steps[peak]
-    return f", most at step {step.step_id} {step.kind} {step.name}"
+    return f", peak at step {step.step_id} {step.kind} {step.name}"
 
 
 def describe_overflow(executable: Executable) -> str:
-    """Return one screen that names the fullest tiles, their worst step and largest variables."""
+    """Return one screen with the fullest tiles, their worst step and largest variables."""
     memory, machine = executable.memory, executable.machine
     tiles = executable.overfull_tiles
     order = tiles[np.argsort(-memory.including_gaps[tiles], kind="stable")][:_N_TILES]

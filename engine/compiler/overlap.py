@@ -1,4 +1,4 @@
-"""The rule of an Overlap: its sides run at the same time, so they share no tile and no result."""
+"""The rule of an Overlap: its sides run concurrently, so they share no tiles and no results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["check_overlap", "steps_of"]
 
 
 def steps_of(node: Node) -> Iterator[Step]:
-    """Yield the steps below a node, those of functions included."""
-    for each in _nodes_of(node):
-        if each.step is not None:
-            yield each.step
+    """Yield the steps below a node, including those in functions."""
+    for child in _nodes_of(node):
+        if child.step is not None:
+            yield child.step
 
 
 def check_overlap(node: Node, graph: GraphImage) -> None:
@@ -27,16 +27,16 @@ def check_overlap(node: Node, graph: GraphImage) -> None:
     Raises
     ------
     BadGraph
-        When a side uses a tile of the other's or a variable that the other one writes, or copies
-        from or to the host beside I/O tiles.
+        When a side uses a tile of the other side or a variable that the other side writes, or the
+        compute side copies from or to the host.
     """
     io, compute = node.children
     where = f"Overlap {node.name!r}"
     for step in steps_of(compute):
         if step.access is not None:
             raise BadGraph(
-                f"{where}: the copy {step.name!r} is on its compute side; what goes from or to the"
-                " host or a remote buffer belongs on its I/O side"
+                f"{where}: the copy {step.name!r} is on its compute side; copies from or to the"
+                " host or a remote buffer belong on its I/O side"
             )
     _check_tiles(where, "I/O", io, graph.io_tiles, graph)
     _check_tiles(where, "compute", compute, graph.compute_tiles, graph)
@@ -52,7 +52,7 @@ def check_overlap(node: Node, graph: GraphImage) -> None:
 
 
 def _nodes_of(node: Node) -> Iterator[Node]:
-    """Yield a node and all below it."""
+    """Yield a node and all its descendants."""
     yield node
     if node.function is not None:
         yield from _nodes_of(node.function)
@@ -63,7 +63,7 @@ def _nodes_of(node: Node) -> Iterator[Node]:
 def _check_tiles(
     where: str, side: str, node: Node, allowed: NDArray[np.int32], graph: GraphImage
 ) -> None:
-    """Raise BadGraph where a step of a side uses a tile that is not its own."""
+    """Raise BadGraph where a step of one side uses a tile of the other."""
     is_allowed = np.zeros(graph.machine.n_tiles, dtype=np.bool_)
     is_allowed[allowed] = True
     for step in steps_of(node):
@@ -90,13 +90,13 @@ def _uses_tile(step: Step) -> NDArray[np.bool_]:
 
 
 def _accesses(node: Node) -> tuple[set[int], set[int]]:
-    """Return the variables that a side reads, and those it writes."""
+    """Return the variables that a side reads, and those that it writes."""
     reads: set[int] = set()
     writes: set[int] = set()
-    for each in _nodes_of(node):
-        if each.control is not None:
-            reads |= {variable.variable_id for variable in each.control.variables}
-        if each.step is not None:
-            reads |= set(each.step.reads)
-            writes |= {*each.step.writes, *each.step.overwrites}
+    for child in _nodes_of(node):
+        if child.control is not None:
+            reads |= {variable.variable_id for variable in child.control.variables}
+        if child.step is not None:
+            reads |= set(child.step.reads)
+            writes |= {*child.step.writes, *child.step.overwrites}
     return reads, writes

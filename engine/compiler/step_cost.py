@@ -1,4 +1,4 @@
-"""What one execution of a step costs on every tile and IPU."""
+"""The cost of one execution of a step on every tile and IPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IPU_COLUMNS = (
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StepCost:
-    """What one execution of a step costs; what it does not touch takes no memory.
+    """The cost of one execution of a step; zero columns take no memory.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class StepCost:
     tile_cycles : Column, by tile
         Busy cycles of every tile.
     sent_bytes, received_bytes : Column, by tile
-        Exchanged by every tile; a multicast counts once for its sender.
+        Exchanged by every tile; a multicast counts once at its sender.
     paired_bytes : Column, by tile
-        Of the received, those that come at double rate because the tile's partner takes them too.
+        Part of the received bytes, at double rate because the tile's partner receives them too.
     fragments : Column, by tile
-        Separate pieces each tile receives.
+        Separate fragments each tile receives.
     host_in_bytes, host_out_bytes : Column, by IPU
         From and to the host.
     remote_in_bytes, remote_out_bytes : Column, by IPU
@@ -50,7 +50,7 @@ class StepCost:
     flops : Column, by IPU
         Useful floating-point operations.
     sync_zone
-        ``none``, ``internal`` or ``external``: which sync the step is or ends in.
+        ``none``, ``internal`` or ``external``: the sync that the step is or ends in.
     """
 
     cycles: Column
@@ -70,12 +70,12 @@ class StepCost:
 
     @classmethod
     def of(cls, machine: Machine, sync_zone: str = "none", **values: NDArray[Any]) -> StepCost:
-        """Return a cost from arrays of integers by name; what is left out is 0 everywhere.
+        """Build a cost from arrays of integers by column name; missing columns are 0.
 
         Parameters
         ----------
         machine
-            Gives the numbers of tiles and IPUs.
+            Gives the number of tiles and IPUs.
         sync_zone
             ``none``, ``internal`` or ``external``.
         values : ndarray of int64, shape (n_tiles,) or (n_ipus,)
@@ -90,5 +90,5 @@ class StepCost:
 
     @classmethod
     def nothing(cls, machine: Machine) -> StepCost:
-        """Return the cost of a step that costs nothing."""
+        """Return the cost of a step without any work."""
         return cls.of(machine)

@@ -1,4 +1,4 @@
-"""Memory of every tile as the compiler lays it out: categories, parts, what lives when."""
+"""The memory of every tile as the compiler lays it out: categories, parts, live ranges."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class LiveBytes:
     Parameters
     ----------
     parts
-        Of all variables and message buffers.
+        Parts of all variables and message buffers.
     n_bytes : ndarray of int64, shape (n_parts,)
-        Sizes of the parts that come and go, 0 for those that live always.
+        Sizes of the not-always-live parts, 0 for always-live ones.
     totals : ndarray of int64, shape (n_steps,)
-        Of all tiles, at every step.
+        Sum over all tiles, at every step.
     peak, peak_step : ndarray of int64, shape (n_tiles,)
-        Most bytes at any step, and the first step with so many.
+        Peak over all steps, and the first step at which it occurs.
     """
 
     parts: LiveParts
@@ -71,9 +71,9 @@ class LiveBytes:
         Parameters
         ----------
         parts
-            Of all variables and message buffers.
+            Parts of all variables and message buffers.
         is_always_live : ndarray of bool, shape (n_variables,)
-            Of the graph's variables; message buffers come and go.
+            Of the graph's variables; message buffers are not always live.
         n_steps
             Number of steps, at least 1.
         """
@@ -90,9 +90,9 @@ class LiveBytes:
         return cls(parts, n_bytes, np.cumsum(change[:-1]), peak, peak_step)
 
     def spans(self) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """Yield spans of steps at which the same lives: first, one past the last, bytes by tile.
+        """Yield spans of steps with equal live bytes: first, one past the last, bytes by tile.
 
-        The array, of int64 and shape (n_tiles,), is valid until the next span is asked for.
+        The array, of int64 and shape (n_tiles,), is valid until the next span is requested.
         """
         n_steps = self.totals.size
         here = np.flatnonzero(self.n_bytes)
@@ -100,7 +100,7 @@ class LiveBytes:
         start = np.minimum(self.parts.start_step[here], n_steps)
         end = np.minimum(self.parts.end_step[here], n_steps)
         step = np.concatenate([start, end])
-        # numpy sorts 16 bits by radix, many times faster than 64.
+        # numpy sorts 16-bit integers by radix, many times faster than 64-bit ones.
         order = np.argsort(step.astype(np.uint16) if n_steps < 1 << 16 else step, kind="stable")
         step = step[order]
         tile = np.concatenate([tile, tile])[order]
@@ -116,7 +116,7 @@ class LiveBytes:
             yield first, int(edges[i + 1]), live
 
     def dense(self) -> NDArray[np.int64]:
-        """Return all, for small programs: ndarray of int64, shape (n_steps, n_tiles)."""
+        """Return all live bytes, for small programs: ndarray of int64, shape (n_steps, n_tiles)."""
         table = np.zeros((self.totals.size, self.peak.size), np.int64)
         for first, stop, live in self.spans():
             table[first:stop] = live
@@ -145,12 +145,12 @@ class Memory:
     code_end : ndarray of int64, shape (n_tiles,)
         One past the last address of code, which must lie in the non-interleaved region.
     unconstrained : ndarray of int64, shape (n_tiles,)
-        What `including_gaps` would be if nothing had to be interleaved or kept apart; computed
-        when a tile overflows, else the same.
+        `including_gaps` if nothing had to be interleaved or kept apart; computed only when a tile
+        overflows, otherwise equal to it.
     slow_tiles : dict of (step, batch) to ndarray of int64
-        Tiles on which what a batch with a slow path asks of memory is not met, ascending.
+        Tiles on which the memory constraints of a batch with a slow path are not met, ascending.
     is_always_live : ndarray of bool, shape (n_variables,)
-        Of the graph's variables: whether it occupies memory at every step.
+        Whether each of the graph's variables occupies memory at every step.
     """
 
     categories: dict[str, NDArray[np.int64]]
@@ -168,5 +168,5 @@ class Memory:
 
     @property
     def not_always_live_peak(self) -> NDArray[np.int64]:
-        """Most bytes that come and go at once: ndarray of int64, shape (n_tiles,)."""
+        """Peak of not-always-live bytes: ndarray of int64, shape (n_tiles,)."""
         return self.live.peak

@@ -1,6 +1,6 @@
-"""The exchanges around compute sets: all that later passes need of their pieces.
+"""The exchanges around compute sets, reduced to what later passes need.
 
-The pieces themselves, millions in a large program, are let go; what stays is a few values a tile.
+The fragments themselves, millions in a large program, are dropped; a few values per tile remain.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Transfer:
     Parameters
     ----------
     cost
-        Of the phase.
+        Cost of the phase.
     variables
-        Whose elements move, ascending.
+        Variables whose elements move, ascending.
     messages
-        Buffers: of what is received where it comes in, of what is sent where it goes out.
+        Buffers for what an input exchange receives, or for what an output exchange sends.
     code_bytes
         Exchange code by tile.
     """
@@ -43,7 +43,7 @@ class Transfer:
 
     @classmethod
     def of(cls, exchange: Exchange, machine: Machine, *, is_input: bool) -> Transfer | None:
-        """Return what an exchange comes to; None when nothing moves."""
+        """Return the summary of an exchange; None when nothing moves."""
         if exchange.is_empty:
             return None
         variables = np.unique(exchange.addresses.variable_of(exchange.start))
@@ -57,7 +57,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Around:
-    """The exchange before a compute set, and the one after it; None where nothing moves."""
+    """The exchanges before and after a compute set; None where nothing moves."""
 
     before: Transfer | None
     after: Transfer | None
@@ -75,14 +75,14 @@ def around(compute_set: ComputeSet, addresses: Addresses, machine: Machine) -> A
 
 
 def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:
-    """Return the buffers that pieces of an exchange need on the tiles whose vertices use them.
+    """Return the buffers for an exchange's fragments, on the tiles whose vertices use them.
 
     Parameters
     ----------
     exchange
-        The pieces.
-    tile : ndarray of int64, shape (n_pieces,)
-        Where each piece is used: its receiver, or its sender when vertices made it.
+        The fragments.
+    tile : ndarray of int64, shape (n_fragments,)
+        Tile that uses each fragment: its receiver, or its sender when vertices produced it.
     """
     variable = exchange.addresses.variable_of(exchange.start)
     n_variables = exchange.addresses.item_bytes.size

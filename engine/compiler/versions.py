@@ -1,4 +1,4 @@
-"""Which engine this is: what one engine has compiled is of no use to another."""
+"""The engine's identity: an executable is valid only for the engine that compiled it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENGINE = Path(__file__).parents[1]
 
 @functools.cache
 def engine_versions() -> dict[str, str]:
-    """Return the package's version, and a digest of the engine's sources for work in progress."""
+    """Return the package version, and a digest of the engine's sources for work in progress."""
     sources = blake2b(digest_size=32)
     for path in sorted(_ENGINE.rglob("*.py")):
         sources.update(str(path.relative_to(_ENGINE)).encode())

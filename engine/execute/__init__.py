@@ -1,4 +1,4 @@
-"""The BSP loop: memory of the variables, streams, launch of the kernels, the trace."""
+"""The BSP loop: variable storage, streams, kernel launches, the trace."""
 
 from tilescope.engine.execute.device import Device
 

@@ -1,4 +1,4 @@
-"""The device: loads an executable, runs its programs, and tells an observer of every run."""
+"""The device: loads an executable, runs its programs, and notifies an observer of every run."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Progress = Callable[[int, int, str], None]
 
 
 class RunObserver(Protocol):
-    """What is told of each run as it ends."""
+    """Receives every run as it ends."""
 
     def noting_failure(self, what: str) -> AbstractContextManager[None]:
-        """Return a context that notes an exception on its way to the caller.
+        """Return a context that records an exception on its way to the caller.
 
         Parameters
         ----------
         what
-            What is under way.
+            The operation in progress.
         """
 
     def record_run(
@@ -54,32 +54,32 @@ class RunObserver(Protocol):
         wall_start_us: int,
         wall_duration_us: int,
     ) -> None:
-        """Take note of a run.
+        """Record a run.
 
         Parameters
         ----------
         name
-            Of the run; may be empty.
+            Name of the run; may be empty.
         program
             Index of the control program.
         timelines
-            Per IPU, from cycle 0.
+            Per IPU, starting at cycle 0.
         start : ndarray of int64, shape (n_ipus,)
-            The IPUs' counters when the run began, cycles.
+            Cycle counters of the IPUs at the start of the run.
         wall_start_us, wall_duration_us
             Wall-clock time of the simulator, microseconds.
         """
 
 
 class Device:
-    """The simulated machine with one executable: its memory, its streams, its counters.
+    """The simulated machine running one executable: its memory, streams and cycle counters.
 
     Parameters
     ----------
     executable
-        What `engine.compile_programs` made.
+        Result of `engine.compile_programs`.
     observer
-        Told of every run.
+        Notified of every run.
     """
 
     def __init__(self, executable: Executable, observer: RunObserver) -> None:
@@ -97,7 +97,7 @@ class Device:
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._last_program: int | None = None
         self._pool = thread_pool()
-        #: Where PrintTensor prints to.
+        #: Receives the lines that PrintTensor prints.
         self.print_line: Callable[[str], None] = _to_standard_output
 
     def __enter__(self) -> Self:
@@ -107,27 +107,27 @@ class Device:
         self.close()
 
     def load(self, progress: Progress | None = None) -> None:
-        """Take memory, bind the vertices and compile their kernels.
+        """Allocate memory, bind the vertices and compile their kernels.
 
         Parameters
         ----------
         progress
-            Called before each kernel is compiled: done, total, name.
+            Called before every kernel is compiled with: done, total, name.
 
         Raises
         ------
         BadGraph
             When a kernel cannot be compiled.
         EngineBusy
-            When `progress` asks for it.
+            When `progress` calls it.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         OutOfTileMemory
             When the program does not fit.
         """
         self._check_open()
         if progress is not None and not callable(progress):
-            raise BadGraph(f"Progress is told to a function, not to {shown(progress)}")
+            raise BadGraph(f"Expected a function as progress, got {shown(progress)}")
         if self._memory is not None:
             return
         with self._alone("load"), self._observer.noting_failure("Loading the program"):
@@ -150,27 +150,26 @@ class Device:
         stream
             Its name in the program.
         source
-            For input an array, or a function without arguments that returns one; for output an
-            array, which is filled, or a function that takes one. A function is called at every
-            copy.
+            For input, an array or a function without arguments that returns one; for output, an
+            array to fill, or a function that takes one. A function is called at every copy.
 
         Raises
         ------
         BadGraph
-            When the name is no text.
+            When the name is not a string.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         """
         self._check_open()
         self._streams.connect(stream, source)
 
     def output(self, stream: str) -> NDArray[Any]:
-        """Return what the last run wrote to an output stream.
+        """Return the values that the last run wrote to an output stream.
 
         Raises
         ------
         BadInput
-            When nothing was written to a stream of that name.
+            When no stream of that name was written.
         """
         return self._streams.output(stream)
 
@@ -182,23 +181,23 @@ class Device:
         BadGraph
             When it is not a tensor of this engine's compiled graph.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         """
         self._check_own(tensor)
         self.load()
         return self._host().read(tensor)
 
     def write_tensor(self, tensor: View, values: ArrayLike) -> None:
-        """Set a tensor's values.
+        """Set the values of a tensor.
 
         Raises
         ------
         BadGraph
-            When it is not a tensor of this engine's graph, or cannot hold a value.
+            When it is not a tensor of this engine's graph, or a value is out of its type's range.
         BadInput
             When the shape differs.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         """
         self._check_own(tensor)
         self.load()
@@ -209,48 +208,47 @@ class Device:
         self.executable.graph.check_own(tensor)
 
     def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
-        """Return a row of a remote buffer, or all of them.
+        """Return one row of a remote buffer, or all rows.
 
         Raises
         ------
         BadGraph
-            When it is a buffer of another graph.
+            When the buffer belongs to another graph.
         BadInput
-            When the row is outside the buffer.
+            When the row is out of range.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         """
         self._check_open()
         return self._remote.read(buffer, row)
 
     def write_remote(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None = None) -> None:
-        """Set a row of a remote buffer, or all of them.
+        """Set one row of a remote buffer, or all rows.
 
         Raises
         ------
         BadGraph
-            When it is a buffer of another graph.
+            When the buffer belongs to another graph.
         BadInput
-            When the row is outside the buffer, or the shape differs.
+            When the row is out of range, or the shape differs.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         """
         self._check_open()
         self._remote.write(buffer, values, row)
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """Let other threads wait until this one is done.
+        """Hold off other threads until this one is done.
 
         Raises
         ------
         EngineBusy
-            When this thread is at work already: a function that the engine calls asks for it.
+            When this thread is already running: a callback of the engine calls it.
         """
         if self._thread_at_work == threading.get_ident():
             raise EngineBusy(
-                f"A function that this engine calls as it runs asks it to {what}: let the run end"
-                " first"
+                f"Cannot {what} this engine from one of its own callbacks: wait until the run ends"
             )
         with self._turn:
             self._thread_at_work = threading.get_ident()
@@ -276,11 +274,11 @@ class Device:
         BadInput
             When a stream is not connected or gives an array of another shape.
         CallbackFailed, KernelFailed
-            When a function of the user's raised.
+            When a user-supplied function raised.
         EngineBusy
-            When a function that it calls as it runs asks for it.
+            When a callback of the run calls it.
         EngineClosed
-            When the engine was closed.
+            When the engine is closed.
         OutOfTileMemory
             When the program does not fit.
         """
@@ -314,18 +312,18 @@ class Device:
         """Return a control program."""
         roots = self.executable.roots
         if not 0 <= a_count("The number of the program", program) < len(roots):
-            raise BadGraph(f"Unknown program {program}; this engine has {len(roots)}")
+            raise BadGraph(f"Unknown program {program}; this engine has {len(roots)} programs")
         return roots[program]
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise EngineClosed(
-                "This engine was closed and its report is finished: make another Engine of the"
-                " executable, and close it when nothing more is to be run or read"
+                "This engine is closed and its report is complete: create another Engine from the"
+                " executable, and close it only after the last run or read"
             )
 
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
-        """Run a control program and return when its steps ran."""
+        """Run a control program and return the times at which its steps ran."""
         walker = Walker(self._launches, self._host(), self._stream, self._show, self._counted)
         if root.is_static:
             walker.run(root)
@@ -338,29 +336,29 @@ class Device:
         return self._timelines[program]
 
     def timelines(self, program: int = 0) -> Sequence[Timeline]:
-        """Return when each step of a control program runs on each IPU, from cycle 0.
+        """Return the times at which the steps of a control program run on each IPU, from cycle 0.
 
-        Where data decide, it is that of the last run.
+        For a data-dependent program, these are the times of the last run.
 
         Raises
         ------
         BadGraph
-            When the program is unknown, or data decide and it has not run yet.
+            When the program is unknown, or is data-dependent and has not run yet.
         """
         root = self._root(program)
         if program not in self._timelines:
             if not root.is_static:
-                raise BadGraph(f"Program {program} depends on data: run it first")
+                raise BadGraph(f"Program {program} is data-dependent: run it first")
             self._timelines[program] = timeline_of(root, self.executable.machine)
         return self._timelines[program]
 
     def close(self) -> None:
-        """Release what the device holds; safe to call twice.
+        """Release the resources of the device; safe to call twice.
 
         Raises
         ------
         EngineBusy
-            When a function that it calls as it runs asks for it.
+            When a callback of the run calls it.
         """
         with self._alone("close"):
             self._is_closed = True
@@ -376,7 +374,7 @@ class Device:
         Raises
         ------
         OutOfTileMemory
-            With the tiles, the step and the variables.
+            Its message names the tiles, the step and the variables.
         """
         if self.executable.overfull_tiles.size:
             raise OutOfTileMemory(describe_overflow(self.executable))

@@ -1,4 +1,4 @@
-"""The entries of one track while they are made: columns, and loops folded into them."""
+"""The entries of one track while they are recorded: columns, with loops folded into them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 __all__ = ["Entries"]
 
-#: Entries of a track up to which loops within loops are written out. Above, executions are counted
-#: and spread evenly over their loop: 2^18 of them are some 10 MB, and more than a screen can show.
+#: Maximum entries of a track for which nested loops are written out. Above it, executions are
+#: counted and spread evenly over their loop: 2^18 take some 10 MB, more than a screen can show.
 _MOST_WRITTEN_OUT = 1 << 18
 
 
 @dataclass
 class Entries:
-    """Executions of steps in order of time; `Timeline` says what the columns hold.
+    """Executions of steps ordered by time; `Timeline` describes the columns.
 
-    ``has_spread`` says that some were counted without keeping when each of them began.
+    ``has_spread`` marks that some executions were counted without their individual start times.
     """
 
     step_id: list[int] = field(default_factory=list)
@@ -42,11 +42,11 @@ class Entries:
         self.count.append(1)
 
     def repeat(self, first: int, period: int, rounds: int) -> None:
-        """Make the entries from `first` on, one round of a loop, those of `rounds` rounds.
+        """Repeat the entries from `first` on, one round of a loop, for `rounds` rounds.
 
-        An entry has one period: where the round holds loops of its own, either those or the round
-        are written out, whichever takes fewer entries. Where both take too many, an entry keeps
-        the number of its executions over all rounds, at their mean distance.
+        An entry has one period: where the round contains loops, either those or the round are
+        written out, whichever takes fewer entries. Where both take too many, an entry keeps the
+        number of its executions over all rounds, at their mean distance.
         """
         counts = self.count[first:]
         if not counts:
@@ -66,9 +66,9 @@ class Entries:
             self._write_out_rounds(first, period, rounds)
 
     def _spread(self, first: int, period: int, rounds: int) -> None:
-        """Count the executions from `first` on over all rounds, from the first to the last one.
+        """Count the executions from `first` on over all rounds, from the first one to the last.
 
-        Where a round is nothing but the loop, as in a loop of a loop, the mean is the distance.
+        Where a round is only the inner loop, the mean distance is exact.
         """
         count = np.asarray(self.count[first:], dtype=np.int64)
         distance = np.asarray(self.period[first:], dtype=np.int64)
@@ -79,7 +79,7 @@ class Entries:
         self.has_spread |= bool(((count > 1) & ((rest > 0) | (mean != distance))).any())
 
     def _write_out_loops(self, first: int) -> None:
-        """Turn the loops from `first` on into single executions."""
+        """Expand the loops from `first` on into single executions."""
         columns = (self.step_id, self.start, self.end, self.period, self.count)
         step_id, start, end, period, count = (
             np.asarray(column[first:], dtype=np.int64) for column in columns
@@ -93,7 +93,7 @@ class Entries:
         self.end[first:] = end[order].tolist()
 
     def _write_out_rounds(self, first: int, period: int, rounds: int) -> None:
-        """Add the other rounds of the one from `first` on."""
+        """Add the remaining rounds of the one that starts at `first`."""
         n_entries = len(self) - first
         shift = np.repeat(np.arange(1, rounds, dtype=np.int64) * period, n_entries)
         for column, shifts in (

@@ -1,4 +1,4 @@
-"""Host storage of the variables' values: per host type an array with a row for each replica."""
+"""Host storage of the variables: one array per host type, with a row per replica."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class HostMemory:
     Parameters
     ----------
     graph
-        Its variables get their place; constants are copied in.
+        The graph whose variables are stored; constants are copied in.
     n_replicas
-        How many copies of the program have values of their own.
+        Number of replicas, each with its own values.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class HostMemory:
         )
 
     def number(self, tensor: Tensor, replica: int = 0) -> int:
-        """Return the first element of a tensor of whole numbers."""
+        """Return the first element of an integer tensor."""
         arena = self.arenas[tensor.dtype.host][replica]
         return int(arena[self.base[tensor.variable.variable_id] + tensor.offset])
 
@@ -79,7 +79,7 @@ class HostMemory:
         return values.astype(kind) if kind else np.array(values)
 
     def write(self, tensor: View, values: ArrayLike, name: str, replica: int = 0) -> None:
-        """Set a tensor's values.
+        """Set the values of a tensor.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class HostMemory:
         self._put(tensor, to_host(array, tensor.dtype, name), replica)
 
     def _put(self, tensor: View, values: NDArray[Any], replica: int) -> None:
-        """Store values of a tensor's shape as the arena holds them."""
+        """Store values of the tensor's shape in the arena's format."""
         if isinstance(tensor, Tensor):
             view = self._view(tensor, replica)
             view[...] = values.reshape(view.shape)

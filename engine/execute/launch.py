@@ -1,4 +1,4 @@
-"""Launches: a compute set's batches bound to memory, ready to be called."""
+"""Launches: the batches of a compute set bound to memory, ready to call."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _log = logging.getLogger(__name__)
 _typeof: Any = numba.typeof
 _config: Any = numba.config
 
-#: Elements of work from which a batch is shared between threads: some 200 microseconds.
+#: Minimum work to share a batch between threads, elements: some 200 microseconds.
 _SHARE_ABOVE = 2_000_000
 
 
 class Threads:
-    """A pool beside the calling thread; on one processor there is none."""
+    """A pool of threads besides the calling one; empty on a single processor."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
@@ -42,7 +42,7 @@ class Threads:
         )
 
     def share(self, call: Any, n: int, arguments: tuple[Any, ...]) -> None:
-        """Call ``call(first, last, *arguments)`` over parts of `n`, one on each thread."""
+        """Call ``call(first, last, *arguments)`` on consecutive parts of `n`, one per thread."""
         if self._pool is None:
             call(0, n, *arguments)
             return
@@ -55,7 +55,7 @@ class Threads:
             future.result()
 
     def shutdown(self) -> None:
-        """Let the threads go; afterwards everything runs on the calling one."""
+        """Shut the pool down; afterwards all work runs on the calling thread."""
         if self._pool is not None:
             self._pool.shutdown(wait=False)
             self._pool = None
@@ -68,7 +68,7 @@ class Launch:
     Parameters
     ----------
     counts : ndarray of int64, shape (n_vertices,)
-        What each vertex's kernel counted in the last run; empty unless its law needs that.
+        Counts from the kernel of each vertex in the last run; empty unless its law needs them.
     """
 
     call: Any
@@ -81,12 +81,12 @@ class Launch:
     compute_set_name: str
 
     def run(self) -> None:
-        """Run all vertices, on several threads where the work is worth it.
+        """Run all vertices, on several threads for large batches.
 
         Raises
         ------
         KernelFailed
-            When the function of the codelet raised; what it raised is the cause.
+            When the codelet's function raised; its exception is the cause.
         """
         try:
             if self.work < _SHARE_ABOVE or self.n_vertices < self.threads.n_threads:
@@ -96,14 +96,14 @@ class Launch:
         except Exception as error:
             raise KernelFailed(
                 f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute"
-                f" set {self.compute_set_name!r}. The run ends there: mend the function; with"
-                " NUMBA_DISABLE_JIT=1 in the environment it is plain Python, whose traceback names"
-                " the line"
+                f" set {self.compute_set_name!r}. The run ends there: fix the function; with"
+                " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python, and the traceback"
+                " shows the line"
             ) from error
 
 
 def _work(batch: VertexBatch) -> int:
-    """Estimate the elements a batch touches: inputs times what each output needs of them."""
+    """Estimate the elements that a batch touches: outputs times the inputs an output needs."""
     total = sum(int(regions.n_elements.sum()) for regions in batch.fields.values())
     if batch.codelet.flops is None:
         return total
@@ -149,7 +149,7 @@ def bind_all(
     threads: Threads,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[int, list[Launch]]:
-    """Return the launches of every step that computes, by its id, with their kernels compiled.
+    """Return the launches of every compute step, by step id, with their kernels compiled.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def compile_launchers(
     Parameters
     ----------
     progress
-        Called before each with how many are done, how many there are, and a name.
+        Called before every launcher with: done, total, name.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def compile_launchers(
     wanted: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
     for launch in launches:
         if not hasattr(launch.call, "compile"):
-            continue  # compilation is switched off: plain Python
+            continue  # compilation is disabled: plain Python
         types = (numba.int64, numba.int64, *(_typeof(a) for a in launch.arguments))
         wanted.setdefault((id(launch.call), types), (launch.call, types, launch.codelet_name))
     for done, (call, types, name) in enumerate(wanted.values()):
@@ -197,19 +197,19 @@ def compile_launchers(
             progress(done, len(wanted), call.__name__)
         try:
             call.compile(types)
-        except (OSError, MemoryError):  # of the cache of kernels, not of this one
+        except (OSError, MemoryError):  # from the kernel cache, not from this kernel
             raise
-        except Exception as error:  # numba's own, and whatever else a function makes it raise
+        except Exception as error:  # numba's own errors, and those that a function makes it raise
             raise BadGraph(f"Cannot compile the kernel of {name}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
-    """Return what numba says is wrong, without how it came to it."""
+    """Return numba's error message without its context."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))]
     return (told or lines or [type(error).__name__])[0]
 
 
 def thread_pool() -> Threads:
-    """Return the threads that large batches are shared between: NUMBA_NUM_THREADS, at most 8."""
+    """Return the thread pool for large batches: NUMBA_NUM_THREADS threads, at most 8."""
     return Threads(min(int(_config.NUMBA_NUM_THREADS), 8))

@@ -1,4 +1,4 @@
-"""The summary of a profile as text, in the sections and words of Poplar's own.
+"""The profile summary as text, with the sections and terms of Poplar's own summary.
 
 It describes the executable and the last run; the analyses of a report go much further.
 """
@@ -41,17 +41,17 @@ def profile_summary(
     Parameters
     ----------
     executable
-        What was compiled.
+        Result of the compilation.
     timelines
-        Of the last run, per IPU; None before one.
+        Of the last run, per IPU; None before the first run.
     show_execution_steps
         Whether to list every step that ran.
     show_var_storage
-        Whether to list the largest variables that live at each step.
+        Whether to list the largest live variables at each step.
     show_per_ipu_memory_usage
-        Whether to repeat the memory for each IPU.
+        Whether to repeat the memory section for every IPU.
     show_optimizations
-        Whether to list the plans that were chosen.
+        Whether to list the selected plans.
     """
     lines = [*_target(executable), "", *_graph(executable), "", *_memory(executable)]
     machine = executable.machine
@@ -71,7 +71,7 @@ def profile_summary(
 
 
 def _table(rows: Sequence[tuple[str, str]], indent: str) -> list[str]:
-    """Return rows of a label and a value, values to the right."""
+    """Format rows of a label and a right-aligned value."""
     labels = max(len(label) for label, _ in rows) + 1
     values = max(len(value) for _, value in rows)
     return [f"{indent}{label + ':':<{labels}} {value:>{values}}" for label, value in rows]
@@ -148,7 +148,7 @@ def _vertex_data(executable: Executable) -> list[str]:
 
 
 def _by_tile(executable: Executable) -> list[str]:
-    """Return the histogram of tiles by their memory, and the fullest of them."""
+    """Return the histogram of tiles by memory use, and the fullest tile."""
     memory = executable.memory
     kilobytes, counts = np.unique(memory.excluding_gaps // 1024, return_counts=True)
     lines = [
@@ -216,9 +216,9 @@ def _optimizations(executable: Executable) -> list[str]:
         split = ", ".join(f"{name} {parts}" for name, parts in plan.split.items())
         lines.append(
             f"  {plan.name}: {plan.family}, {split}; {plan.n_tiles:,} tiles,"
-            f" {plan.predicted_cycles:,} cycles planned"
+            f" {plan.predicted_cycles:,} cycles predicted"
         )
-    return lines if executable.plans else [*lines, "  No operation was planned"]
+    return lines if executable.plans else [*lines, "  No operations were planned"]
 
 
 def _cycles_of(timeline: Timeline, entry: int) -> int:
@@ -226,12 +226,12 @@ def _cycles_of(timeline: Timeline, entry: int) -> int:
 
 
 def _phase(step: Step) -> str:
-    """Return the row of the summary that a step's cycles belong to."""
+    """Return the summary row that a step's cycles count towards."""
     return PHASES[phase_of(step.kind)].summary_row
 
 
 def _busy(executable: Executable, timeline: Timeline, ipu: int, entry: int) -> NDArray[np.int64]:
-    """Return the busy cycles of the IPU's tiles in one round of an entry."""
+    """Return the busy cycles of the IPU's tiles during one round of an entry."""
     step = executable.steps[int(timeline.step_id[entry])]
     measured = timeline.patterns.get(entry)
     if measured is not None:
@@ -258,7 +258,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
             spent += cycles
             phase = _phase(step)
             if phase == "compute":
-                # What a tile waits for the slowest one is part of the sync that follows.
+                # The time a tile waits for the slowest one counts as part of the sync that follows.
                 busy = float(_busy(executable, timeline, ipu, entry).mean())
                 busy *= int(timeline.count[entry])
                 averages["sync"] += cycles - busy
@@ -283,7 +283,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
         ),
         (
             "Tile average compute cycles (excluding idle threads)",
-            average(issued / machine.n_tiles) if is_counted else "not known: data decide",
+            average(issued / machine.n_tiles) if is_counted else "unknown: data-dependent",
         ),
         ("Tile average IPU exchange cycles", average(averages["IPU exchange"] / n)),
         ("Tile average global exchange cycles", average(averages["global exchange"] / n)),
@@ -305,7 +305,7 @@ def _execution(executable: Executable, timelines: Sequence[Timeline] | None) -> 
 
 
 def _traffic(executable: Executable, timelines: Sequence[Timeline]) -> list[tuple[str, str]]:
-    """Return what the IPUs had from and gave to the host, streaming memory and each other."""
+    """Return the bytes moved between the IPUs and the host, streaming memory and each other."""
     rows = []
     for label, far_end in (
         ("Host exchange", "host"),
@@ -333,14 +333,14 @@ def _first_ipu(step: Step) -> int:
 
 
 def _steps(executable: Executable, timelines: Sequence[Timeline]) -> list[str]:
-    """Return every entry of the trace with its cycles and how many tiles were busy."""
+    """Return every entry of the trace with its cycles and number of busy tiles."""
     lines = ["Execution Steps:"]
     for ipu, timeline in enumerate(timelines):
         if len(timelines) > 1:
             lines.append(f"  IPU {ipu}:")
         lines += _entries(executable, timeline, ipu)
         if timeline.io is not None:
-            lines.append("  Beside them, on the I/O tiles:")
+            lines.append("  Concurrently, on the I/O tiles:")
             lines += _entries(executable, timeline.io, ipu)
     return lines
 

@@ -18,17 +18,17 @@ __all__ = ["RemoteMemory"]
 
 
 class RemoteMemory:
-    """Streaming memory: zeros until something is written.
+    """Streaming memory, initialised to zeros.
 
     Parameters
     ----------
     graph
-        Its remote buffers get their place.
+        The graph whose remote buffers are stored.
 
     Raises
     ------
     RunFailed
-        When this computer has no room for them.
+        When the buffers do not fit into the host's memory.
     """
 
     def __init__(self, graph: GraphImage) -> None:
@@ -36,35 +36,35 @@ class RemoteMemory:
         self._rows = [_rows_for(buffer) for buffer in graph.remote_buffers]
 
     def read(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
-        """Return a copy of one row, or of all; bool as bool, half as half.
+        """Return a copy of one row, or of all rows; bool as bool, half as half.
 
         Raises
         ------
         BadGraph
-            When it is a buffer of another graph.
+            When the buffer belongs to another graph.
         BadInput
-            When the row is outside the buffer.
+            When the row is out of range.
         """
         values = self._find(buffer, row)
         kind = {"float16": np.float16, "bool": np.bool_}.get(buffer.dtype.name)
         return values.astype(kind) if kind else np.array(values)
 
     def write(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None) -> None:
-        """Set one row, or all.
+        """Set one row, or all rows.
 
         Raises
         ------
         BadGraph
-            When it is a buffer of another graph.
+            When the buffer belongs to another graph.
         BadInput
-            When the row is outside the buffer, or the shape differs.
+            When the row is out of range, or the shape differs.
         """
         place = self._find(buffer, row)
         array = numbers(f"The values of remote buffer {buffer.name!r}", values)
         if array.shape != place.shape:
             raise BadInput(
                 f"Remote buffer {buffer.name!r} takes an array of shape {place.shape}, not"
-                f" {array.shape}: reshape it, or name a row"
+                f" {array.shape}: reshape it, or specify a row"
             )
         place[...] = to_host(array, buffer.dtype, buffer.name)
 
@@ -72,7 +72,7 @@ class RemoteMemory:
         a_kind("The remote buffer", buffer, RemoteBuffer, "what add_remote_buffer returned")
         i = buffer.buffer_id
         if i >= len(self._buffers) or self._buffers[i] is not buffer:
-            raise BadGraph(f"{buffer.name!r} is a remote buffer of another graph")
+            raise BadGraph(f"Remote buffer {buffer.name!r} belongs to another graph")
         if row is None:
             return self._rows[i]
         if not 0 <= a_count(f"The row of {buffer.name!r}", row) < buffer.repeats:
@@ -83,19 +83,19 @@ class RemoteMemory:
         return place
 
     def copy(self, access: RemoteAccess, memory: HostMemory) -> None:
-        """Carry out a copy of a program.
+        """Execute a copy step of a program.
 
         Raises
         ------
         RunFailed
-            When the program asks for a row outside the buffer.
+            When the program requests a row that is out of range.
         """
         buffer, tensor = access.buffer, access.tensor
         rows = _rows_of(access.row, memory)
         if bad := [row for row in rows if not 0 <= row < buffer.repeats]:
             raise RunFailed(
                 f"The program copies row {bad[0]} of remote buffer {buffer.name!r}, which has rows"
-                f" 0 to {buffer.repeats - 1}: look at the tensor that gives the row"
+                f" 0 to {buffer.repeats - 1}: check the tensor that holds the row"
             )
         store = self._rows[buffer.buffer_id]
         if access.is_input:
@@ -107,19 +107,19 @@ class RemoteMemory:
 
 
 def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
-    """Return zeros for all rows of a buffer.
+    """Allocate zeros for all rows of a buffer.
 
     Raises
     ------
     RunFailed
-        When this computer has no room for them.
+        When they do not fit into the host's memory.
     """
     try:
         return np.zeros((buffer.repeats, buffer.n_elements), dtype=buffer.dtype.host)
     except (MemoryError, ValueError):
         raise RunFailed(
-            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, for which this computer"
-            " has no memory: use fewer or shorter rows"
+            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, more than this computer"
+            " has memory for: use fewer or shorter rows"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Host streams: arrays and functions of the user's that a program reads from and writes to."""
+"""Host streams: user-supplied arrays and functions that a program reads from and writes to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["HostStreams", "call_back"]
 
 
 class HostStreams:
-    """What is connected to the streams of one engine, and what came out of them."""
+    """The connections of one engine's streams, and the values written to them."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Any] = {}
@@ -29,33 +29,33 @@ class HostStreams:
         Raises
         ------
         BadGraph
-            When its name is no text.
+            When the stream's name is not a string.
         """
         self._sources[a_text("The name of a stream", stream)] = source
 
     def output(self, stream: str) -> NDArray[Any]:
-        """Return what was last written to an output stream.
+        """Return the values last written to an output stream.
 
         Raises
         ------
         BadGraph
-            When its name is no text.
+            When the stream's name is not a string.
         BadInput
-            When nothing was written to it.
+            When no run has written to it.
         """
         if a_text("The name of a stream", stream) not in self._outputs:
-            raise BadInput(f"No run has written to a stream {stream!r}")
+            raise BadInput(f"No run has written to stream {stream!r}")
         return self._outputs[stream]
 
     def copy(self, access: StreamAccess, memory: HostMemory) -> None:
-        """Carry out a copy of a program.
+        """Execute a copy step of a program.
 
         Raises
         ------
         BadInput
-            When nothing is connected, or an array of another shape.
+            When nothing is connected, or an array has the wrong shape.
         CallbackFailed
-            When the function that is connected raised.
+            When the connected function raised.
         """
         stream = access.stream
         source = self._sources.get(stream)
@@ -77,29 +77,29 @@ class HostStreams:
 
 
 def call_back(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of the user's.
+    """Call a user-supplied function.
 
     Raises
     ------
     CallbackFailed
-        When it raised; what it raised is the cause.
+        When it raised; its exception is the cause.
     """
     try:
         return function(*arguments)
     except Exception as error:
         raise CallbackFailed(
-            f"{what} raised {said(error)}. The run ends there: mend the function, whose traceback"
+            f"{what} raised {said(error)}. The run ends there: fix the function; its traceback"
             " is the cause of this error"
         ) from error
 
 
 def _fill(stream: str, target: Any, values: NDArray[Any]) -> None:
-    """Put what came out of a stream into the array that is connected to it."""
+    """Copy the output of a stream into the connected array."""
     is_array = isinstance(target, np.ndarray)
     if not is_array or target.shape != values.shape or target.dtype != values.dtype:
         given = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
         raise BadInput(
-            f"Stream {stream!r} gives {values.dtype} {values.shape}: connect such an array, or a"
+            f"Stream {stream!r} writes {values.dtype} {values.shape}: connect such an array, or a"
             f" function that takes it, not {given}"
         )
     target[...] = values

@@ -1,13 +1,13 @@
-"""When each step runs on each IPU, from the costs of the steps.
+"""Start and end of every step on every IPU, computed from the step costs.
 
-A program without decisions has one timeline, computed once. Where data decide, the clock goes
-along with the run.
+A program without decisions has one timeline, computed once. For a data-dependent program the clock
+advances during the run.
 
-Each IPU counts its own cycles, so that steps of different IPUs overlap unless data goes from one
-to the other. A step that syncs externally begins on all IPUs when the last of them is ready; until
-then an IPU that is early waits in the sync, whose entry is longer by that. The two sides of an
-`Overlap` count from the same cycle on, each on a track of its own, and the one that is done first
-waits in the sync at its end.
+Each IPU counts its own cycles, so steps of different IPUs overlap unless data moves between them.
+A step with an external sync begins on all IPUs when the last of them is ready; an IPU that is
+early waits in the sync, whose entry is longer by that time. The two sides of an `Overlap` start at
+the same cycle, each on its own track, and the side that finishes first waits in the sync at its
+end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tilescope.engine.machine import Machine
 
 __all__ = ["Clock", "Timeline", "timeline_of"]
 
-#: Steps in which an IPU waits for the others.
+#: Steps in which an IPU waits for other IPUs.
 _WAITS = ("Sync", "StreamCopyBegin")
 
 _COMPUTE, _IO = 0, 1
-#: Counters are kept in 64 bits; at a gigahertz this is more than a hundred years.
+#: Counters are 64-bit; at a gigahertz this limit is more than a hundred years.
 _MOST_CYCLES = 1 << 62
 
 
@@ -41,23 +41,23 @@ class Timeline:
     Parameters
     ----------
     step_id : ndarray of int32
-        What runs.
+        Step of each entry.
     start, end : ndarray of int64
         First round, cycles, half-open.
     period : ndarray of int64
-        Distance of rounds; 0 for a single one.
+        Distance between rounds, cycles; 0 for a single round.
     count : ndarray of int64
         Number of rounds.
     n_cycles
         Length of the run on this IPU.
     patterns
-        Busy cycles of the IPU's tiles, ndarray of int64, by entry, where they differ from what
-        the step costs by itself.
+        Busy cycles of the IPU's tiles, ndarray of int64, by entry, where they differ from the
+        static cost of the step.
     has_spread
-        Whether loops within loops have so many executions that some entries keep only how many
-        there were: from the first on, at their mean distance.
+        Whether nested loops have so many executions that some entries keep only their number,
+        spread evenly from the first on at the mean distance.
     io
-        What the IPU's I/O tiles did beside this; None where the program overlaps nothing.
+        Concurrent timeline of the IPU's I/O tiles; None where the program has no Overlap.
     """
 
     step_id: NDArray[np.int32]
@@ -71,7 +71,7 @@ class Timeline:
     io: Timeline | None = None
 
     def with_counts_up_to(self, most: int) -> Timeline:
-        """Return the same with no count larger than `most`: entries are continued by others."""
+        """Return an equal timeline with counts of at most `most`: longer entries are split."""
         parts = -(-self.count // most)
         if not self.count.size or parts.max() == 1:
             return self
@@ -81,7 +81,7 @@ class Timeline:
         order = np.argsort(self.start[entry] + shift, kind="stable")
         entry, nth, shift = entry[order], nth[order], shift[order]
         count = np.minimum(self.count[entry] - nth * most, most)
-        # What was measured ran once, so that its entry is not continued.
+        # A measured entry ran once, so it is never split.
         place = {old: new for new, old in enumerate(entry.tolist()) if old in self.patterns}
         return replace(
             self,
@@ -95,7 +95,7 @@ class Timeline:
 
 
 class Clock:
-    """Cycle counters of all IPUs, and what ran when.
+    """Cycle counters of all IPUs, and the trace so far.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Clock:
         self._n_meetings = 0
 
     def run(self, node: Node) -> None:
-        """Let a node without decisions pass."""
+        """Advance past a node without decisions."""
         if node.step is not None:
             self.step(node.step)
         elif node.kind == "Overlap":
@@ -122,16 +122,16 @@ class Clock:
             self.run_round(node.children, node.repeat_count)
 
     def run_round(self, nodes: Sequence[Node], count: int) -> None:
-        """Let nodes without decisions pass, one after the other, `count` times.
+        """Advance past nodes without decisions, in order, `count` times.
 
-        Rounds are written out until one leaves the IPUs as far apart as it found them: all that
-        follow are like it, and are kept as one with a period and a count. IPUs that do not meet
-        in a round go on by themselves, each at its own period.
+        Rounds are written out until one leaves the IPUs as far apart as it found them: all later
+        rounds are identical, and are kept as one round with a period and a count. IPUs that do not
+        sync within a round advance independently, each at its own period.
         """
         for done in range(1, count + 1):
             is_last = done == count
             before, meetings = self._now.copy(), self._n_meetings
-            marks = None if is_last else [[len(each) for each in row] for row in self._tracks]
+            marks = None if is_last else [[len(entries) for entries in row] for row in self._tracks]
             for node in nodes:
                 self.run(node)
             passed = {now - then for now, then in zip(self._now, before, strict=True)}
@@ -140,12 +140,12 @@ class Clock:
                 return
 
     def _repeat(self, marks: list[list[int]], before: list[int], rounds: int) -> None:
-        """Make the entries since `marks` those of `rounds` equal rounds."""
+        """Repeat the entries since `marks` for `rounds` identical rounds."""
         ends = [then + (now - then) * rounds for now, then in zip(self._now, before, strict=True)]
         if max(ends) > _MOST_CYCLES:
             raise BadGraph(
-                f"The program takes {max(ends):.3g} cycles, more than the {_MOST_CYCLES:.3g} that"
-                " are counted: lower the count of a Repeat"
+                f"The program takes {max(ends):.3g} cycles, more than the counters' limit of"
+                f" {_MOST_CYCLES:.3g}: lower the count of a Repeat"
             )
         for row, firsts in zip(self._tracks, marks, strict=True):
             for ipu, (entries, first) in enumerate(zip(row, firsts, strict=True)):
@@ -153,7 +153,7 @@ class Clock:
         self._now = ends
 
     def overlap(self, node: Node, run: Callable[[Node], None]) -> None:
-        """Let the sides of an Overlap pass side by side, each child of them by `run`."""
+        """Advance past the concurrent sides of an Overlap, running their children with `run`."""
         begins = self._now
         io, compute = node.children
         ready = []
@@ -176,14 +176,14 @@ class Clock:
         self._now = ends
 
     def step(self, step: Step, tile_cycles: NDArray[np.int64] | None = None) -> None:
-        """Let one step pass; it takes what its tiles took where that was measured.
+        """Advance past one step, by its measured cycles where they are given.
 
         Parameters
         ----------
         step
-            What runs.
+            The step that runs.
         tile_cycles : ndarray of int64, shape (n_tiles,)
-            Busy cycles of every tile in this execution; what the step costs when None.
+            Busy cycles of every tile in this execution; None for the static cost of the step.
         """
         now, begins, cost = self._now, self._now, step.cost
         if cost.sync_zone == "external":
@@ -204,7 +204,7 @@ class Clock:
             now[ipu] = end
 
     def timelines(self) -> list[Timeline]:
-        """Return what ran on each IPU so far."""
+        """Return the trace so far on each IPU."""
         return [
             self._timeline(compute, now, self._timeline(io, now, None) if len(io) else None)
             for compute, io, now in zip(*self._tracks, self._now, strict=True)

@@ -1,4 +1,4 @@
-"""Walks a lowered program and does what it says, on the host's copy of the tiles' memory."""
+"""Executes a lowered program on the host's copy of the tiles' memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Walker"]
 
 
 class Walker:
-    """Runs nodes of the program tree.
+    """Executes nodes of the program tree.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class Walker:
     memory
         Values of the variables.
     stream
-        Carries out a step that copies from or to the host.
+        Executes a step that copies from or to the host.
     show
         Prints a title and values.
     counted
-        By step id, what steps take where data decide; filled as they come.
+        By step id, the counted cycles of data-dependent steps; filled during the run.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Walker:
         self._counted = counted
 
     def run(self, node: Node, clock: Clock | None = None) -> None:
-        """Run a node; with a clock, also let the time pass that it takes.
+        """Execute a node; with a clock, also advance the clock.
 
         Raises
         ------
         ProgramError
-            When the program comes to an ErrorProgram.
+            When the program reaches an ErrorProgram.
         """
         if clock is not None and node.is_static:
             clock.run(node)
@@ -95,7 +95,7 @@ class Walker:
 
     def _while(self, node: Node, control: View, clock: Clock | None) -> None:
         condition, body = node.children
-        # A round without decisions takes the same time whenever it runs: rounds are counted.
+        # A round without decisions always takes the same time: only the number of rounds is kept.
         is_even = clock is not None and condition.is_static and body.is_static
         inner = None if is_even else clock
         rounds = 0
@@ -107,7 +107,7 @@ class Walker:
         if is_even and clock is not None:
             clock.run(condition)
             if rounds:
-                # After the first condition each round is the body and the condition again.
+                # After the first condition, a round is the body followed by the condition.
                 clock.run_round([body, condition], rounds)
 
     def _number(self, tensor: View) -> int:

@@ -1,4 +1,4 @@
-"""Graph, variables, tensors as views, tile mapping, compute sets, batches of vertices."""
+"""Graphs, variables, tensors as views, tile mappings, compute sets, batches of vertices."""
 
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext

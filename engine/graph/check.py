@@ -1,7 +1,7 @@
-"""The rule of a compute set: no vertex reads or writes what another vertex writes.
+"""The race check of compute sets: no vertex reads or writes what another vertex writes.
 
-Tiles run their vertices at the same time and in no order, so that a program which breaks the
-rule has no defined result.
+Tiles run their vertices concurrently and in no defined order, so a program that breaks the rule
+has no defined result.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def check_compute_sets(compute_sets: Iterable[ComputeSet]) -> None:
-    """Check the rule for each compute set.
+    """Check every compute set.
 
     Raises
     ------
     BadGraph
-        At the first two vertices that break it.
+        At the first two vertices that break the rule.
     """
     for compute_set in compute_sets:
         check_compute_set(compute_set)
@@ -40,12 +40,12 @@ def check_compute_set(compute_set: ComputeSet) -> None:
     Parameters
     ----------
     compute_set
-        With all its vertices.
+        Compute set with all its vertices.
 
     Raises
     ------
     BadGraph
-        At the first two vertices that break the rule: says which, on which variable and elements.
+        Names the first two vertices that break the rule, the variable and the elements.
     """
     written = {
         batch.fields[field.name].variable.variable_id: batch.fields[field.name].variable
@@ -68,7 +68,7 @@ def _check_variable(compute_set: ComputeSet, variable: Variable) -> None:
         raise BadGraph(
             f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(vertex[one]))} and"
             f" {_vertex(compute_set, int(vertex[other]))} both write elements {low} to {high} of"
-            f" variable {variable.name!r}: give each its own elements, or a compute set of its own"
+            f" variable {variable.name!r}: write disjoint elements, or use two compute sets"
         )
     reads = _runs(compute_set, variable, is_write=False)
     found = first_read_of_write(reads, (vertex, start, length))
@@ -78,13 +78,13 @@ def _check_variable(compute_set: ComputeSet, variable: Variable) -> None:
         raise BadGraph(
             f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(reads[0][read]))} reads"
             f" elements {low} to {high} of variable {variable.name!r}, which"
-            f" {_vertex(compute_set, int(vertex[write]))} writes: put them into two compute sets,"
-            " or write to another variable"
+            f" {_vertex(compute_set, int(vertex[write]))} writes: use two compute sets, or write"
+            " to another variable"
         )
 
 
 def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Runs:
-    """Return vertex, start and length of what vertices write, or read, of a variable.
+    """Return vertex, start and length of the runs of a variable that vertices write, or read.
 
     Vertices are numbered over all batches; the runs of one vertex do not overlap.
     """
@@ -123,7 +123,7 @@ def _overlap(
 
 
 def _vertex(compute_set: ComputeSet, number: int) -> str:
-    """Return how to call a vertex: its place in its batch, codelet and tile."""
+    """Describe a vertex: its index in its batch, its codelet and its tile."""
     for batch in compute_set.batches:
         if number < batch.n_vertices:
             return f"vertex {number} of {batch.codelet.name} on tile {int(batch.tile[number])}"

@@ -1,7 +1,7 @@
-"""A codelet: what a vertex does, and what it costs.
+"""A codelet: the function of a vertex, and its cost.
 
-A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of
-a whole batch; `tilescope.engine.codelets.launcher` makes of it what runs a batch.
+A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of a
+whole batch; `tilescope.engine.codelets.launcher` builds the function that runs a batch.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ __all__ = ["Codelet", "Field", "Scalar"]
 
 @dataclass(frozen=True)
 class Field:
-    """What a vertex connects to.
+    """A connection of a vertex.
 
     Parameters
     ----------
     name
-        An identifier, by which graphs connect it.
+        An identifier; graphs connect the field by it.
     direction
         ``in``, ``out`` or ``inout``.
     n_dims
         Dimensions of the region.
     kind
-        How it reaches the kernel: ``vector``, a contiguous 1-D array; ``view``, an array of
+        How the kernel receives it: ``vector``, a contiguous 1-D array; ``view``, an array of
         `n_dims` dimensions with any strides; ``block``, the four arguments memory, start, sizes
         and strides, for kernels that do their own indexing.
     interleaved
-        Whether it must lie in interleaved memory, as wide loads need it.
+        Whether it must lie in interleaved memory, which wide loads require.
     dtype
-        The type that its variable must have; any when empty.
+        Required type of its variable; empty for any type.
     dtype_of, size_of
-        Fields whose type, or sizes, it must have too.
+        Fields whose type, or sizes, it must match.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Field:
     size_of: str = ""
 
     def __post_init__(self) -> None:
-        """Check that the description can be.
+        """Validate the description.
 
         Raises
         ------
         BadGraph
-            When a part of it is none of those allowed.
+            When a value is not allowed.
         """
         _check_name("field", self.name)
         where = f"Field {self.name!r}"
@@ -72,14 +72,14 @@ class Field:
         a_count(f"{where}: its number of dimensions", self.n_dims)
         a_switch(f"{where}: interleaved", self.interleaved)
         if self.direction not in ("in", "out", "inout"):
-            raise BadGraph(f"Field {self.name!r} is in, out or inout, not {self.direction!r}")
+            raise BadGraph(f"Field {self.name!r} must be in, out or inout, got {self.direction!r}")
         if self.kind not in ("vector", "view", "block") or not 1 <= self.n_dims <= 8:
             raise BadGraph(
-                f"Field {self.name!r} is a vector, view or block of 1 to 8 dimensions, not a"
+                f"Field {self.name!r} must be a vector, view or block of 1 to 8 dimensions, got a"
                 f" {self.kind} of {self.n_dims}"
             )
         if self.kind == "vector" and self.n_dims != 1:
-            raise BadGraph(f"Field {self.name!r} is a vector and has one dimension")
+            raise BadGraph(f"Field {self.name!r} is a vector and must have one dimension")
 
     @property
     def is_vector(self) -> bool:
@@ -105,9 +105,9 @@ def _check_name(what: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number of the vertex's state: ``int`` or ``float``.
+    """A number in the vertex state: ``int`` or ``float``.
 
-    One that is not ``on_device`` is known when the program is compiled and takes no memory there.
+    A scalar that is not ``on_device`` is a compile-time constant and takes no tile memory.
     """
 
     name: str
@@ -115,18 +115,18 @@ class Scalar:
     on_device: bool = True
 
     def __post_init__(self) -> None:
-        """Check that the description can be.
+        """Validate the description.
 
         Raises
         ------
         BadGraph
-            When its name or kind cannot be.
+            When its name or kind is invalid.
         """
         _check_name("scalar", self.name)
         a_text(f"Scalar {self.name!r}: its kind", self.kind)
         a_switch(f"Scalar {self.name!r}: on_device", self.on_device)
         if self.kind not in ("int", "float"):
-            raise BadGraph(f"Scalar {self.name!r} is an int or a float, not {self.kind!r}")
+            raise BadGraph(f"Scalar {self.name!r} must be an int or a float, got {self.kind!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,31 +136,31 @@ class Codelet:
     Parameters
     ----------
     name
-        Name as users see it.
+        User-visible name.
     kernel
         Compiled function of one vertex; its arguments are the fields and then the scalars, in
         order.
     law
         Cycles of each vertex: of its worker context, or of the whole tile for a supervisor
-        vertex. Takes a `Batch` and the machine, gives ndarray of int64, shape (n_vertices,).
+        vertex. Takes a `Batch` and the machine, returns ndarray of int64, shape (n_vertices,).
     code_bytes
-        Code, once per tile that runs it.
+        Code size, bytes, once per tile that runs the codelet.
     source
-        Where the law comes from.
+        Source of the law.
     flops
-        Useful floating-point operations of each vertex; none when None.
+        Useful floating-point operations of each vertex; None if it has none.
     is_supervisor
         Whether one vertex uses all worker contexts of its tile.
     is_data_dependent
         Whether its cycles depend on the data: the kernel then returns a count, which the law
         finds in `Batch.counts`.
     apart
-        Groups of fields that must lie in different memory elements, each from every other of its
-        group, so that a tile can reach them in one cycle.
+        Groups of fields that must lie in different memory elements, pairwise, so that a tile can
+        access them in the same cycle.
     has_slow_path
-        Whether `apart` and interleaved fields are only for speed: where they cannot be met, the
-        vertex runs all the same, and the law finds False in `Batch.is_fast`. Without one, a tile
-        on which they cannot be met is out of memory.
+        Whether `apart` and interleaved fields are only for speed: where the constraints are not
+        met, the vertex still runs, and the law finds False in `Batch.is_fast`. Without a slow path,
+        a tile that cannot meet them is out of memory.
     """
 
     name: str
@@ -177,46 +177,46 @@ class Codelet:
     has_slow_path: bool = False
 
     def _check_asks(self) -> None:
-        """Check that what it asks of memory can be.
+        """Validate the memory constraints.
 
         Raises
         ------
         BadGraph
-            When fields to be kept apart are not its own, or not two at least, or when it has a
-            slow path but asks for nothing.
+            When fields to be kept apart are unknown or fewer than two, or when there is a slow path
+            without any constraint.
         """
         names = [field.name for field in self.fields]
         for group in self.apart:
             unknown = [name for name in group if name not in names]
             if unknown:
                 raise BadGraph(
-                    f"Codelet {self.name!r} keeps {unknown[0]!r} apart, which is none of its"
+                    f"Codelet {self.name!r} keeps {unknown[0]!r} apart, which is not one of its"
                     f" fields {', '.join(names)}"
                 )
             if len(set(group)) < 2 or len(set(group)) < len(group):
                 raise BadGraph(
                     f"Codelet {self.name!r} keeps {', '.join(map(repr, group)) or 'nothing'}"
-                    " apart: name two fields or more, each once"
+                    " apart: name two or more fields, each once"
                 )
         if self.has_slow_path and not self.asks_of_memory:
             raise BadGraph(
-                f"Codelet {self.name!r} has a slow path but asks nothing of memory: give it"
+                f"Codelet {self.name!r} has a slow path but no memory constraints: give it"
                 " interleaved fields or fields to keep apart"
             )
 
     @property
     def asks_of_memory(self) -> bool:
-        """Whether its fields have to lie in certain places."""
+        """Whether its fields have memory constraints."""
         return bool(self.apart) or any(field.interleaved for field in self.fields)
 
     def __post_init__(self) -> None:
-        """Check that the description can be.
+        """Validate the description.
 
         Raises
         ------
         BadGraph
-            When a part is of the wrong kind, names repeat, the law is no function, or the code
-            has no size.
+            When a part is of the wrong kind, names repeat, the law is not a function, or the code
+            size is invalid.
         """
         a_text("The name of a codelet", self.name)
         where = f"Codelet {self.name!r}"
@@ -228,19 +228,19 @@ class Codelet:
         for scalar in self.scalars:
             a_kind(f"{where}: one of its scalars", scalar, Scalar, "an engine.Scalar")
         if self.flops is not None and not callable(self.flops):
-            raise BadGraph(f"{where}: flops is {shown(self.flops)}: give a function, or None")
-        names = [field.name for field in self.fields] + [each.name for each in self.scalars]
+            raise BadGraph(f"{where}: flops is {shown(self.flops)}: expected a function or None")
+        names = [field.name for field in self.fields] + [scalar.name for scalar in self.scalars]
         for name in names:
             if names.count(name) > 1:
                 raise BadGraph(f"Codelet {self.name!r} has two fields or scalars called {name!r}")
         if not callable(self.law):
             raise BadGraph(
-                f"The cycle law of {self.name} is {shown(self.law)}: it must be a function"
+                f"The cycle law of {self.name} is {shown(self.law)}: expected a function"
             )
-        code_bytes: object = self.code_bytes  # whoever wrote it may have given anything
+        code_bytes: object = self.code_bytes  # untrusted: authors may pass any type
         if not isinstance(code_bytes, int) or code_bytes < 0:
             raise BadGraph(
-                f"The code of {self.name} takes {shown(code_bytes)} bytes: give a whole number"
+                f"The code of {self.name} takes {shown(code_bytes)} bytes: expected 0 or more"
             )
         for field in self.fields:
             for other in {field.dtype_of, field.size_of} - {""}:
@@ -262,14 +262,14 @@ class Codelet:
         return next(field for field in self.fields if field.name == name)
 
     def check_same_type(self, other: Codelet) -> None:
-        """Check that a codelet of this one's name can be the same vertex type.
+        """Check that a codelet with the same name can be the same vertex type.
 
-        Code is counted, and vertices are reported, by name.
+        Code is counted, and vertices are reported, by codelet name.
 
         Raises
         ------
         BadGraph
-            When they differ in code, in the threads that they take, or in what decides their time.
+            When they differ in code size, in the kind of vertex, or in data dependence.
         """
         sizes, kinds = (
             (self.code_bytes, other.code_bytes),
@@ -280,7 +280,7 @@ class Codelet:
         elif len(set(kinds)) > 1:
             odd = ": a worker and a supervisor"
         elif self.is_data_dependent is not other.is_data_dependent:
-            odd = ": only one depends on data"
+            odd = ": only one is data-dependent"
         else:
             return
         raise BadGraph(f"There are two codelets called {self.name}{odd}; give them different names")
@@ -294,7 +294,7 @@ class Codelet:
             When a field is missing, unknown, or has the wrong number of vertices or dimensions.
         """
         expected = [field.name for field in self.fields]
-        a_kind(f"{where}: what is connected", fields, Mapping, "a dictionary of regions by field")
+        a_kind(f"{where}: the fields", fields, Mapping, "a dictionary of regions by field")
         if set(fields) != set(expected):
             raise BadGraph(
                 f"{where}: the fields are {', '.join(expected)}, not {', '.join(map(str, fields))}"
@@ -317,13 +317,13 @@ class Codelet:
             self._check_alike(where, field, fields)
 
     def _check_alike(self, where: str, field: Field, fields: Mapping[str, Regions]) -> None:
-        """Raise BadGraph unless a field has the type and sizes that it is described with."""
+        """Raise BadGraph unless a field has its required type and sizes."""
         regions = fields[field.name]
         dtype = regions.variable.dtype.name
         wanted = fields[field.dtype_of].variable.dtype.name if field.dtype_of else field.dtype
         if wanted and dtype != wanted:
             raise BadGraph(
-                f"{where}: field {field.name!r} is {wanted}, and {regions.variable.name!r} is"
+                f"{where}: field {field.name!r} must be {wanted}, but {regions.variable.name!r} is"
                 f" {dtype}"
             )
         if field.size_of:
@@ -331,17 +331,18 @@ class Codelet:
             if unlike.any():
                 vertex = int(unlike.argmax())
                 own, other = (
-                    each.size[vertex].tolist() for each in (regions, fields[field.size_of])
+                    field_regions.size[vertex].tolist()
+                    for field_regions in (regions, fields[field.size_of])
                 )
                 raise BadGraph(
                     f"{where}: vertex {vertex} has {own} elements in field {field.name!r} and"
-                    f" {other} in {field.size_of!r}: they must be the same"
+                    f" {other} in {field.size_of!r}: the sizes must match"
                 )
 
     def scalar_columns(
         self, where: str, scalars: Mapping[str, ArrayLike], n_vertices: int
     ) -> dict[str, NDArray[Any]]:
-        """Return each scalar as an array over the vertices.
+        """Return every scalar as an array over the vertices.
 
         Raises
         ------
@@ -361,11 +362,13 @@ class Codelet:
             given = numbers(f"{where}: the values of {scalar.name!r}", scalars[scalar.name])
             if given.dtype.kind not in "fiub" or (kind is np.int64 and given.dtype.kind == "f"):
                 raise BadGraph(
-                    f"{where}: scalar {scalar.name!r} is a number, {scalar.kind}, not"
+                    f"{where}: scalar {scalar.name!r} must be of kind {scalar.kind}, got"
                     f" {shown(scalars[scalar.name])}"
                 )
             values = given.astype(kind)
             if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):
-                raise BadGraph(f"{where}: scalar {scalar.name!r} needs one number a vertex")
+                raise BadGraph(
+                    f"{where}: scalar {scalar.name!r} takes one number, or one per vertex"
+                )
             columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))
         return columns

@@ -20,12 +20,12 @@ __all__ = ["ComputeSet", "VertexBatch"]
 
 @dataclass(frozen=True, eq=False)
 class VertexBatch:
-    """Vertices of one codelet: the tile of each and, per field, its regions.
+    """Vertices of one codelet: their tiles and, per field, their regions.
 
     Parameters
     ----------
     tile : ndarray of int32, shape (n_vertices,)
-        Where each vertex runs.
+        Tile of each vertex.
     fields
         Regions by the codelet's field names.
     scalars
@@ -47,7 +47,7 @@ class VertexBatch:
 class ComputeSet(Freezable):
     """Vertices that run in one compute phase; none may read or write what another writes.
 
-    `plan_stage` says which stage of which plan it carries out; None where nothing was planned.
+    `plan_stage` is the plan stage it implements; None where nothing was planned.
     """
 
     compute_set_id: int
@@ -59,7 +59,9 @@ class ComputeSet(Freezable):
     def add(self, batch: VertexBatch) -> None:
         """Add a batch of vertices."""
         if not isinstance(self.batches, list):
-            raise FrozenInstanceError(f"cannot add vertices to {self.name!r}: it was compiled")
+            raise FrozenInstanceError(
+                f"cannot add vertices to {self.name!r}: it is already compiled"
+            )
         self.batches.append(batch)
 
     @property

@@ -1,4 +1,4 @@
-"""Debug contexts: why a variable, compute set or program exists."""
+"""Debug contexts: the origin of a variable, compute set or program."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["ROOT", "DebugContext"]
 
 @dataclass(frozen=True, eq=False)
 class DebugContext:
-    """One level of the chain: model operation, library call, step.
+    """One level of the context chain: model operation, library call, step.
 
     Parameters
     ----------
     name
-        Full name; levels are joined by ``/``.
+        Full name; levels are separated by ``/``.
     layer
         ``onnx``, ``library`` or ``poplar``.
     operation
         Type of the operation.
     detail
-        Its arguments; JSON types only.
+        Arguments of the operation; JSON types only.
     """
 
     name: str
@@ -34,11 +34,11 @@ class DebugContext:
     def child(
         self, name: str, layer: str, operation: str = "", detail: Mapping[str, Any] | None = None
     ) -> DebugContext:
-        """Return a context inside this one."""
+        """Return a context nested in this one."""
         return DebugContext(self.join(name), layer, operation, detail or {}, self)
 
     def join(self, name: str) -> str:
-        """Return the full name of something made inside this context."""
+        """Return the full name of an object created in this context."""
         if not self.name:
             return name
         return f"{self.name}/{name}" if name else self.name

@@ -1,4 +1,4 @@
-"""Which elements views have: whether two share some, whether one has some several times."""
+"""Element sets of views: whether two views overlap, and whether one aliases elements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["check_each_once", "share_elements"]
 
 
 def check_each_once(where: str, target: View) -> None:
-    """Raise BadGraph when a tensor that is written aliases elements.
+    """Raise BadGraph when a write target aliases elements.
 
     Raises
     ------
     BadGraph
-        When it is broadcast, or joins views that overlap.
+        When the tensor is broadcast, or joins views that overlap.
     """
     for variable in target.variables:
         pieces = [piece for piece in target.pieces if piece.variable is variable]
@@ -31,7 +31,7 @@ def check_each_once(where: str, target: View) -> None:
         end = np.concatenate([runs + n for runs, n in found])[order] if found else first
         if is_broadcast or (first[order][1:] < end[:-1]).any():
             raise BadGraph(
-                f"{where} aliases elements of {variable.name!r}: each can be written only once"
+                f"{where} aliases elements of {variable.name!r}: none can be written twice"
             )
 
 
@@ -57,6 +57,6 @@ def _meet(one: Tensor, other: Tensor) -> bool:
         return False
     (first, length), (start, size) = runs_of(one), runs_of(other)
     first = np.unique(first)
-    # The last run that begins before the end of another one must have ended before it begins.
+    # The last run that begins before another one ends must itself end before that one begins.
     before = np.searchsorted(first, start + size, side="left") - 1
     return bool((first[np.maximum(before, 0)] + length > start)[before >= 0].any())

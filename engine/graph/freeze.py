@@ -1,4 +1,4 @@
-"""Things that are built step by step and never change afterwards."""
+"""Objects that are built step by step and immutable afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Freezable:
-    """Base of classes whose instances can be frozen: no attribute is set from then on."""
+    """Base class of objects that can be frozen: their attributes can no longer be set."""
 
     _is_frozen = False
 
@@ -24,7 +24,7 @@ class Freezable:
         return self._is_frozen
 
     def freeze(self) -> None:
-        """Reject changes from now on; subclasses also freeze what they hold."""
+        """Reject changes from now on; subclasses also freeze their contents."""
         object.__setattr__(self, "_is_frozen", True)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -34,7 +34,7 @@ class Freezable:
 
 
 def read_only(array: NDArray[T]) -> NDArray[T]:
-    """Return a view of an array that cannot be written through."""
+    """Return a read-only view of an array."""
     if not array.flags.writeable:
         return array
     view = array.view()

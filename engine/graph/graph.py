@@ -1,4 +1,4 @@
-"""The graph: adds variables, maps them to tiles, and adds vertices to compute sets, checked."""
+"""The graph: variables, their tile mappings, and vertices in compute sets, all validated."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tilescope.engine.number.dtype import DType, dtype_of
 
 __all__ = ["Graph"]
 
-#: A variable of up to this size is compiled even where it cannot fit, so that the report can say
-#: what did not; one beyond it and beyond the machine is refused, bytes.
-_COMPILED_BYTES = 1 << 44  # Assumption: nobody means more; addresses of many such fit 64 bits.
+#: A variable up to this size is compiled even if it does not fit, so that the report can explain
+#: the overflow; a variable that is larger than this and than the machine is rejected, bytes.
+_COMPILED_BYTES = 1 << 44  # Assumption: larger than any real variable, yet sums fit 64 bits.
 
 
 class Graph:
@@ -37,62 +37,62 @@ class Graph:
     Parameters
     ----------
     machine
-        The target.
+        The machine to compile for.
     n_io_tiles
-        Tiles of every IPU, its last ones, that are kept for input and output beside compute; see
-        `tilescope.engine.program.Overlap`. Unless it is told to, nothing is placed on them.
+        Number of tiles per IPU, the last ones, reserved for I/O beside compute; see
+        `tilescope.engine.program.Overlap`. Nothing is placed on them by default.
 
     Raises
     ------
     BadGraph
-        When no tile is left to compute, or a pair of tiles that share their exchange bus is split.
+        When no compute tiles are left, or a pair of tiles that share their exchange bus is split.
     """
 
     def __init__(self, machine: Machine, *, n_io_tiles: int = 0) -> None:
         if not isinstance(machine, Machine):
             raise BadGraph(
-                f"A graph is made for a machine, not for {shown(machine)}: write"
+                f"Expected a machine for the graph, got {shown(machine)}: write"
                 ' Graph(load_machine("gc200"))'
             )
         n_io_tiles = a_count("The number of I/O tiles", n_io_tiles)
         if not 0 <= n_io_tiles < machine.tiles_per_ipu:
             raise BadGraph(
-                f"n_io_tiles is {n_io_tiles}; an IPU of {machine.name} has"
-                f" {machine.tiles_per_ipu} tiles here, and one at least must be left to compute"
+                f"n_io_tiles is {n_io_tiles}; it must be between 0 and {machine.tiles_per_ipu - 1},"
+                f" so that at least one of the {machine.tiles_per_ipu} tiles per IPU computes"
             )
         n_compute = machine.tiles_per_ipu - n_io_tiles
         if n_io_tiles and n_compute % 2:
             raise BadGraph(
                 f"{n_io_tiles} I/O tiles of {machine.tiles_per_ipu} would split the pair of tiles"
-                f" {n_compute - 1} and {n_compute}, which share their exchange bus: take one more"
-                " or one less"
+                f" {n_compute - 1} and {n_compute}, which share their exchange bus: use one more"
+                " or one fewer"
             )
         self.machine = machine
         self.n_io_tiles = n_io_tiles
         by_ipu = np.arange(machine.n_tiles, dtype=np.int32).reshape(machine.n_ipus, -1)
-        #: Tiles that compute, ndarray of int32, ascending.
+        #: Compute tiles, ndarray of int32, ascending.
         self.compute_tiles = by_ipu[:, :n_compute].reshape(-1)
-        #: Tiles kept for input and output, ndarray of int32, ascending.
+        #: I/O tiles, ndarray of int32, ascending.
         self.io_tiles = by_ipu[:, n_compute:].reshape(-1)
         self.variables: list[Variable] = []
         self.compute_sets: list[ComputeSet] = []
         self.remote_buffers: list[RemoteBuffer] = []
-        #: One codelet of each name that vertices run.
+        #: Codelets in use, by name.
         self.codelets: dict[str, Codelet] = {}
-        #: Plans of operations in this graph, which number them.
+        #: Plans of operations in this graph, numbered from here.
         self.n_plans = 0
 
     def add_variable(
         self, dtype: Any, shape: Sequence[int], name: str, debug: DebugContext = ROOT
     ) -> Tensor:
-        """Add a variable and return the tensor that covers it; it still has to be mapped.
+        """Add a variable and return the tensor that covers it; map it to tiles before use.
 
         Raises
         ------
         BadGraph
-            When the device has no such type, or a dimension is none.
+            When the device does not support the type, or a dimension is invalid.
         OutOfTileMemory
-            When it is too large even for a report of why it does not fit.
+            When it is too large even for a report of the overflow.
         """
         return self._add(dtype_of(dtype), shape, name, debug)
 
@@ -104,12 +104,12 @@ class Graph:
         dtype: Any = None,
         debug: DebugContext = ROOT,
     ) -> Tensor:
-        """Add an always-live variable that holds `values`; it still has to be mapped.
+        """Add an always-live variable that holds `values`; map it to tiles before use.
 
         Raises
         ------
         BadGraph
-            When the device has no such type, or an integer does not fit its 32 bits.
+            When the device does not support the type, or an integer does not fit 32 bits.
         """
         array = numbers(f"The values of {shown(name)}", values)
         kind = dtype_of(array.dtype if dtype is None else dtype)
@@ -127,12 +127,12 @@ class Graph:
         Raises
         ------
         BadGraph
-            When the name is taken, the device has no such type, a size is less than 1, or the
-            streaming memory of the machine's IPUs does not hold it beside the others.
+            When the name is taken, the device does not support the type, a size is less than 1, or
+            the buffers together exceed the streaming memory of the machine's IPUs.
         """
         a_text("The name of a remote buffer", name)
         if any(buffer.name == name for buffer in self.remote_buffers):
-            raise BadGraph(f"There already is a remote buffer {name!r}: choose another name")
+            raise BadGraph(f"Remote buffer {name!r} already exists: choose another name")
         kind = dtype_of(dtype)
         self._check_type(kind, name)
         n_elements = a_count(f"The row of remote buffer {name!r}", n_elements)
@@ -143,7 +143,7 @@ class Graph:
         return buffer
 
     def _check_streaming_memory(self, buffer: RemoteBuffer) -> None:
-        """Raise BadGraph unless streaming memory has room for a buffer beside the others."""
+        """Raise BadGraph unless streaming memory has room for another buffer."""
         machine = self.machine
         room_bytes = machine.n_ipus * machine.streaming_memory_bytes
         taken_bytes = sum(other.n_bytes for other in self.remote_buffers)
@@ -161,7 +161,7 @@ class Graph:
         if dtype.kind == "float8" and not self.machine.float8_conv_units:
             raise BadGraph(
                 f"{name!r} is {dtype}: {self.machine.name} has no float8; use float16, or a machine"
-                " of architecture ipu21, as c600"
+                " of architecture ipu21, such as c600"
             )
 
     def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
@@ -170,7 +170,9 @@ class Graph:
         _check_debug(name, debug)
         whole = whole_numbers(f"The dimensions of {name!r}", shape)
         if whole.ndim != 1:
-            raise BadGraph(f"The shape of {name!r} is {shown(shape)}: give a tuple of dimensions")
+            raise BadGraph(
+                f"The shape of {name!r} is {shown(shape)}: expected a tuple of dimensions"
+            )
         sizes = tuple(whole.tolist())
         if any(s < 1 for s in sizes):
             raise BadGraph(
@@ -182,7 +184,7 @@ class Graph:
         if n_bytes > max(room_bytes, _COMPILED_BYTES):
             raise OutOfTileMemory(
                 f"Variable {debug.join(name)!r} of shape {sizes} takes {n_bytes:,} bytes:"
-                f" {self.machine.name} has {room_bytes:,} in all; split it, or make it smaller"
+                f" {self.machine.name} has {room_bytes:,} in total; split it, or make it smaller"
             )
         variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
         self.variables.append(variable)
@@ -203,8 +205,8 @@ class Graph:
         Raises
         ------
         BadGraph
-            When elements are left out, the order is wrong, a tile does not exist, or the tensor is
-            another graph's or part of its variable.
+            When elements are left out, the order is wrong, a tile does not exist, or the tensor
+            belongs to another graph or does not cover its variable.
         """
         variable = self._whole(tensor)
         start = np.atleast_1d(whole_numbers(f"The starts of {variable.name!r}", starts))
@@ -212,13 +214,13 @@ class Graph:
         if start.shape != tile.shape or start.ndim != 1:
             raise BadGraph(
                 f"The mapping of {variable.name!r} has starts of shape {start.shape} and tiles of"
-                f" shape {tile.shape}: give a tile for each start"
+                f" shape {tile.shape}: give one tile per start"
             )
         if start.size == 0 or start[0] != 0:
-            raise BadGraph(f"The mapping of {variable.name!r} leaves out element 0")
+            raise BadGraph(f"The mapping of {variable.name!r} must begin at element 0")
         if (np.diff(start) <= 0).any() or start[-1] >= variable.n_elements:
             raise BadGraph(
-                f"The mapping of {variable.name!r} must ascend within its"
+                f"The starts of {variable.name!r} must ascend within its"
                 f" {variable.n_elements} elements"
             )
         n_tiles = self.machine.n_tiles
@@ -239,24 +241,24 @@ class Graph:
         tiles: Sequence[int] | NDArray[np.integer[Any]] | None = None,
         first: int = 0,
     ) -> None:
-        """Spread a variable evenly over tiles in pieces of whole grains.
+        """Spread a variable evenly over tiles, in chunks of whole grains.
 
         Parameters
         ----------
         tensor
             A tensor that covers its variable.
         grain
-            Elements that stay together.
+            Number of consecutive elements that stay on one tile.
         tiles
             The tiles to use, in order; all compute tiles when None.
         first
-            Where in that order to begin, so that small variables do not all meet on tile 0.
+            Index in that order to begin at, so that small variables do not all land on tile 0.
 
         Raises
         ------
         BadGraph
-            When a number is no whole one, the grain less than 1, or there are no tiles; or as
-            `set_tile_mapping`.
+            When a number is not an integer, the grain is less than 1, or there are no tiles; also
+            as for `set_tile_mapping`.
         """
         variable = self._whole(tensor)
         grain = a_count(f"The grain of {variable.name!r}", grain, 1)
@@ -266,22 +268,22 @@ class Graph:
             pool = np.atleast_1d(whole_numbers(f"The tiles of {variable.name!r}", tiles, np.int32))
         if pool.ndim != 1:
             raise BadGraph(
-                f"The tiles of {variable.name!r} have shape {pool.shape}: give them in one row"
+                f"The tiles of {variable.name!r} have shape {pool.shape}: expected one dimension"
             )
         if not pool.size:
-            raise BadGraph(f"{variable.name!r} is mapped to no tile: give at least one")
+            raise BadGraph(f"No tiles to map {variable.name!r} to: give at least one")
         n_grains = -(-variable.n_elements // grain)
         n_parts = min(n_grains, pool.size)
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
         self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
 
     def tile_mapping(self, tensor: View) -> TileMapping:
-        """Return which tile holds which elements of a tensor, which may be any view.
+        """Return the tile mapping of a tensor, which may be any view.
 
         Raises
         ------
         BadGraph
-            When it is a tensor of another graph, or its variable has no mapping yet.
+            When the tensor belongs to another graph, or its variable has no mapping yet.
         """
         self.check_own(tensor)
         return tile_mapping_of(tensor)
@@ -292,12 +294,12 @@ class Graph:
         Raises
         ------
         BadGraph
-            When it is another graph's, or no tensor.
+            When it belongs to another graph, or is not a tensor.
         """
         if not isinstance(tensor, View):
             raise BadGraph(
-                f"A tensor is needed, not a {type(tensor).__name__}: give what add_variable"
-                " returned, or a view on it"
+                f"Expected a tensor, got a {type(tensor).__name__}: pass the result of"
+                " add_variable, or a view on it"
             )
         for variable in tensor.variables:
             i = variable.variable_id
@@ -305,55 +307,56 @@ class Graph:
                 raise BadGraph(f"{variable.name!r} is a variable of another graph")
 
     def check_own_compute_set(self, compute_set: ComputeSet) -> None:
-        """Raise BadGraph unless a compute set is of this graph.
+        """Raise BadGraph unless a compute set belongs to this graph.
 
         Raises
         ------
         BadGraph
-            When it is another graph's, or no compute set.
+            When it belongs to another graph, or is not a compute set.
         """
         if not isinstance(compute_set, ComputeSet):
             raise BadGraph(
-                f"A compute set is needed, not a {type(compute_set).__name__}: give what"
-                " add_compute_set returned"
+                f"Expected a compute set, got a {type(compute_set).__name__}: pass the result of"
+                " add_compute_set"
             )
         i = compute_set.compute_set_id
         if i >= len(self.compute_sets) or self.compute_sets[i] is not compute_set:
             raise BadGraph(f"{compute_set.name!r} is a compute set of another graph")
 
     def _whole(self, tensor: Tensor) -> Variable:
-        """Return the variable of a tensor that covers it."""
+        """Return the variable that a tensor covers completely."""
         self.check_own(tensor)
         if isinstance(tensor, Joined):
             raise BadGraph(
-                f"A variable is mapped as a whole, and this tensor joins {tensor.name}: map each"
+                f"Expected a whole variable to map, got a tensor that joins {tensor.name}: map"
+                " each one"
             )
         if tensor.n_elements != tensor.variable.n_elements:
             raise BadGraph(
-                f"{tensor.variable.name!r} is mapped as a whole, and this is {tensor.n_elements} of"
-                f" its {tensor.variable.n_elements} elements: give the tensor that add_variable"
-                " returned"
+                f"Expected the whole variable {tensor.variable.name!r} to map, got"
+                f" {tensor.n_elements} of its {tensor.variable.n_elements} elements:"
+                " pass the tensor that add_variable returned"
             )
         return tensor.variable
 
     def new_plan_id(self) -> int:
-        """Return the next plan's id, which no other plan in this graph has."""
+        """Return the id of the next plan, unique within this graph."""
         self.n_plans += 1
         return self.n_plans - 1
 
     def add_compute_set(
         self, name: str, debug: DebugContext = ROOT, plan_stage: PlanStage | None = None
     ) -> ComputeSet:
-        """Add an empty compute set, which may carry out a stage of a plan.
+        """Add an empty compute set, optionally for a stage of a plan.
 
         Parameters
         ----------
         name
-            Its own name, inside its context's.
+            Its own name, within its context's.
         debug
-            Who makes it.
+            Context that creates it.
         plan_stage
-            The stage that it carries out, and of which plan.
+            The plan and the stage that it implements.
 
         Raises
         ------
@@ -379,37 +382,37 @@ class Graph:
         Parameters
         ----------
         compute_set
-            Where they run.
+            Compute set they run in.
         codelet
-            What they run.
+            Codelet they run.
         tile : array of int, shape (n_vertices,)
-            Where each runs.
+            Tile of each vertex.
         fields
             Regions by field name.
         scalars
-            Numbers by scalar name: one for all vertices, or one each.
+            Numbers by scalar name: one for all vertices, or one per vertex.
 
         Raises
         ------
         BadGraph
-            When a field is missing, unknown, of the wrong type or number of dimensions, reaches
-            outside its variable, belongs to another graph, a tile does not exist, or vertices run
-            another codelet of that name which cannot be the same vertex type.
+            When a field is missing, unknown, of the wrong type or number of dimensions, outside
+            its variable, or of another graph; when a tile does not exist; or when vertices run
+            another codelet of that name that is not the same vertex type.
         """
         self.check_own_compute_set(compute_set)
         if not isinstance(codelet, Codelet):
             raise BadGraph(
                 f"Vertices in {compute_set.name!r} run a codelet, not a {type(codelet).__name__}:"
-                " make one with engine.codelet"
+                " create one with engine.codelet"
             )
         where = f"{codelet.name} in {compute_set.name!r}"
         codelet.check_same_type(self.codelets.get(codelet.name, codelet))
-        # A copy: the caller may go on using his array.
+        # A copy: the caller may modify its array later.
         tiles = np.array(
             np.atleast_1d(whole_numbers(f"{where}: the tiles", tile, np.int32)), order="C"
         )
         if tiles.ndim != 1:
-            raise BadGraph(f"{where}: tiles have shape {tiles.shape}: give one for each vertex")
+            raise BadGraph(f"{where}: tiles have shape {tiles.shape}: give one per vertex")
         if tiles.size and (tiles.min() < 0 or tiles.max() >= self.machine.n_tiles):
             raise BadGraph(
                 f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}"
@@ -429,5 +432,5 @@ class Graph:
 
 
 def _check_debug(name: str, debug: object) -> None:
-    """Raise BadGraph unless a debug context is one."""
+    """Raise BadGraph unless a debug context is valid."""
     a_kind(f"The debug context of {name!r}", debug, DebugContext, "an engine.graph.DebugContext")

@@ -1,4 +1,4 @@
-"""The image of a graph that a compiler reads: a private copy, frozen before any pass runs."""
+"""The image of a graph that the compiler reads: a private copy, frozen before any pass runs."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ __all__ = ["GraphCopy", "GraphImage"]
 
 @dataclass(frozen=True, eq=False)
 class GraphImage:
-    """Variables and compute sets as they were when a program was compiled.
+    """The variables and compute sets of a graph at the time of compilation.
 
-    Nothing in it changes: sequences are tuples, arrays are read-only, variables, compute sets and
-    batches are frozen.
+    It is immutable: sequences are tuples, arrays are read-only, variables, compute sets and batches
+    are frozen.
 
     Parameters
     ----------
     compute_tiles, io_tiles : ndarray of int32
-        Tiles that compute and tiles kept for input and output, ascending.
+        Compute tiles and I/O tiles, ascending.
     variables
-        Those of the graph under the same ids, then those that expanded copies added.
+        Variables of the graph under the same ids, followed by those of expanded copies.
     compute_sets
-        Those of the graph under the same ids, then those of expanded copies.
+        Compute sets of the graph under the same ids, followed by those of expanded copies.
     sources
-        The graph's own variables, by which its tensors are recognised.
+        The graph's own variables, by which its tensors are identified.
     """
 
     machine: Machine
@@ -51,22 +51,22 @@ class GraphImage:
     sources: tuple[Variable, ...]
 
     def check_own(self, tensor: View) -> None:
-        """Raise BadGraph unless a tensor is on variables of the graph as it was compiled.
+        """Raise BadGraph unless a tensor is on variables of the compiled graph.
 
         Parameters
         ----------
         tensor
-            Of the graph that was compiled, or of this image.
+            Tensor of the compiled graph, or of this image.
 
         Raises
         ------
         BadGraph
-            When a variable belongs to another graph, was added later, or it is not a tensor.
+            When a variable belongs to another graph or was added later, or it is not a tensor.
         """
         if not isinstance(tensor, View):
             raise BadGraph(
-                f"A tensor is needed, not a {type(tensor).__name__}: give what add_variable"
-                " returned, or a view on it"
+                f"Expected a tensor, got a {type(tensor).__name__}: pass the result of"
+                " add_variable, or a view on it"
             )
         for variable in tensor.variables:
             i = variable.variable_id
@@ -80,17 +80,17 @@ class GraphImage:
 
 
 class GraphCopy:
-    """A private copy of a graph, which can still grow before it is frozen.
+    """A private copy of a graph, which can grow until it is frozen.
 
     Parameters
     ----------
     source
-        The graph to copy; it is read only.
+        The graph to copy; it is only read.
 
     Attributes
     ----------
     graph
-        The copy. It shares no variable, compute set or batch with `source`, and ids are equal.
+        The copy. It shares no variable, compute set or batch with `source`, but has the same ids.
     """
 
     def __init__(self, source: Graph) -> None:
@@ -103,17 +103,17 @@ class GraphCopy:
         self.graph.n_plans = source.n_plans
 
     def tensor(self, view: View) -> View:
-        """Return the same view on the copy's variables."""
+        """Return the equivalent view on the copy's variables."""
         if isinstance(view, Joined):
             return replace(view, parts=tuple(self.tensor(part) for part in view.parts))
         return replace(view, variable=self.graph.variables[view.variable.variable_id])
 
     def compute_set(self, compute_set: ComputeSet) -> ComputeSet:
-        """Return the copy of a compute set."""
+        """Return the copied compute set."""
         return self.graph.compute_sets[compute_set.compute_set_id]
 
     def freeze(self) -> GraphImage:
-        """Freeze the copy and return it as an image; nothing can be added to it any more."""
+        """Freeze the copy and return it as an image; nothing can be added afterwards."""
         graph = self.graph
         for variable in graph.variables:
             variable.freeze()
@@ -132,7 +132,7 @@ class GraphCopy:
         )
 
     def _copied(self, source: ComputeSet) -> ComputeSet:
-        """Return a compute set whose regions are on the copy's variables."""
+        """Return a copied compute set with regions on the copy's variables."""
         batches = [
             VertexBatch(
                 batch.codelet,
@@ -171,7 +171,7 @@ def _copied_variable(source: Variable) -> Variable:
 
 
 def _read_only_batch(batch: VertexBatch) -> VertexBatch:
-    """Return a batch of which nothing can be written."""
+    """Return a read-only batch."""
     fields: Mapping[str, Regions] = {
         name: regions
         if not regions.start.flags.writeable

@@ -1,7 +1,7 @@
 """Tensors joined along a dimension: a view on several variables. No data moves.
 
-A `Joined` holds its parts as they are, so that joining costs nothing however they lie; what works
-on elements cuts all its operands alike until each lies on one variable (`aligned`).
+A `Joined` holds its parts unchanged, so joining is free for any layout; operations on elements
+split all their operands alike until every part lies on one variable (`aligned`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Joined", "View", "aligned", "concat"]
 
-#: Pieces that a reshape may cut a joined tensor into; each is an object of its own.
+#: Maximum number of fragments, one object each, that a reshape may split a joined tensor into.
 _MOST_PIECES = 65_536
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Tensors one after the other along dimension `dim`, seen as one: see `concat`."""
+    """Tensors concatenated along dimension `dim`: see `concat`."""
 
     parts: tuple[View, ...]
     dim: int
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """Where each part ends along the joined dimension, elements."""
+        """End of each part along the joined dimension, elements."""
         return tuple(accumulate(part.shape[self.dim] for part in self.parts))
 
     @cached_property
@@ -62,18 +62,18 @@ class Joined:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         names = [variable.name for variable in self.variables]
         return " and ".join(names if len(names) < 4 else [*names[:2], f"{len(names) - 2} more"])
 
     @property
     def pieces(self) -> tuple[Tensor, ...]:
-        """The views on one variable that it consists of, in no order of elements."""
+        """The single-variable views that it consists of, in no particular order."""
         return tuple(piece for part in self.parts for piece in part.pieces)
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The variables it is on, each once."""
+        """The variables it is on, without duplicates."""
         return tuple({id(piece.variable): piece.variable for piece in self.pieces}.values())
 
     def slice(self, dim: int, start: int, stop: int) -> View:
@@ -82,7 +82,7 @@ class Joined:
         Raises
         ------
         BadGraph
-            When the range is outside, or cuts a dimension of a part unevenly.
+            When the range is out of bounds, or splits a dimension of a part unevenly.
         """
         dim, start, stop = slice_range(self.shape, dim, start, stop)
         if dim != self.dim:
@@ -97,18 +97,18 @@ class Joined:
         return concat(kept, dim)
 
     def dim_shuffle(self, *order: int) -> View:
-        """Return the tensor with its dimensions in another order.
+        """Return the tensor with its dimensions permuted.
 
         Raises
         ------
         BadGraph
-            When `order` is no permutation of the dimensions.
+            When `order` is not a permutation of the dimensions.
         """
         turned = [part.dim_shuffle(*order) for part in self.parts]
         return concat(turned, order.index(self.dim))
 
     def reverse(self, dim: int) -> View:
-        """Return the tensor with the elements along one dimension in the opposite order.
+        """Return the tensor with the elements along one dimension reversed.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Joined:
         Raises
         ------
         BadGraph
-            When it falls into too many pieces.
+            When it splits into too many fragments.
         """
         return self.reshape(-1)
 
@@ -153,14 +153,14 @@ class Joined:
         Raises
         ------
         BadGraph
-            When the number of elements differs, a part would have to be cut unevenly, or it would
-            fall into too many pieces.
+            When the number of elements differs, a part would be split unevenly, or there would be
+            too many fragments.
         """
         sizes = whole_shape(self.shape, shape)
         return _shaped(list(_in_order(self)), sizes)
 
     def can_reshape(self, *shape: int) -> bool:
-        """Return whether `reshape` to that shape is a view."""
+        """Return whether a reshape to that shape is a view."""
         try:
             self.reshape(*shape)
         except BadGraph:
@@ -172,31 +172,31 @@ View = Tensor | Joined
 
 
 def concat(tensors: Sequence[View], dim: int = 0) -> View:
-    """Return tensors one after the other along a dimension, as one tensor; nothing is copied.
+    """Concatenate tensors along a dimension as one view; nothing is copied.
 
     Parameters
     ----------
     tensors
-        Of one type, and of one shape but for that dimension; any layouts, any variables.
+        Of one type, with equal shapes except along that dimension; any layouts, any variables.
     dim
-        The dimension, from 0.
+        The dimension, counted from 0.
 
     Returns
     -------
     View
-        A plain tensor where one stride leads through all of them, as for neighbouring slices.
+        A plain tensor where one stride covers all of them, as for adjacent slices.
 
     Raises
     ------
     BadGraph
-        When there are no tensors, or they do not agree.
+        When there are no tensors, or types or shapes differ.
     """
-    parts = list(a_list("What is concatenated", tensors, "a list of tensors"))
+    parts = list(a_list("The tensors to concatenate", tensors, "a list of tensors"))
     if not parts:
-        raise BadGraph("There is nothing to concatenate: give at least one tensor")
+        raise BadGraph("No tensors to concatenate: give at least one")
     for part in parts:
         if not isinstance(part, View):
-            raise BadGraph(f"Tensors are concatenated, not a {type(part).__name__}")
+            raise BadGraph(f"Expected a tensor to concatenate, got a {type(part).__name__}")
     rank = len(parts[0].shape)
     dim = a_count("The dimension to concatenate along", dim, 0)
     if dim >= rank:
@@ -207,23 +207,23 @@ def concat(tensors: Sequence[View], dim: int = 0) -> View:
         )
         if not same or part.dtype != parts[0].dtype:
             raise BadGraph(
-                f"cannot join {part.dtype} {part.shape} to {parts[0].dtype}"
+                f"Cannot join {part.dtype} {part.shape} to {parts[0].dtype}"
                 f" {parts[0].shape} along dimension {dim}"
             )
     merged: list[View] = []
     for part in parts:
         same_way = isinstance(part, Joined) and part.dim == dim
-        for each in part.parts if isinstance(part, Joined) and same_way else (part,):
-            one = _as_one(merged[-1], each, dim) if merged else None
+        for view in part.parts if isinstance(part, Joined) and same_way else (part,):
+            one = _as_one(merged[-1], view, dim) if merged else None
             if one is None:
-                merged.append(each)
+                merged.append(view)
             else:
                 merged[-1] = one
     return merged[0] if len(merged) == 1 else Joined(tuple(merged), dim)
 
 
 def _as_one(left: View, right: View, dim: int) -> Tensor | None:
-    """Return two neighbours as one tensor where a single stride leads through both."""
+    """Return two adjacent views as one tensor where a single stride covers both."""
     if not isinstance(left, Tensor) or not isinstance(right, Tensor):
         return None
     if left.variable is not right.variable or len(left.dims[dim]) > 1 or len(right.dims[dim]) > 1:
@@ -243,12 +243,12 @@ def _as_one(left: View, right: View, dim: int) -> Tensor | None:
 
 
 def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:
-    """Cut views of one shape alike until each piece is on one variable.
+    """Split views of one shape alike until every part is on one variable.
 
     Raises
     ------
     BadGraph
-        When that would cut a dimension of one of them unevenly.
+        When that would split a dimension of a view unevenly.
     """
     plain = [view for view in views if isinstance(view, Tensor)]
     if len(plain) == len(views):
@@ -262,7 +262,7 @@ def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:
 
 
 def _in_order(view: View) -> Iterator[Tensor]:
-    """Yield pieces of one dimension, in logical order."""
+    """Yield one-dimensional fragments, in logical order."""
     if isinstance(view, Tensor):
         yield view.flatten()
         return
@@ -270,7 +270,7 @@ def _in_order(view: View) -> Iterator[Tensor]:
     if prod(outer) * len(view.parts) > _MOST_PIECES:
         raise BadGraph(
             f"A reshape of {view.name!r}, shape {view.shape} joined along dimension {view.dim},"
-            f" would fall into {prod(outer) * len(view.parts):,} pieces: copy it first"
+            f" would split into {prod(outer) * len(view.parts):,} fragments: copy it first"
         )
     for index in np.ndindex(*outer):
         for part in view.parts:
@@ -281,7 +281,7 @@ def _in_order(view: View) -> Iterator[Tensor]:
 
 
 def _shaped(pieces: list[Tensor], shape: Sequence[int]) -> View:
-    """Return pieces of one dimension, in logical order, as one tensor of a shape."""
+    """Return one-dimensional fragments, in logical order, as one tensor of a shape."""
     if len(pieces) == 1:
         return pieces[0].reshape(*shape)
     if len(shape) == 1:
@@ -311,7 +311,7 @@ def _shaped(pieces: list[Tensor], shape: Sequence[int]) -> View:
 
 
 def _with_leading_one(view: View) -> View:
-    """Return a view with a dimension of size 1 before the others."""
+    """Return a view with a leading dimension of size 1."""
     if isinstance(view, Tensor):
         return replace(view, dims=(((1, 0),), *view.dims))
     return Joined(tuple(_with_leading_one(part) for part in view.parts), view.dim + 1)

@@ -1,4 +1,4 @@
-"""What a cycle law sees, the shapes of a batch of vertices, and what all laws share."""
+"""The input of a cycle law, the shapes of a batch of vertices, and helpers of all laws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Batch", "Law", "start_cycles", "worker_share"]
 
 @dataclass(frozen=True)
 class Batch:
-    """The shapes a cycle law sees: arrays over the vertices of a batch.
+    """The input of a cycle law: shapes as arrays over the vertices of a batch.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ class Batch:
     item_bytes
         By field: bytes of one element on the device.
     dtype
-        By field: kind of its number type, as ``float16``; ``float8`` for both formats.
+        By field: name of its number type, such as ``float16``; ``float8`` for both formats.
     scalars
         By name: ndarray, shape (n_vertices,).
     counts : ndarray of int64, shape (n_vertices,)
         What the kernels of a data-dependent codelet returned; zeros before they have run.
     is_slow : ndarray of bool, shape (n_vertices,)
-        Whether what a codelet with a slow path asks of memory is not met; None when all is met.
+        Whether a vertex must take the codelet's slow path; None when no vertex must.
     """
 
     n_vertices: int
@@ -47,7 +47,7 @@ class Batch:
 
     @property
     def is_fast(self) -> NDArray[np.bool_]:
-        """Whether the codelet has what it asks of memory: ndarray of bool, shape (n_vertices,)."""
+        """Whether the memory constraints are met: ndarray of bool, shape (n_vertices,)."""
         return np.ones(self.n_vertices, np.bool_) if self.is_slow is None else ~self.is_slow
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
@@ -56,30 +56,30 @@ class Batch:
         return product
 
     def n_vectors(self, count: NDArray[np.int64], field: str, machine: Machine) -> Any:
-        """Return how many data-path vectors `count` elements of a field make, rounded up."""
+        """Return the number of data-path vectors in `count` elements of a field, rounded up."""
         per_vector = machine.data_path_bytes // self.item_bytes[field]
         return -(-count // per_vector)
 
 
 def worker_share(count: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
-    """Return what the slowest of the worker contexts gets of `count` units: ndarray of int64."""
+    """Return the share of the busiest worker context in `count` units: ndarray of int64."""
     share: NDArray[np.int64] = -(-count // machine.n_worker_contexts)
     return share
 
 
 def start_cycles(counted: int, machine: Machine) -> int:
-    """Return the cycles of the tile to start the workers of a vertex and to wait for them.
+    """Return the tile cycles to start the workers of a vertex and to wait for them.
 
-    Of a vertex that all workers of a tile share and that control code starts, a MultiVertex.
-    Vertices of one worker each have none: six of them were measured to take no longer than their
-    workers do (graphcore/poplibs, commit ee340560: 298 cycles, by the estimator 336).
+    This applies to a vertex that all workers of a tile share and that control code starts, a
+    MultiVertex. Single-worker vertices have no such overhead: six of them were measured to take
+    no longer than their workers do (graphcore/poplibs, commit ee340560: 298 cycles, estimated 336).
 
     Parameters
     ----------
     counted
-        What the library's estimator has for it; the hardware takes as long at least.
+        The estimate in the library; the hardware takes at least as long.
     machine
-        Gives what it takes.
+        Supplies the hardware figure.
     """
     return max(counted, machine.worker_start_cycles)
 

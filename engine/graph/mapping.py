@@ -1,4 +1,4 @@
-"""Which tile holds which elements of a tensor, as intervals in its logical order."""
+"""The tile mapping of a tensor, as intervals in its logical order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TileMapping:
     Parameters
     ----------
     tile : ndarray of int32, shape (n,)
-        Where each interval lies.
+        Tile of each interval.
     start, end : ndarray of int64, shape (n,)
         Elements in the tensor's logical order, half-open.
     """
@@ -32,17 +32,17 @@ class TileMapping:
     end: NDArray[np.int64]
 
     def intervals(self, tile_id: int) -> list[tuple[int, int]]:
-        """Return the intervals of one tile, ascending; none when it holds nothing."""
+        """Return the intervals on one tile, ascending; empty if it holds none."""
         low, high = np.searchsorted(self.tile, [tile_id, tile_id + 1])
         return list(zip(self.start[low:high].tolist(), self.end[low:high].tolist(), strict=True))
 
     def elements_by_tile(self, n_tiles: int) -> NDArray[np.int64]:
-        """Return how many elements each tile holds: ndarray of int64, shape (n_tiles,)."""
+        """Return the number of elements on each tile: ndarray of int64, shape (n_tiles,)."""
         return np.bincount(self.tile, self.end - self.start, n_tiles).astype(np.int64)
 
 
 def runs_of(tensor: Tensor) -> tuple[NDArray[np.int64], int]:
-    """Return the elements at which contiguous runs begin, in logical order, and their length."""
+    """Return the first elements of the contiguous runs, in logical order, and their length."""
     atoms = list(tensor.atoms)
     length = atoms.pop()[0] if atoms and atoms[-1][1] == 1 else 1
     first = np.array([tensor.offset], dtype=np.int64)
@@ -52,19 +52,19 @@ def runs_of(tensor: Tensor) -> tuple[NDArray[np.int64], int]:
 
 
 def _in_order(tensor: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return where intervals on one tile begin, in logical order, and the tile of each.
+    """Return the starts of single-tile intervals, in logical order, and their tiles.
 
     Raises
     ------
     BadGraph
-        When its variable has no mapping yet.
+        When the variable has no mapping yet.
     """
     variable = tensor.variable
     variable.check_mapped()
     first, length = runs_of(tensor)
     entry = np.searchsorted(variable.map_start, first, side="right") - 1
     last = np.searchsorted(variable.map_start, first + length - 1, side="right") - 1
-    # A run is cut wherever the variable's tile changes within it.
+    # A run is split wherever the variable's tile changes within it.
     count = last - entry + 1
     run = np.repeat(np.arange(first.size), count)
     nth = np.arange(run.size) - np.repeat(np.cumsum(count) - count, count)
@@ -73,7 +73,7 @@ def _in_order(tensor: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
 
 
 def _leaves(view: View, origin: tuple[int, ...]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-    """Yield the views on one variable, each with the index of its first element in the whole."""
+    """Yield the single-variable views, each with the index of its first element in the whole."""
     if isinstance(view, Tensor):
         yield view, origin
         return
@@ -86,9 +86,9 @@ def _leaves(view: View, origin: tuple[int, ...]) -> Iterator[tuple[Tensor, tuple
 def _in_whole(
     leaf: Tensor, origin: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the intervals of a part as `_in_order` does, in the logical order of the whole."""
+    """Return the intervals of a part like `_in_order`, in the logical order of the whole."""
     start, tile = _in_order(leaf)
-    # Up to the last dimension along which it is not the whole, its rows lie apart in the whole.
+    # Up to the last dimension in which the part is smaller, its rows are not adjacent in the whole.
     n_outer = max((d for d, n in enumerate(leaf.shape) if n != shape[d]), default=0)
     row = prod(leaf.shape[n_outer:])
     cuts = np.union1d(start, np.arange(0, leaf.n_elements, row))
@@ -101,7 +101,7 @@ def _in_whole(
 
 
 def tile_mapping_of(view: View) -> TileMapping:
-    """Return where the elements of a tensor lie.
+    """Return the tiles of a tensor's elements.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def tile_mapping_of(view: View) -> TileMapping:
         order = np.argsort(start)
         start = start[order]
         tile = np.concatenate([tiles for _, tiles in found])[order]
-    # Neighbours on one tile are one interval.
+    # Adjacent intervals on one tile are merged.
     keep = np.append(True, tile[1:] != tile[:-1])
     start, tile = start[keep], tile[keep]
     end = np.append(start[1:], view.n_elements)

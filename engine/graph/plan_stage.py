@@ -1,4 +1,4 @@
-"""Which plan a compute set belongs to, and which of the plan's stages it carries out."""
+"""The plan that a compute set belongs to, and the stage of the plan that it implements."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["PlanStage", "Stage"]
 
 
 class Stage(StrEnum):
-    """The stages of a planned convolution or product, in the order in which they run.
+    """The stages of a planned convolution or product, in execution order.
 
-    A stage is one compute set, with the exchanges before and after it; an operation made in serial
-    parts runs most of its stages once per part.
+    A stage is one compute set, with the exchanges before and after it; an operation split into
+    serial parts runs most of its stages once per part.
     """
 
     #: Copies an operand into one variable or into row-major order; the planner does not predict it.
@@ -23,15 +23,15 @@ class Stage(StrEnum):
     PRE_ARRANGE_WEIGHTS = "preArrangeWeights"
     #: The vertices of the plan's family.
     COMPUTE = "compute"
-    #: Sums partials in part; the index counts these stages from 0.
+    #: Sums some of the partials; the index counts these stages from 0.
     REDUCE_STAGE = "reduceStage"
-    #: Sums all partials that are left.
+    #: Sums all remaining partials.
     REDUCE = "reduce"
-    #: Casts the sums to the type of the result.
+    #: Casts the sums to the result type.
     CAST = "cast"
     #: Copies a serial part of the outputs to its place in the result.
     UPDATE = "update"
-    #: Adds a serial part of the inputs to the sums of the parts before it.
+    #: Adds a serial part of the inputs to the sum of the earlier parts.
     ADD = "add"
 
 
@@ -46,8 +46,8 @@ class PlanStage:
     stage, index
         Its stage, and the index among the plan's stages of that kind.
     serial_part
-        Index of the serial part that runs it, from 0; None for what all parts share, and where the
-        operation is made at once.
+        Index of the serial part that runs it, from 0; None for stages that all parts share, and
+        for operations without serial parts.
     """
 
     plan_id: int

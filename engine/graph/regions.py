@@ -1,4 +1,4 @@
-"""Regions: which elements each vertex of a batch connects to, as flat arrays.
+"""Regions: the elements that each vertex of a batch connects to, as flat arrays.
 
 A region is a block of up to a few dimensions: a start element and, per dimension, a size and a
 stride. A field of a batch holds one region per vertex, all on one variable.
@@ -37,7 +37,7 @@ class Regions:
     size : ndarray of int64, shape (n_vertices, n_dims)
         Elements along each dimension.
     stride : ndarray of int64, shape (n_vertices, n_dims)
-        Distance between neighbours along each dimension, elements.
+        Distance between adjacent elements along each dimension, elements.
     """
 
     variable: Variable
@@ -52,12 +52,12 @@ class Regions:
         return product
 
     def check(self, where: str) -> None:
-        """Raise BadGraph when a region leaves its variable.
+        """Raise BadGraph when a region is out of range of its variable.
 
         Raises
         ------
         BadGraph
-            When the first or last element of a region is outside.
+            When the first or last element of a region is out of range.
         """
         last = self.start + ((self.size - 1) * self.stride).sum(axis=1)
         low = np.minimum(self.start, last)
@@ -66,7 +66,7 @@ class Regions:
         if bad.any():
             vertex = int(np.flatnonzero(bad)[0])
             raise BadGraph(
-                f"{where}: vertex {vertex} reaches elements {int(low[vertex])} to"
+                f"{where}: vertex {vertex} accesses elements {int(low[vertex])} to"
                 f" {int(high[vertex])} of variable {self.variable.name!r}, which has"
                 f" {self.variable.n_elements}"
             )
@@ -79,7 +79,7 @@ def blocks(
     strides: Sequence[NDArray[np.int64] | int],
     n_vertices: int,
 ) -> Regions:
-    """Return the regions whose per-dimension sizes and strides are given as scalars or columns.
+    """Return regions from per-dimension sizes and strides, given as scalars or columns.
 
     Parameters
     ----------
@@ -95,23 +95,23 @@ def blocks(
     Raises
     ------
     BadGraph
-        When there are not as many strides as sizes, or a column has another length.
+        When the numbers of sizes and strides differ, or a column has the wrong length.
     """
     if isinstance(variable, Tensor):
         raise BadGraph(
-            f"Regions are on a variable: give the tensor's, {variable.variable.name!r}, as"
+            f"Expected a variable for the regions, got a tensor on {variable.variable.name!r}: pass"
             " tensor.variable"
         )
     if isinstance(variable, Joined):
         raise BadGraph(
-            f"Regions are on one variable, and this tensor joins {variable.name}: copy it to a"
-            " variable of its own first"
+            f"Expected one variable for the regions, got a tensor that joins {variable.name}: copy"
+            " it to a new variable first"
         )
     if not hasattr(variable, "map_start"):
-        raise BadGraph(f"Regions are on a variable, not on {shown(variable)}: give tensor.variable")
+        raise BadGraph(f"Expected a variable for the regions, got {shown(variable)}")
     where = f"Regions on {variable.name!r}"
-    sizes = a_list(f"{where}: the sizes", sizes, "a list, one entry for each dimension")
-    strides = a_list(f"{where}: the strides", strides, "a list, one entry for each dimension")
+    sizes = a_list(f"{where}: the sizes", sizes, "a list with one entry per dimension")
+    strides = a_list(f"{where}: the strides", strides, "a list with one entry per dimension")
     if len(sizes) != len(strides):
         raise BadGraph(f"{where} have {len(sizes)} sizes and {len(strides)} strides")
     n_vertices = a_count(f"{where}: the number of vertices", n_vertices, 0)
@@ -119,12 +119,12 @@ def blocks(
     def column(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
         given: NDArray[np.int64] = whole_numbers(f"{where}: starts, sizes and strides", values)
         if given.shape not in ((), (n_vertices,)):
-            raise BadGraph(f"{where} are {n_vertices}, and a column has shape {given.shape}")
+            raise BadGraph(f"{where}: expected {n_vertices} values, got shape {given.shape}")
         return np.broadcast_to(given, (n_vertices,))
 
     return Regions(
         variable,
-        np.array(column(start), order="C"),  # a copy: the caller may go on using his array
+        np.array(column(start), order="C"),  # a copy: the caller may modify its array later
         np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
         np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
     )

@@ -1,4 +1,4 @@
-"""Remote buffers: rows of elements in the streaming memory beside an IPU."""
+"""Remote buffers: rows of elements in the streaming memory of an IPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["RemoteBuffer"]
 
 @dataclass(frozen=True, eq=False)
 class RemoteBuffer:
-    """Rows of elements outside the tiles; only copies of whole rows reach them.
+    """Rows of elements outside the tiles, accessible only by copies of whole rows.
 
     Parameters
     ----------
     n_elements
-        Of a row.
+        Elements per row.
     repeats
         Number of rows.
     """

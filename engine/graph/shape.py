@@ -1,4 +1,4 @@
-"""Shapes that are asked of a view: reshaped, stretched, sliced."""
+"""Validation of the shapes of views: reshape, broadcast, slice."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["slice_range", "whole_shape", "wide_shape"]
 
 
 def whole_shape(shape: Sequence[int], new_shape: Sequence[int]) -> list[int]:
-    """Return the shape that a view of shape `shape` is reshaped to, with -1 resolved.
+    """Return the new shape of a reshape of `shape`, with -1 resolved.
 
     Raises
     ------
     BadGraph
-        When the number of elements differs, or a size is none.
+        When the number of elements differs, or a size is invalid.
     """
     n_elements = prod(shape)
     sizes = [a_count("A dimension to reshape to", size) for size in new_shape]
@@ -30,12 +30,12 @@ def whole_shape(shape: Sequence[int], new_shape: Sequence[int]) -> list[int]:
 
 
 def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape that a view is to be stretched to.
+    """Return the target shape of a broadcast.
 
     Raises
     ------
     BadGraph
-        When it is no list of whole numbers.
+        When it is not a list of integers.
     """
     what = "The shape to broadcast to"
     sizes = a_list(what, shape, "a list of dimensions")
@@ -48,7 +48,7 @@ def slice_range(shape: Sequence[int], dim: int, start: int, stop: int) -> tuple[
     Raises
     ------
     BadGraph
-        When one is no whole number, or outside.
+        When a value is not an integer, or is out of range.
     """
     dim = a_count("The dimension to slice", dim)
     start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
@@ -56,5 +56,5 @@ def slice_range(shape: Sequence[int], dim: int, start: int, stop: int) -> tuple[
         raise BadGraph(f"A tensor of shape {tuple(shape)} has no dimension {dim} to slice")
     size = shape[dim]
     if not 0 <= start < stop <= size:
-        raise BadGraph(f"Slice {start}:{stop} is outside dimension {dim} of size {size}")
+        raise BadGraph(f"Slice {start}:{stop} is out of range for dimension {dim} of size {size}")
     return dim, start, stop

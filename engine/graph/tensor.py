@@ -1,8 +1,8 @@
 """A tensor: a strided view on one variable. No operation on a tensor moves data.
 
-Each logical dimension is a tuple of atoms ``(size, stride)``, outermost first, so that a reshape
-of a permuted tensor is still a view: its dimension just has several atoms. Strides are in
-elements of the variable; a broadcast dimension has stride 0, a reversed one a negative stride.
+Each logical dimension is a tuple of atoms ``(size, stride)``, outermost first, so a reshape of a
+permuted tensor is still a view: its dimension then has several atoms. Strides are in elements of
+the variable; a broadcast dimension has stride 0, a reversed one a negative stride.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def row_major(shape: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
-    """Join neighbouring atoms that one stride describes; drop those of size 1."""
+    """Merge adjacent atoms that one stride covers; drop those of size 1."""
     merged: list[Atom] = []
     for size, stride in atoms:
         if size == 1:
@@ -51,7 +51,7 @@ def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
 
 
 def _split_off(atoms: list[Atom], size: int) -> list[Atom] | None:
-    """Take atoms worth `size` elements off the inner end; None when an atom does not divide."""
+    """Split `size` elements off the inner end; None when an atom is not divisible."""
     taken: list[Atom] = []
     while size > 1:
         if not atoms:
@@ -101,7 +101,7 @@ class Tensor:
 
     @property
     def pieces(self) -> tuple[Tensor, ...]:
-        """The views on one variable that it consists of: itself."""
+        """The single-variable views that it consists of: itself."""
         return (self,)
 
     @property
@@ -111,12 +111,12 @@ class Tensor:
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """All atoms in logical order, merged where one stride describes both."""
+        """All atoms in logical order, merged where one stride covers both."""
         return _merge([atom for dim in self.dims for atom in dim])
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie one after the other in logical order."""
+        """Whether the elements are contiguous in logical order."""
         atoms = self.atoms
         return not atoms or (len(atoms) == 1 and atoms[0][1] == 1)
 
@@ -126,7 +126,7 @@ class Tensor:
         Raises
         ------
         BadGraph
-            When the number of elements differs, or an atom would have to be cut unevenly.
+            When the number of elements differs, or an atom would be split unevenly.
         """
         sizes = whole_shape(self.shape, shape)
         atoms = list(self.atoms)
@@ -142,7 +142,7 @@ class Tensor:
         return replace(self, dims=tuple(reversed(dims)))
 
     def can_reshape(self, *shape: int) -> bool:
-        """Return whether `reshape` to that shape is a view."""
+        """Return whether a reshape to that shape is a view."""
         try:
             self.reshape(*shape)
         except BadGraph:
@@ -150,16 +150,16 @@ class Tensor:
         return True
 
     def dim_shuffle(self, *order: int) -> Tensor:
-        """Return the tensor with its dimensions in another order.
+        """Return the tensor with its dimensions permuted.
 
         Raises
         ------
         BadGraph
-            When `order` is no permutation of the dimensions.
+            When `order` is not a permutation of the dimensions.
         """
         order = tuple(a_count("A dimension to shuffle", d) for d in order)
         if sorted(order) != list(range(len(self.dims))):
-            raise BadGraph(f"{order} does not order the {len(self.dims)} dimensions of a tensor")
+            raise BadGraph(f"{order} is not a permutation of the {len(self.dims)} dimensions")
         return replace(self, dims=tuple(self.dims[d] for d in order))
 
     def slice(self, dim: int, start: int, stop: int) -> Tensor:
@@ -168,7 +168,7 @@ class Tensor:
         Raises
         ------
         BadGraph
-            When the range is outside, or cuts a dimension of several atoms unevenly.
+            When the range is out of bounds, or splits a dimension with several atoms unevenly.
         """
         dim, start, stop = slice_range(self.shape, dim, start, stop)
         if (start, stop) == (0, self.shape[dim]):
@@ -194,7 +194,7 @@ class Tensor:
         return replace(self, offset=offset, dims=tuple(dims))
 
     def reverse(self, dim: int) -> Tensor:
-        """Return the tensor with the elements along one dimension in the opposite order.
+        """Return the tensor with the elements along one dimension reversed.
 
         Raises
         ------
@@ -237,12 +237,12 @@ class Tensor:
         return replace(self, dims=(atoms or ((1, 0),),))
 
     def refine(self, factors: Sequence[Sequence[int]]) -> list[list[Atom]] | None:
-        """Cut every dimension into atoms of the given sizes; None when that is not possible.
+        """Split every dimension into atoms of the given sizes; None when that is impossible.
 
         Parameters
         ----------
         factors
-            For each dimension the sizes of its parts, outermost first.
+            For each dimension, the sizes of its parts, outermost first.
         """
         result: list[list[Atom]] = []
         for dim, sizes in zip(self.dims, factors, strict=True):

@@ -1,4 +1,4 @@
-"""The tiles that operations may use."""
+"""The tiles available to operations."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["TileSet"]
 
 @dataclass(eq=False)
 class TileSet:
-    """Tiles of a machine that operations are spread over, and where the next constant begins.
+    """Tiles of a machine that operations spread over, and the start of the next constant.
 
     Parameters
     ----------
     whole
         The whole machine.
     ids : ndarray of int32, shape (n,)
-        The tiles, ascending; the same number on every IPU that has any.
+        The tiles, ascending; the same number on every IPU that has tiles in the set.
     next_start
-        Index of the tile at which the next small constant begins, so that not all of them lie on
-        the first one.
+        Index of the first tile of the next small constant; it advances so that constants do not
+        all land on the first tile.
     """
 
     whole: Machine
@@ -38,16 +38,16 @@ class TileSet:
 
     @classmethod
     def of(cls, machine: Machine, tiles: Sequence[int] | NDArray[np.integer[Any]]) -> TileSet:
-        """Return the set of some tiles of a machine.
+        """Return the set of the given tiles of a machine.
 
         Raises
         ------
         BadGraph
-            When tiles are missing from the machine, repeated, out of order, or unevenly spread.
+            When tiles do not exist, are repeated or out of order, or are spread unevenly over IPUs.
         """
         ids = np.atleast_1d(whole_numbers("The tiles of a tile set", tiles, np.int32))
         if ids.ndim != 1 or not ids.size or (np.diff(ids) <= 0).any():
-            raise BadGraph("The tiles of a tile set must ascend, and there must be at least one")
+            raise BadGraph("The tiles of a tile set must ascend, with at least one tile")
         if ids[0] < 0 or ids[-1] >= machine.n_tiles:
             raise BadGraph(
                 f"A tile set has tiles {ids[0]} to {ids[-1]}, but the machine has tiles 0 to"
@@ -58,19 +58,19 @@ class TileSet:
         if np.ptp(counts):
             raise BadGraph(
                 f"A tile set has {counts.min()} tiles on one IPU and {counts.max()} on another:"
-                " take the same number on every IPU"
+                " use the same number on every IPU"
             )
         return made
 
     @cached_property
     def _tiles_by_ipu(self) -> NDArray[np.int64]:
-        """Tiles of each IPU that has any: ndarray of int64."""
+        """Tiles per IPU, of the IPUs in the set: ndarray of int64."""
         counts = np.bincount(self.ids // self.whole.tiles_per_ipu)
         return counts[counts > 0]
 
     @cached_property
     def machine(self) -> Machine:
-        """The machine as operations on these tiles see it: with their IPUs and tiles only."""
+        """The machine as seen by operations on these tiles: reduced to their IPUs and tiles."""
         counts = self._tiles_by_ipu
         return replace(self.whole, n_ipus=int(counts.size), tiles_per_ipu=int(counts[0]))
 
@@ -90,7 +90,7 @@ class TileSet:
         return bool(self._is_in[tiles].all())
 
     def take(self, n_tiles: int) -> int:
-        """Return where a constant over so many tiles begins; the next one begins behind it."""
+        """Return the start of a constant over `n_tiles` tiles; the next one begins after it."""
         start = self.next_start
         self.next_start = (start + n_tiles) % self.n_tiles
         return start

@@ -1,4 +1,4 @@
-"""A variable, its tile mapping, and its values as the host holds them."""
+"""A variable, its tile mapping, and its values in host format."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Variable(Freezable):
         return np.append(self.map_start[1:], self.n_elements)
 
     def freeze(self) -> None:
-        """Reject changes of the variable, its mapping and its values from now on."""
+        """Reject changes to the variable, its mapping and its values from now on."""
         self.map_start, self.map_tile = read_only(self.map_start), read_only(self.map_tile)
         if self.values is not None:
             self.values = read_only(self.values)
@@ -77,8 +77,8 @@ class Variable(Freezable):
         """
         if not self.is_mapped:
             raise BadGraph(
-                f"Variable {self.name!r} has no tile mapping yet: give it one with"
-                " set_tile_mapping or map_linearly"
+                f"Variable {self.name!r} has no tile mapping yet: call set_tile_mapping or"
+                " map_linearly"
             )
 
     def tile_of(self, elements: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -96,25 +96,25 @@ class Variable(Freezable):
 
 
 def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
-    """Return values as the arena holds them: narrow types rounded, integers range-checked.
+    """Return values in the arena's format: narrow types rounded, integers range-checked.
 
     Raises
     ------
     BadGraph
-        When they are no numbers, or the device's type cannot hold one of them.
+        When the values are not numbers, or are out of range of the device's type.
     """
     if array.dtype.kind not in "fiub":
-        raise BadGraph(f"{name!r} is given {array.dtype} where numbers are needed")
+        raise BadGraph(f"Expected numbers for {name!r}, got {array.dtype}")
     if dtype.grid is not None:
         return dtype.grid.rounded(array)
     if dtype.limits is not None and array.size:
         is_whole = array.dtype.kind != "f" or np.isfinite(array) & (array == np.floor(array))
         if not np.all(is_whole):
-            raise BadGraph(f"{name!r} holds {dtype}: it is given numbers that are not whole")
+            raise BadGraph(f"{name!r} is {dtype}: expected integers, got fractions or NaN")
         low, high, (least, most) = int(array.min()), int(array.max()), dtype.limits
         if low < least or high > most:
             raise BadGraph(
-                f"{name!r} is given whole numbers from {low} to {high}: {dtype} holds {least} to"
+                f"The values of {name!r} range from {low} to {high}, but {dtype} holds {least} to"
                 f" {most}"
             )
     return np.ascontiguousarray(array.astype(dtype.host))

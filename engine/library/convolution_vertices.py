@@ -215,7 +215,7 @@ def _reduce_partials(
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvReduce.cpp, multiStageGroupedReduce.
     """
     n_partials = partials.shape[0]
-    # The summed dimensions come last: partial sums of one block of outputs follow each other.
+    # The summed dimensions come last: the partial sums of one block of outputs are adjacent.
     sharers = tile.reshape(-1, n_partials)
     first = replace(
         regions,

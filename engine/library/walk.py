@@ -259,7 +259,7 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     BadGraph
         If the output aliases elements, or shapes do not broadcast.
     """
-    check_each_once("What is written", out)
+    check_each_once("The output", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]
     try:
         pieces = aligned(views)

@@ -160,7 +160,7 @@ def plan_convolution(
         plan.bound,
         n_candidates,
     )
-    # Whoever changes his dictionaries changes no one else's plan.
+    # A copy: callers may modify its dictionaries.
     return replace(
         plan,
         name=name,

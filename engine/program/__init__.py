@@ -1,4 +1,4 @@
-"""Programs: what the machine does, in which order."""
+"""Programs: the operations of the machine, and their order."""
 
 from tilescope.engine.program.program import (
     Block,

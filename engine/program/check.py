@@ -1,4 +1,4 @@
-"""What programs are made of: that every part is there, is of the graph, and none holds itself."""
+"""Validation of programs: parts are present, belong to the graph, and do not contain themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilescope.engine.program.program import Function, Program
 
 __all__ = ["check_programs"]
 
-#: By annotation: what a program takes there, and what messages call it.
+#: By annotation: the allowed type, and its name in messages.
 _KINDS: dict[str, tuple[Any, str]] = {
     "Program": (Program, "program"),
     "ComputeSet": (ComputeSet, "ComputeSet"),
@@ -24,22 +24,22 @@ _KINDS: dict[str, tuple[Any, str]] = {
 }
 
 
-#: Programs within each other; each takes several calls of the compiler, of Python's thousand.
+#: Maximum nesting depth; a level takes several compiler calls, and Python's limit is a thousand.
 _MOST_LEVELS = 150
 
 
 def check_programs(graph: Graph, programs: Any) -> None:
-    """Check control programs before anything is made of them.
+    """Check control programs before compilation.
 
     Raises
     ------
     BadGraph
         When a part is missing or of the wrong kind, belongs to another graph, or contains itself.
     """
-    a_kind("What is compiled", graph, Graph, "the engine.Graph that the programs run on")
+    a_kind("The graph", graph, Graph, "the engine.Graph that the programs run on")
     if isinstance(programs, Program) or not isinstance(programs, Iterable):
         raise BadGraph(
-            f"Control programs come as a list, not as a {type(programs).__name__}: write [program]"
+            f"Expected a list of control programs, got a {type(programs).__name__}: write [program]"
         )
     check = _Check(graph)
     for index, program in enumerate(programs):
@@ -48,26 +48,26 @@ def check_programs(graph: Graph, programs: Any) -> None:
 
 
 class _Check:
-    """Walks programs; functions once, since what they call is seen when they are lowered."""
+    """Walks programs; functions once, since their calls are checked during lowering."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._functions: set[int] = set()
 
     def kind(self, value: Any, annotation: str, where: str) -> None:
-        """Check that something is of the kind that its place asks for.
+        """Check that a value has the type that its place requires.
 
         Raises
         ------
         BadGraph
-            When it is not.
+            When it has not.
         """
         kind, name = _KINDS[annotation]
         if not isinstance(value, kind):
-            raise BadGraph(f"{where} is {shown(value)}: a {name} is needed")
+            raise BadGraph(f"{where} is {shown(value)}: expected a {name}")
 
     def part(self, value: Any, around: list[Program]) -> None:
-        """Check a part of a program, and what is in it."""
+        """Check a part of a program, and everything in it."""
         match value:
             case Program():
                 self._program(value, around)
@@ -84,21 +84,21 @@ class _Check:
 
     def _program(self, program: Program, around: list[Program]) -> None:
         where = _called(program)
-        if any(program is each for each in around):
+        if any(program is outer for outer in around):
             raise BadGraph(f"{where} contains itself: use Repeat or RepeatWhile for a loop")
         if len(around) >= _MOST_LEVELS:
             raise BadGraph(
-                f"{where} lies in more than {_MOST_LEVELS} programs, each in the next: put programs"
-                " beside each other in one Sequence"
+                f"{where} is nested in more than {_MOST_LEVELS} programs: put programs side by"
+                " side in one Sequence"
             )
         inside = [*around, program]
         for field in dataclasses.fields(program):
             value = getattr(program, field.name)
             self._field(f"{where}: its {field.name}", str(field.type), value)
             if isinstance(value, list | tuple):
-                for index, each in enumerate(value):
-                    self.kind(each, "Program", f"{where}: part {index}")
-                    self.part(each, inside)
+                for index, part in enumerate(value):
+                    self.kind(part, "Program", f"{where}: part {index}")
+                    self.part(part, inside)
             elif isinstance(value, Mapping):
                 for number, case in value.items():
                     if not isinstance(number, int):
@@ -111,7 +111,7 @@ class _Check:
                     check_each_once(f"{where}: its target", value)
 
     def _field(self, where: str, annotation: str, value: Any) -> None:
-        """Check that a field of a program holds what it is declared to."""
+        """Check that a field of a program has its declared type."""
         if annotation in _KINDS:
             self.kind(value, annotation, where)
         elif annotation == "str":
@@ -121,7 +121,7 @@ class _Check:
         elif annotation.startswith("list"):
             a_list(where, value, "a list of programs")
         elif annotation.startswith("Mapping"):
-            a_kind(where, value, Mapping, "a dictionary of programs by number")
+            a_kind(where, value, Mapping, "a dictionary of programs by case value")
 
 
 def _called(program: Program) -> str:

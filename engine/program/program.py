@@ -37,20 +37,20 @@ __all__ = [
 ]
 
 
-#: Source: Poplar's programs, whose Repeat counts in 32 bits without a sign.
+#: Source: Poplar's programs, whose Repeat count is an unsigned 32-bit integer.
 _MOST_ROUNDS = (1 << 32) - 1
 
 
 @dataclass(eq=False, kw_only=True)
 class Program:
-    """Base of all programs."""
+    """Base class of all programs."""
 
     debug: DebugContext = ROOT
 
 
 @dataclass(eq=False)
 class Sequence(Program):
-    """Programs one after the other."""
+    """Run programs in order."""
 
     name: str = ""
     children: list[Program] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Sequence(Program):
 
 @dataclass(eq=False)
 class Execute(Program):
-    """Run a compute set, after the exchange its vertices need."""
+    """Run a compute set, after the exchange that its vertices need."""
 
     compute_set: ComputeSet
 
@@ -77,7 +77,7 @@ class Copy(Program):
     name: str = "Copy"
 
     def __post_init__(self) -> None:
-        """Check that the two agree.
+        """Check that source and target match.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Copy(Program):
             _check_tensor(f"Copy {shown(self.name)}: its {part}", getattr(self, part))
         if self.source.shape != self.target.shape or self.source.dtype != self.target.dtype:
             raise BadGraph(
-                f"Copy {self.name!r}: {self.source.dtype} {self.source.shape} cannot go to"
+                f"Copy {self.name!r}: cannot copy {self.source.dtype} {self.source.shape} to"
                 f" {self.target.dtype} {self.target.shape}"
             )
 
@@ -107,7 +107,7 @@ class Repeat(Program):
         Raises
         ------
         BadGraph
-            When it is less than 1, or more than 32 bits hold.
+            When it is less than 1, or exceeds 32 bits.
         """
         what = f"The count of Repeat {shown(self.name)}"
         self.count = a_count(what, self.count, 1, _MOST_ROUNDS)
@@ -115,9 +115,9 @@ class Repeat(Program):
 
 @dataclass(eq=False)
 class RepeatWhile(Program):
-    """Run `condition` and, as long as `predicate` says so, `body`; then both again.
+    """Run `condition`, test `predicate`, and run `body`, in a loop.
 
-    With ``while_true`` the body runs while the predicate is not zero, else while it is zero.
+    With ``while_true`` the loop continues while the predicate is not zero, else while it is zero.
     """
 
     condition: Program
@@ -133,7 +133,7 @@ class RepeatWhile(Program):
 
 @dataclass(eq=False)
 class If(Program):
-    """Run `then` where `predicate` is not zero, else `otherwise`."""
+    """Run `then` if `predicate` is not zero, else `otherwise`."""
 
     predicate: Tensor
     then: Program
@@ -147,7 +147,7 @@ class If(Program):
 
 @dataclass(eq=False)
 class Switch(Program):
-    """Run the program whose number `control` holds, or `default`."""
+    """Run the case whose value `control` holds, or `default`."""
 
     control: Tensor
     cases: Mapping[int, Program]
@@ -161,7 +161,7 @@ class Switch(Program):
 
 @dataclass(eq=False)
 class Function:
-    """A program that is compiled once and called from many places."""
+    """A program that is compiled once and called from several places."""
 
     body: Program
     name: str = ""
@@ -176,7 +176,7 @@ class Call(Program):
 
 @dataclass(eq=False)
 class Sync(Program):
-    """Wait until all tiles, or with ``external`` all IPUs, are here."""
+    """Wait for all tiles or, with ``external``, for all IPUs."""
 
     external: bool = False
     name: str = ""
@@ -184,7 +184,7 @@ class Sync(Program):
 
 @dataclass(eq=False)
 class Block(Program):
-    """A body under a name of its own in the program tree and the trace."""
+    """A named body in the program tree and the trace."""
 
     name: str
     body: Program
@@ -192,10 +192,10 @@ class Block(Program):
 
 @dataclass(eq=False)
 class Overlap(Program):
-    """Run `io` on the I/O tiles while `compute` runs on the compute tiles, and wait for both.
+    """Run `io` on the I/O tiles and `compute` on the compute tiles concurrently; wait for both.
 
-    Host and remote copies belong into `io`. Neither side may use a tile of the other's, or a
-    variable that the other one writes: what goes over is copied before or after.
+    Host and remote copies belong in `io`. Neither side may use a tile of the other side, or a
+    variable that the other side writes: copy shared data before or after.
     """
 
     io: Program
@@ -205,7 +205,7 @@ class Overlap(Program):
 
 @dataclass(eq=False)
 class PrintTensor(Program):
-    """Print a tensor on the host when the program comes here."""
+    """Print a tensor on the host when the program reaches this point."""
 
     tensor: View
     title: str = ""
@@ -213,35 +213,35 @@ class PrintTensor(Program):
 
 @dataclass(eq=False)
 class ErrorProgram(Program):
-    """End the run with an error that carries a message and the values of a tensor."""
+    """End the run with an error that contains a message and the values of a tensor."""
 
     message: str
     tensor: View | None = None
 
 
 def _check_scalar(tensor: Tensor, where: str) -> None:
-    """Raise BadGraph unless a tensor is one whole number.
+    """Raise BadGraph unless a tensor is one integer.
 
     Raises
     ------
     BadGraph
-        When it has several elements or is of floating point.
+        When it has several elements or is a floating-point tensor.
     """
     if not isinstance(tensor, Tensor):
-        raise BadGraph(f"{where} is controlled by a tensor, not by {shown(tensor)}")
+        raise BadGraph(f"{where}: expected a tensor as its control, got {shown(tensor)}")
     if tensor.n_elements != 1 or tensor.dtype.is_float:
         raise BadGraph(
-            f"{where} is controlled by one int32 or bool, not by {tensor.dtype} {tensor.shape}"
+            f"{where}: expected one int32 or bool as its control, got {tensor.dtype} {tensor.shape}"
         )
 
 
 def _check_tensor(what: str, tensor: object) -> None:
-    a_kind(what, tensor, View, "what add_variable returned, or a view on it")
+    a_kind(what, tensor, View, "the result of add_variable, or a view on it")
 
 
 @dataclass(eq=False)
 class StreamCopyIn(Program):
-    """Copy from the host's stream `stream` into `target`."""
+    """Copy from host stream `stream` to `target`."""
 
     stream: str
     target: View
@@ -249,7 +249,7 @@ class StreamCopyIn(Program):
 
 @dataclass(eq=False)
 class StreamCopyOut(Program):
-    """Copy `source` to the host's stream `stream`."""
+    """Copy `source` to host stream `stream`."""
 
     source: View
     stream: str
@@ -257,44 +257,46 @@ class StreamCopyOut(Program):
 
 @dataclass(eq=False)
 class RemoteCopyIn(Program):
-    """Copy a row of a remote buffer into `target`; several where `row` holds several numbers."""
+    """Copy a row of a remote buffer to `target`, or several rows if `row` holds several indices."""
 
     buffer: RemoteBuffer
     target: View
     row: int | View = 0
 
     def __post_init__(self) -> None:
-        """Check that buffer, tensor and row agree."""
+        """Check that buffer, tensor and row match."""
         _check_rows(self.buffer, self.target, self.row)
 
 
 @dataclass(eq=False)
 class RemoteCopyOut(Program):
-    """Copy `source` to a row of a remote buffer; several where `row` holds several numbers."""
+    """Copy `source` to a row of a remote buffer, or to several if `row` holds several indices."""
 
     source: View
     buffer: RemoteBuffer
     row: int | View = 0
 
     def __post_init__(self) -> None:
-        """Check that buffer, tensor and row agree."""
+        """Check that buffer, tensor and row match."""
         _check_rows(self.buffer, self.source, self.row)
 
 
 def _check_rows(buffer: RemoteBuffer, tensor: View, row: int | View) -> None:
-    """Raise BadGraph unless a tensor is as many rows of a remote buffer as are asked for.
+    """Raise BadGraph unless a tensor matches the requested rows of a remote buffer.
 
     Raises
     ------
     BadGraph
-        When type or number of elements differ, or a row is outside the buffer or not an integer.
+        When type or number of elements differ, or a row is out of range or not an integer.
     """
-    a_kind("The buffer of a remote copy", buffer, RemoteBuffer, "what add_remote_buffer returned")
+    a_kind("The buffer of a remote copy", buffer, RemoteBuffer, "the result of add_remote_buffer")
     _check_tensor(f"A copy of remote buffer {buffer.name!r}: its tensor", tensor)
     n_rows = 1
     if isinstance(row, View):
         if row.dtype.name != "int32":
-            raise BadGraph(f"Rows of remote buffer {buffer.name!r} are int32, not {row.dtype}")
+            raise BadGraph(
+                f"Row indices of remote buffer {buffer.name!r} are int32, not {row.dtype}"
+            )
         n_rows = row.n_elements
     elif not 0 <= a_count(f"The row of remote buffer {buffer.name!r}", row) < buffer.repeats:
         raise BadGraph(
@@ -303,12 +305,12 @@ def _check_rows(buffer: RemoteBuffer, tensor: View, row: int | View) -> None:
     if tensor.dtype != buffer.dtype or tensor.n_elements != n_rows * buffer.n_elements:
         raise BadGraph(
             f"Remote buffer {buffer.name!r} holds rows of {buffer.n_elements} {buffer.dtype}:"
-            f" {n_rows} of them do not fit a tensor of {tensor.dtype} {tensor.shape}"
+            f" {n_rows} of them do not match a tensor of {tensor.dtype} {tensor.shape}"
         )
 
 
 @dataclass(eq=False)
 class WriteUndef(Program):
-    """Say that the content of a tensor is no longer needed."""
+    """Mark the contents of a tensor as no longer needed."""
 
     target: View

@@ -1,4 +1,4 @@
-"""What is observed during compile and run, handed to the report."""
+"""Recording of compilations and runs into the report."""
 
 from tilescope.engine.recorder.recorder import Recorder
 

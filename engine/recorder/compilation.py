@@ -1,4 +1,4 @@
-"""The compilation part of a report, from an executable."""
+"""Writes the compilation part of a report from an executable."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tilescope.reports.schema.vocabulary import (
 
 __all__ = ["write_compilation"]
 
-#: Costs of so many steps are written at once: on 64 IPUs a few megabytes.
+#: Number of steps whose costs are written at once: a few megabytes on 64 IPUs.
 _STEPS_AT_A_TIME = 256
 
 
@@ -121,7 +121,7 @@ def _write_variables(writer: ReportWriter, executable: Executable, contexts: Con
         )
     lifetimes = executable.memory.lifetimes
     for i, name in executable.memory.message_names.items():
-        # A message buffer belongs to whoever asked for its exchange, the first step it lives at.
+        # A message buffer belongs to the first step at which it is live, which needs the exchange.
         asked_by = executable.steps[lifetimes[i][0]].debug
         rows.append(
             {
@@ -206,7 +206,7 @@ def _write_programs(writer: ReportWriter, executable: Executable, contexts: Cont
     def row(node: Node) -> dict[str, object]:
         leaf = node.step
         if PROGRAM_KINDS[node.kind].is_step != (leaf is not None):
-            raise ValueError(f"a program of kind {node.kind} and its step do not agree")
+            raise ValueError(f"a program of kind {node.kind} does not match its step")
         code = 0
         if leaf is not None and leaf.code_bytes is not None:
             code = leaf.code_bytes.sum()
@@ -266,7 +266,7 @@ def _write_steps(
 
 
 def _write_costs(writer: ReportWriter, executable: Executable, patterns: NDArray[np.int32]) -> None:
-    """Write what every step costs on every IPU, some steps at a time."""
+    """Write the cost of every step on every IPU, in batches of steps."""
     n_ipus, n_steps = executable.machine.n_ipus, len(executable.steps)
     known: dict[StepCost, dict[str, NDArray[np.int64]]] = {}
     for first in range(0, n_steps, _STEPS_AT_A_TIME):
@@ -289,7 +289,7 @@ def _write_costs(writer: ReportWriter, executable: Executable, patterns: NDArray
 
 
 def _by_ipu(cost: StepCost, n_ipus: int) -> dict[str, NDArray[np.int64]]:
-    """Return what a step costs on each IPU, by column: ndarrays of int64, shape (n_ipus,)."""
+    """Return the cost of a step on each IPU, by column: ndarray of int64, shape (n_ipus,)."""
     return {
         "n_active_tiles": cost.tile_cycles.group_counts(n_ipus),
         "max_tile_cycles": cost.tile_cycles.group_maxima(n_ipus),
@@ -308,7 +308,7 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
     memory = executable.memory
     unknown = set(memory.categories) - set(MEMORY_CATEGORY)
     if unknown:
-        raise KeyError(f"unknown categories of memory: {', '.join(sorted(unknown))}")
+        raise KeyError(f"unknown memory categories: {', '.join(sorted(unknown))}")
     found = [known for known in MEMORY_CATEGORIES if known.name in memory.categories]
     rows = []
     for i, category in enumerate(found):
@@ -340,7 +340,7 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
 
 
 def _live_rows(writer: ReportWriter, executable: Executable) -> Iterator[dict[str, int]]:
-    """Yield what comes and goes at each step; neighbours at which the same lives share a row."""
+    """Yield the not-always-live bytes by step; adjacent steps with equal bytes share a row."""
     live = executable.memory.live
     for first, stop, by_tile in live.spans():
         fullest = int(by_tile.argmax())

@@ -1,4 +1,4 @@
-"""Debug contexts as rows: each gets a number when it is first referred to, parents first."""
+"""Debug contexts as rows: numbered on first reference, parents first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ContextTable"]
 
 
 class ContextTable:
-    """Collects contexts and writes them once."""
+    """Collects contexts and writes every one once."""
 
     def __init__(self, writer: ReportWriter) -> None:
         self._writer = writer
@@ -20,7 +20,7 @@ class ContextTable:
         self._rows: list[dict[str, object]] = []
 
     def id_of(self, context: DebugContext) -> int | None:
-        """Return a context's number; None for the root, which says nothing."""
+        """Return a context's number; None for the root, which has no content."""
         if not context.name:
             return None
         found = self._ids.get(context)

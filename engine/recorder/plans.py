@@ -1,4 +1,4 @@
-"""Plans, their stages, and which stage of which plan every step belongs to."""
+"""Plans, their stages, and the plan stage of every step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["StageTable", "write_plans"]
 
 @dataclass
 class _Stage:
-    """A stage of a plan and the steps that it became."""
+    """A stage of a plan and its compiled steps."""
 
     phase: Phase
     predicted_cycles: int | None
@@ -32,14 +32,14 @@ class _Stage:
 
 @dataclass(frozen=True)
 class StageTable:
-    """Which stage every step belongs to.
+    """The plan stage of every step.
 
     Attributes
     ----------
     stage_of_step
-        Step to row of ``plan_stage``; steps of no plan are missing.
+        Step to row of ``plan_stage``; unplanned steps are missing.
     part_of_step
-        Step to the number of the part it makes, where a plan makes several in turn.
+        Step to the index of its serial part, for plans with serial parts.
     """
 
     stage_of_step: dict[int, int]
@@ -92,9 +92,9 @@ def write_plans(writer: ReportWriter, executable: Executable, contexts: ContextT
 
 
 def _stages(executable: Executable) -> tuple[list[dict[Phase, _Stage]], dict[int, int]]:
-    """Return the stages of every plan by phase, and the part of every step that has one.
+    """Return the stages of every plan by phase, and the serial part of every step that has one.
 
-    Stages stand in the order they run, then those that were predicted and do not exist.
+    Stages are in execution order, followed by predicted stages that were not compiled.
     """
     number_of = {item.plan_id: number for number, item in enumerate(executable.plans)}
     predicted = [item.predicted_phases for item in executable.plans]
@@ -117,9 +117,9 @@ def _stages(executable: Executable) -> tuple[list[dict[Phase, _Stage]], dict[int
 
 
 def _tile_balance(executable: Executable, item: Plan, stages: dict[Phase, _Stage]) -> float:
-    """Return the tile balance of a plan's compute stage; as predicted where it has no steps.
+    """Return the tile balance of a plan's compute stage; the prediction where it has no steps.
 
-    The mean is over all tiles of the IPUs that take part, idle ones included.
+    The mean is over all tiles of the IPUs that take part, including idle ones.
     """
     compute = Phase(Stage.COMPUTE)
     steps: Sequence[Step] = stages[compute].steps if compute in stages else ()
@@ -128,6 +128,6 @@ def _tile_balance(executable: Executable, item: Plan, stages: dict[Phase, _Stage
     busiest = sum(int(phase.max()) for phase in phases)
     if not busiest:
         return item.tile_balance
-    # A phase may be on some of the IPUs: a mean over their tiles stands for one tile.
+    # A phase may run on some of the IPUs: a mean over their tiles stands for one tile.
     mean = sum(float(np.mean(phase[phase.any(axis=1)])) for phase in phases)
     return tile_balance(mean, busiest, 1) or 0.0

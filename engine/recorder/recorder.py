@@ -1,4 +1,4 @@
-"""Writes the report of one engine: the compilation at once, each recorded run as it ends."""
+"""Writes the report of one engine: the compilation at once, and every recorded run as it ends."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ __all__ = ["Recorder"]
 
 _log = logging.getLogger(__name__)
 
-#: The largest count of an entry of the trace, which is stored in 32 bits.
+#: Maximum count of a trace entry, which is stored in 32 bits.
 _MOST_COUNT = (1 << 31) - 1
 _SPREAD = (
-    "Loops within loops run more often than is written down one by one: how often each step ran and"
-    " how long it took is exact, but in the trace some are spread evenly over their loop"
+    "Nested loops ran more often than the trace records individually: execution counts and times"
+    " are exact, but some executions are spread evenly over their loop"
 )
 
 
 class Recorder:
-    """One report while it is written; does nothing when no report is asked for.
+    """One report while it is being written; inactive when no report is requested.
 
     Parameters
     ----------
     writer
-        Where to; None for no report.
+        Writer of the report; None for no report.
     options
-        Which parts are wanted.
+        Selects the parts of the report.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Recorder:
         self._pattern_of_step: NDArray[np.int32] = np.zeros(0, np.int32)
         self._n_runs = 0
         self._n_entries = 0
-        #: Where the finished report is; None before, or without one.
+        #: Path of the finished report; None before, or without a report.
         self.path: Path | None = None
-        #: Why it could not be written to its end; empty when it could, or without one.
+        #: Reason why the report is incomplete; empty if it is complete, or without a report.
         self.lost = ""
 
     @classmethod
@@ -70,23 +70,23 @@ class Recorder:
         name: str,
         facts: Mapping[str, str],
     ) -> Recorder:
-        """Begin a report if the options ask for one, and write the compilation into it.
+        """Begin a report if the options request one, and write the compilation into it.
 
         Parameters
         ----------
         executable
-            What was compiled.
+            The compiled program.
         options
-            Where to, and which parts.
+            Directory and parts of the report.
         name
-            Of the engine; names a sub-folder.
+            Name of the engine; a named engine uses a subdirectory.
         facts
-            Provenance beyond versions and the machine.
+            Provenance, besides versions and the machine.
 
         Raises
         ------
         ReportInUse, ReportNotWritable
-            When the report cannot be begun.
+            When the report cannot be created.
         """
         if not options.writes_report:
             return cls(None, options, executable)
@@ -152,18 +152,18 @@ class Recorder:
         wall_start_us: int,
         wall_duration_us: int,
     ) -> None:
-        """Add a run, unless as many as wanted are there.
+        """Add a run, unless the maximum number of runs is recorded.
 
         Parameters
         ----------
         name
-            Of the run; numbered when empty.
+            Name of the run; numbered when empty.
         program
-            Which control program ran.
+            Index of the control program.
         timelines
-            Per IPU, from cycle 0.
+            Per IPU, starting at cycle 0.
         start : ndarray of int64, shape (n_ipus,)
-            The IPUs' counters when the run began.
+            Cycle counters of the IPUs at the start of the run.
         wall_start_us, wall_duration_us
             Wall-clock time of the simulator, microseconds.
         """
@@ -191,7 +191,7 @@ class Recorder:
             self._write_track(writer, run_id, ipu_id, 0, timeline, int(start[ipu_id]))
             if timeline.io is not None:
                 self._write_track(writer, run_id, ipu_id, 1, timeline.io, int(start[ipu_id]))
-        if any(each.has_spread or (each.io and each.io.has_spread) for each in timelines):
+        if any(track.has_spread or (track.io and track.io.has_spread) for track in timelines):
             writer.add(notice, [{"severity": "info", "code": "loops_spread", "message": _SPREAD}])
         writer.add(
             wall_clock,
@@ -208,12 +208,12 @@ class Recorder:
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
-        """Note what ends a run before its end; the exception goes on to whoever called.
+        """Record an exception that ends a run early; it propagates to the caller.
 
         Parameters
         ----------
         what
-            What is under way.
+            The operation in progress.
         """
         try:
             yield
@@ -273,7 +273,7 @@ class Recorder:
         writer.append("trace.pattern_id", patterns)
 
     def _keep(self, writer: ReportWriter, milestone: str) -> None:
-        """Commit; a full disk ends the report, never the program that is profiled."""
+        """Commit; a full disk ends the report, never the profiled program."""
         try:
             writer.commit(milestone)
         except ReportNotWritable as error:
@@ -283,7 +283,7 @@ class Recorder:
             self._writer = None
 
     def finish(self) -> None:
-        """Seal the report; safe to call twice."""
+        """Finalise the report; safe to call twice."""
         writer, self._writer = self._writer, None
         if writer is None:
             return

@@ -1,4 +1,4 @@
-"""Compilation as users call it: arguments checked, options resolved, copies expanded."""
+"""The compilation entry point: validates arguments, resolves options, expands copies."""
 
 from __future__ import annotations
 
@@ -28,40 +28,39 @@ def compile_programs(
 ) -> Executable:
     """Compile control programs for the graph's machine.
 
-    Neither the graph nor the programs are changed, and changing them afterwards does not change
-    the executable.
+    Neither the graph nor the programs are changed, and later changes to them do not affect the
+    executable.
 
     Parameters
     ----------
     graph
-        Variables and compute sets; every variable that is used must be mapped.
+        Variables and compute sets; every variable in use must be mapped.
     programs
-        Control programs, run by their index.
+        Control programs, run by index.
     plans
         Plans to keep for the report.
     is_instrumented
-        Whether cycle counters take memory on the tiles.
+        Whether cycle counters occupy tile memory.
     is_checked
-        Whether to check that no vertex reads or writes what another one of its compute set
+        Whether to check that no vertex reads or writes what another vertex of its compute set
         writes.
     cache_directory
-        Where to look for what was compiled before, and to keep it; that of the environment's
-        options when None.
+        Directory of the executable cache; if None, the one in the environment's options.
 
     Returns
     -------
     Executable
-        Also when it does not fit: see `Executable.overfull_tiles`.
+        The compiled program, even if it does not fit: see `Executable.overfull_tiles`.
 
     Raises
     ------
     BadGraph
-        When a rule of the machine is broken, or an argument is of the wrong kind.
+        When a rule of the machine is violated, or an argument has the wrong type.
     """
     stopwatch = Stopwatch()
     check_programs(graph, programs)
-    for plan in a_list("The plans of a program", plans, "those of a Builder"):
-        a_kind("A plan of a program", plan, Plan, "one of those of a Builder")
+    for plan in a_list("The plans of a program", plans, "the plans of a Builder"):
+        a_kind("A plan of a program", plan, Plan, "a plan of a Builder")
     a_switch("is_instrumented", is_instrumented)
     a_switch("is_checked", is_checked)
     if cache_directory is not None:

@@ -1,4 +1,4 @@
-"""A model compiled for a machine: its inputs, its outputs, and how it is run."""
+"""A model compiled for a machine: its inputs, its outputs, and its execution."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class CompiledModel:
     model
         The operator graph.
     executable
-        What runs.
+        The compiled program.
     """
 
     model: Model
     executable: Executable
 
     def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
-        """Return inputs drawn from a seed: normal for floats, small counts for integers."""
+        """Return random inputs for a seed: normal for floats, small counts for integers."""
         random = np.random.default_rng(seed)
         inputs: dict[str, NDArray[Any]] = {}
         for value in self.model.inputs:
@@ -64,16 +64,16 @@ class CompiledModel:
         Parameters
         ----------
         engine
-            Made for `executable`.
+            Engine created for `executable`.
         inputs
-            By name, in the model's shapes and types.
+            By name, with the model's shapes and types.
         name
-            Of the run in the report.
+            Name of the run in the report.
 
         Raises
         ------
         BadInput
-            When an input is missing, unknown, or has another shape or type.
+            When an input is missing or unknown, or has the wrong shape or type.
         """
         for value in self.model.inputs:
             engine.connect_stream(value.name, _checked_input(value, inputs))
@@ -113,24 +113,24 @@ def compile_model(
     cache_directory: Path | str | None = None,
     partials: PartialsTypes | None = None,
 ) -> CompiledModel:
-    """Compile a model for a machine; it may turn out not to fit.
+    """Compile a model for a machine; the result may not fit.
 
     Parameters
     ----------
     model
         The operator graph.
     machine
-        The target.
+        The machine to compile for.
     is_instrumented
-        Whether cycle counters take memory on the tiles.
+        Whether cycle counters occupy tile memory.
     is_checked
-        Whether to check that vertices of a compute set do not touch what another one writes.
+        Whether to check that no vertex accesses what another vertex of its compute set writes.
     available_memory
-        What an operation may take of a tile while it runs; 0.6 of it if not given.
+        Share of tile memory available to an operation while it runs; 0.6 by default.
     cache_directory
-        Of the executable cache; see `compile_programs`.
+        Directory of the executable cache; see `compile_programs`.
     partials
-        In which type products of halves add up; in float if not given.
+        Type of the partial sums of half products; float by default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The engine that users make: a device with options, whose runs go into a report."""
+"""The user-facing engine: a device with options whose runs are recorded in a report."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class Engine(Device):
     Parameters
     ----------
     executable
-        What `engine.compile_programs` made.
+        Result of `engine.compile_programs`.
     options
-        Engine options; those of the environment when None.
+        Engine options; if None, those of the environment.
     name
-        Names the engine; its report goes to a folder of that name.
+        Name of the engine; its report goes to a directory of that name.
     provenance
         Facts for the report: model name and hash, seed.
 
     Raises
     ------
     BadGraph
-        When an argument is of the wrong kind.
+        When an argument has the wrong type.
     BadOption
         When the environment's options are malformed.
     ReportInUse, ReportNotWritable
-        When a report is asked for and cannot be written.
+        When a report is requested and cannot be written.
     OutOfTileMemory
         When the program does not fit and ``debug.allowOutOfMemory`` is off.
     """
@@ -54,14 +54,14 @@ class Engine(Device):
     ) -> None:
         if not isinstance(executable, Executable):
             raise BadGraph(
-                f"An engine runs what compile_programs made, not a {type(executable).__name__}"
+                f"Expected the result of compile_programs, got a {type(executable).__name__}"
             )
         if options is not None:
             a_kind(
-                "The options of an engine", options, EngineOptions, "what resolve_options returns"
+                "The options of an engine", options, EngineOptions, "the result of resolve_options"
             )
         facts = {} if provenance is None else provenance
-        a_kind("The provenance of an engine", facts, Mapping, "a dictionary of texts")
+        a_kind("The provenance of an engine", facts, Mapping, "a dictionary of strings")
         for key, value in facts.items():
             a_text(f"The provenance {shown(key)}", value)
         self.options = resolve() if options is None else options
@@ -73,7 +73,7 @@ class Engine(Device):
             self._check_fits()
 
     def _check_fits(self) -> None:
-        """Seal the report, which says where the memory went, before the error says so.
+        """Finalise the report, which shows the memory use, before the error is raised.
 
         Raises
         ------
@@ -101,20 +101,20 @@ class Engine(Device):
         show_optimizations: bool = False,
         file: TextIO | None = None,
     ) -> None:
-        """Print what the program takes and what the last run took, as Poplar does.
+        """Print the resources of the program and the cycles of the last run, as Poplar does.
 
         Parameters
         ----------
         show_execution_steps
             Whether to list every step that ran.
         show_var_storage
-            Whether to list the largest variables that live at each step.
+            Whether to list the largest live variables at each step.
         show_per_ipu_memory_usage
-            Whether to repeat the memory for each IPU.
+            Whether to repeat the memory section for every IPU.
         show_optimizations
-            Whether to list the plans that were chosen.
+            Whether to list the selected plans.
         file
-            Where to; the standard output when None.
+            Output stream; standard output if None.
         """
         last = self._last_program
         text = profile_summary(
@@ -128,24 +128,24 @@ class Engine(Device):
         (sys.stdout if file is None else file).write(text)
 
     def get_report(self) -> Report:
-        """Finish the report and open it; runs after this are not recorded any more.
+        """Finish the report and open it; later runs are not recorded.
 
         Raises
         ------
         BadInput
-            When this engine writes no report, or could not write it to its end.
+            When this engine writes no report, or its report is incomplete.
         ReportNotFound, DamagedReport
-            When the report was taken away or changed in the meantime.
+            When the report was removed or changed in the meantime.
         """
         self.recorder.finish()
         if self.recorder.path is None:
             if self.recorder.lost:
                 raise BadInput(
-                    f"The report of this engine was lost as it ran: {self.recorder.lost}"
+                    f"The report of this engine was lost during the run: {self.recorder.lost}"
                 )
             raise BadInput(
                 "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
-                ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or give such'
+                ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or pass these'
                 " options to Engine"
             )
         return open_report(self.recorder.path)

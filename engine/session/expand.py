@@ -1,4 +1,4 @@
-"""Library calls in programs, expanded into a private image of the graph before compilation."""
+"""Expansion of the library calls in programs into a private image of the graph."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["expand_programs"]
 def expand_programs(
     graph: Graph, programs: Sequence[Program]
 ) -> tuple[GraphImage, tuple[Program, ...]]:
-    """Return a frozen image of a graph, and its programs as the compiler takes them.
+    """Return a frozen image of a graph, and its programs in the compiler's form.
 
-    Neither the graph nor the programs change. In the programs that are returned, every tensor
-    and compute set is one of the image, and every copy is a sequence of compute sets.
+    Neither the graph nor the programs are modified. In the returned programs, every tensor and
+    compute set belongs to the image, and every copy is a sequence of compute sets.
 
     Parameters
     ----------
@@ -41,16 +41,16 @@ def expand_programs(
 
 
 class _Expansion:
-    """Rewrites programs onto the copy of their graph, in the order in which they are lowered."""
+    """Rewrites programs onto the copy of their graph, in lowering order."""
 
     def __init__(self, graph_copy: GraphCopy) -> None:
         self.copy = graph_copy
-        #: By function and side of the Overlap around the call: each side has steps of its own.
+        #: By function and side of the Overlap around the call: each side has its own steps.
         self._functions: dict[tuple[Function, str], Function] = {}
         self._side = ""
 
     def program(self, program: Program) -> Program:
-        """Return a program of the copy."""
+        """Return the program on the copy."""
         if isinstance(program, Copy):
             return self._copy(program)
         if isinstance(program, Overlap):
@@ -61,7 +61,7 @@ class _Expansion:
         return made
 
     def _part(self, value: Any) -> Any:
-        """Return a field's value in terms of the copy."""
+        """Return a field's value on the copy."""
         match value:
             case Program():
                 return self.program(value)
@@ -72,13 +72,13 @@ class _Expansion:
             case Function():
                 return self._function(value)
             case list() | tuple():
-                return [self._part(each) for each in value]
+                return [self._part(item) for item in value]
             case Mapping():
-                return {number: self._part(each) for number, each in value.items()}
+                return {number: self._part(case) for number, case in value.items()}
         return value
 
     def _overlap(self, program: Overlap) -> Overlap:
-        """Rewrite both sides; inside another Overlap, which is an error later, the side stays."""
+        """Rewrite both sides; within another Overlap, a later error, the side is kept."""
         sides = {}
         around = self._side
         for side in ("io", "compute"):
@@ -90,13 +90,13 @@ class _Expansion:
     def _function(self, function: Function) -> Function:
         key = function, self._side
         if key not in self._functions:
-            # It is known before its body is: one that calls itself is an error later.
+            # Registered before its body is expanded: recursion is reported later.
             made = self._functions[key] = Function(function.body, function.name)
             made.body = self.program(function.body)
         return self._functions[key]
 
     def _copy(self, program: Copy) -> ProgramSequence:
-        """Return the compute sets that carry out a copy, as a sequence of its name."""
+        """Return the compute sets of a copy, as a sequence with the copy's name."""
         own = Copy(
             self.copy.tensor(program.source),
             self.copy.tensor(program.target),

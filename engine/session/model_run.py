@@ -1,4 +1,4 @@
-"""One model from its file to its outputs and its report: what ``tilescope run`` does."""
+"""One model from its file to its outputs and report: the work of ``tilescope run``."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What came of a run.
+    """The results of a run.
 
     Parameters
     ----------
     outputs
         Of the last iteration, by name.
     report
-        Path of the report; None without one.
+        Path of the report; None without a report.
     cycles
-        Of one iteration on the slowest IPU.
+        Cycles of one iteration on the slowest IPU.
     """
 
     compiled: CompiledModel
@@ -63,23 +63,23 @@ def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
     try:
         stored = np.load(path, allow_pickle=False)
         if isinstance(stored, np.ndarray):
-            raise BadInput(f"{path} holds one array without a name: save it with numpy.savez")
+            raise BadInput(f"{path} holds one unnamed array: save it with numpy.savez")
         with stored:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise BadInput(f"Inputs {path} do not exist: give the path of an .npz file") from None
     except MemoryError:
-        raise BadInput(f"Inputs {path} are larger than this computer's memory") from None
+        raise BadInput(f"Inputs {path} do not fit into this computer's memory") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError):
         raise BadInput(f"Inputs {path} are not an .npz file; save them with numpy.savez") from None
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # a member of the archive that is no array
+        if not isinstance(array, np.ndarray):  # an archive member that is not an array
             raise BadInput(f"{name!r} in {path} is not an array; save arrays with numpy.savez")
     return arrays
 
 
 def write_outputs(path: Path, outputs: Arrays) -> None:
-    """Write arrays as an .npz file; what was there stays whole if that fails.
+    """Write arrays as an .npz file; on failure an existing file stays intact.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
     try:
         with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
             for name, array in outputs.items():
-                # Not numpy.savez, which takes names as Python arguments.
+                # numpy.savez would take the names as Python arguments.
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
         partial.replace(path)
@@ -114,33 +114,33 @@ def run_model(
     iterations: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> ModelRun:
-    """Compile a model, run it, and write its report if the options ask for one.
+    """Compile a model, run it, and write its report if the options request one.
 
     Parameters
     ----------
     path
         An ONNX file.
     machine
-        The target.
+        The machine to run on.
     options
-        Engine options in effect.
+        The engine options in effect.
     inputs
-        By name; those that are missing are drawn from the seed.
+        By name; missing inputs are drawn at random.
     shapes
-        Sizes of open dimensions, by input.
+        Sizes of dynamic dimensions, by input.
     seed
-        Of the random inputs.
+        Seed of the random inputs.
     iterations
-        How many times to run.
+        Number of runs.
     progress
-        Called with a line about what is done next.
+        Called with a line about the next action.
 
     Raises
     ------
     BadModel, BadInput, UnsupportedOperators
         When the model or its inputs cannot be used.
     OutOfTileMemory
-        When it does not fit; the report of its compilation is written all the same.
+        When it does not fit; the report of its compilation is still written.
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")
@@ -172,7 +172,7 @@ def run_model(
     outputs: dict[str, NDArray[Any]] = {}
     with Engine(compiled.executable, options, provenance=facts) as engine:
         engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
-        # Only now: of a model that does not fit the inputs may not fit this computer either.
+        # Inputs come last: those of a model that does not fit may exceed this computer's memory.
         given = dict(inputs or {})
         values = {
             name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()

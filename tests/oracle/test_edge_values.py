@@ -119,15 +119,15 @@ def test_a_bool_holds_true_and_false_only() -> None:
     small.graph.map_linearly(x)
     with pytest.raises(BadGraph, match="cannot fill 'flags' of type bool with 2"):
         fill(small.builder, x, 2)
-    with pytest.raises(BadGraph, match="0 to 2: bool holds 0 to 1"):
+    with pytest.raises(BadGraph, match="0 to 2, but bool holds 0 to 1"):
         small.graph.add_constant([0, 2], "c", dtype="bool")
     small.inputs.append((x, np.array([1, 3])))
-    with pytest.raises(BadGraph, match="'flags' is given whole numbers from 1 to 3"):
+    with pytest.raises(BadGraph, match="The values of 'flags' range from 1 to 3"):
         small.run()
 
 
 def test_an_infinite_integer() -> None:
-    with pytest.raises(BadGraph, match="'c' holds int32: it is given numbers that are not whole"):
+    with pytest.raises(BadGraph, match="'c' is int32: expected integers, got fractions"):
         Small(1).graph.add_constant([np.inf], "c", dtype="int32")
 
 

@@ -1,4 +1,4 @@
-"""The executable cache: compiled programs, kept in a directory for the next process."""
+"""The executable cache: compiled programs stored in a directory and reused across processes."""
 
 from tilescope.engine.compiler.cache.cached import CachedCompilation
 from tilescope.engine.compiler.cache.plans import PlanFolder

@@ -1,4 +1,4 @@
-"""One compilation with the cache beside it: what was found, and what to keep."""
+"""One compilation with its cache lookup: what was found and what to store."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _log = logging.getLogger(__name__)
 
 
 class CachedCompilation:
-    """Looks a compilation up when it is made.
+    """Looks a compilation up in the cache on construction.
 
     Parameters
     ----------
     graph, programs
-        The frozen image, and its programs before they are lowered.
+        The frozen image, and its programs before lowering.
     compute_cost
-        Gives what a compute set costs by the laws of its codelets.
+        Returns the cost of a compute set, from the cycle laws of its codelets.
     options
-        Of the compiler; no cache without a directory.
+        Compiler options; without a directory nothing is cached.
 
     Attributes
     ----------
     found
-        What the cache holds of it; None when it has to be compiled.
+        The cache entry; None on a miss.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class CachedCompilation:
         return "miss" if self.found is None else "hit"
 
     def memory(self, n_steps: int) -> Memory | None:
-        """Return the memory that was found; None without."""
+        """Return the cached memory layout; None on a miss."""
         if self.found is None or not self.found.fits(self._graph, n_steps):
             self.found = None
             return None
         return self.found.memory
 
     def keep(self, around: Mapping[int, Around], memory: Memory) -> None:
-        """Keep what was compiled, where there is a cache."""
+        """Store the compiled parts if caching is enabled."""
         if self._cache is None:
             return
         facts, arrays = Compiled(around, memory).to_arrays()

@@ -1,9 +1,9 @@
-"""The full description of what is compiled, which is the key of the executable cache.
+"""The full description of a compilation, used as the key of the executable cache.
 
-Everything that decides the outcome stands in it: graph, programs, machine, options, versions. Large
-arrays stand as their digest, and what cycle laws say as the digest of their answers, so that a law
-that changed is seen whoever wrote it. Contents of variables are left out: nothing that the compiler
-computes depends on them.
+The description holds everything that determines the outcome: graph, programs, machine, options and
+versions. Large arrays are represented by their digest, and cycle laws by the digest of their
+answers, so a changed law is detected whoever wrote it. The contents of variables are left out:
+nothing that the compiler computes depends on them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tilescope.engine.program import Function, Program
 __all__ = ["describe", "describe_compilation"]
 
 _DIGEST_BYTES = 32
-#: What the outcome does not depend on.
+#: Fields that do not affect the outcome.
 _LEFT_OUT = {
     "GraphImage": {"sources"},
     "Variable": {"values"},
     "Codelet": {"kernel", "law", "flops"},
 }
-#: What the graph keeps in lists; elsewhere it stands as its number.
+#: Objects that the graph keeps in lists; elsewhere their number represents them.
 _NUMBERED = (Variable, ComputeSet, RemoteBuffer)
 
 
@@ -43,7 +43,7 @@ def describe_compilation(
     compute_cost: Callable[[ComputeSet], StepCost],
     options: Mapping[str, bool],
 ) -> bytes:
-    """Return the description: equal bytes, equal outcome.
+    """Return the description: equal bytes mean equal outcomes.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ def describe_compilation(
     programs
         Control programs.
     compute_cost
-        Gives what a compute set costs by the laws of its codelets.
+        Returns the cost of a compute set, from the cycle laws of its codelets.
     options
-        Of the compiler.
+        Compiler options.
 
     Raises
     ------
     TypeError
-        When graph or programs hold something of a kind that has no description.
+        When the graph or the programs hold a value of an unsupported type.
     """
     walk = _Walk()
     described_programs = [walk.describe(program) for program in programs]
@@ -77,40 +77,40 @@ def describe_compilation(
 
 
 def describe(question: object) -> bytes:
-    """Return the description of a question to the engine's own code.
+    """Return the description of a request to the engine's code, such as a plan's.
 
     Raises
     ------
     TypeError
-        When something in it is of a kind that has no description.
+        When it holds a value of an unsupported type.
     """
     content = {"versions": engine_versions(), "question": _Walk().describe(question)}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 class _Walk:
-    """Turns what a compilation starts from into JSON types, whatever fields it has."""
+    """Converts the inputs of a compilation to JSON types, whatever fields they have."""
 
     def __init__(self) -> None:
         self.compute_sets: dict[int, ComputeSet] = {}
         self._functions: dict[Function, int] = {}
 
     def define_graph(self, graph: GraphImage) -> dict[str, Any]:
-        """Describe the graph; its variables, compute sets and buffers in full."""
-        names = [each.name for each in dataclasses.fields(graph)]
+        """Describe the graph, with its variables, compute sets and buffers in full."""
+        names = [field.name for field in dataclasses.fields(graph)]
         left_out = _LEFT_OUT["GraphImage"]
         return {name: self._define(getattr(graph, name)) for name in names if name not in left_out}
 
     def _define(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return [
-                self._fields(each) if isinstance(each, _NUMBERED) else self.describe(each)
-                for each in value
+                self._fields(item) if isinstance(item, _NUMBERED) else self.describe(item)
+                for item in value
             ]
         return self.describe(value)
 
     def describe(self, value: Any) -> Any:
-        """Describe anything; variables, compute sets and buffers by their number."""
+        """Describe any value; variables, compute sets and buffers are given by their number."""
         match value:
             case None | bool() | int() | float() | str():
                 return value
@@ -132,7 +132,7 @@ class _Walk:
             case Mapping():
                 return [[self.describe(k), self.describe(v)] for k, v in value.items()]
             case list() | tuple():
-                return [self.describe(each) for each in value]
+                return [self.describe(item) for item in value]
             case Enum():
                 return value.name
         if dataclasses.is_dataclass(value):

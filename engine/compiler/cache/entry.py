@@ -1,7 +1,7 @@
-"""What of a compilation is kept: the exchanges of every compute set, and the memory of every tile.
+"""The cached part of a compilation: the exchanges of all compute sets and the memory of all tiles.
 
-Names, the program tree and the steps are made anew each time from the graph and the programs, which
-are there anyway; so are the answers of cycle laws.
+Names, the program tree and the steps are rebuilt from the graph and the programs, which the caller
+supplies anyway; so are the answers of the cycle laws.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Compiled"]
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_MESSAGES = tuple(each.name for each in dataclasses.fields(Messages))
+_MESSAGES = tuple(field.name for field in dataclasses.fields(Messages))
 _TOTALS = (
     "including_gaps",
     "excluding_gaps",
@@ -36,32 +36,32 @@ _TOTALS = (
     "code_end",
     "unconstrained",
 )
-_PARTS = tuple(each.name for each in dataclasses.fields(LiveParts))
+_PARTS = tuple(field.name for field in dataclasses.fields(LiveParts))
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the cache keeps of an executable.
+    """The part of an executable that the cache stores.
 
     Parameters
     ----------
     around
         Exchanges around compute sets, by id.
     memory
-        Of every tile.
+        Memory of every tile.
     """
 
     around: Mapping[int, Around]
     memory: Memory
 
     def fits(self, graph: GraphImage, n_steps: int) -> bool:
-        """Return whether it is of a program of so many variables and steps."""
+        """Return whether it matches a program's numbers of variables and steps."""
         memory = self.memory
         n_variables, n_rows = memory.is_always_live.size, memory.live.totals.size
         return n_variables == len(graph.variables) and n_rows == max(n_steps, 1)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return facts of JSON types, and arrays by name."""
+        """Return facts as JSON types, and arrays by name."""
         facts, arrays = _from_around(self.around)
         memory = self.memory
         lifetimes = [(key, *span) for key, span in sorted(memory.lifetimes.items())]
@@ -82,23 +82,23 @@ class Compiled:
 
     @classmethod
     def from_arrays(cls, facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> Compiled:
-        """Return what `to_arrays` took apart.
+        """Rebuild the entry that `to_arrays` flattened.
 
         Raises
         ------
         NotAnEntry
-            When a part is missing, or of another machine's size.
+            When a part is missing, or the entry is for a machine of another size.
         """
         try:
             if arrays["totals"].shape[1] != machine.n_tiles:
-                raise NotAnEntry("it is of another number of tiles")
+                raise NotAnEntry("it has a different number of tiles")
             return cls(_to_around(facts, arrays, machine), _to_memory(facts, arrays))
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise NotAnEntry(f"a part is missing or of another form: {error}") from None
+            raise NotAnEntry(f"a part is missing or malformed: {error}") from None
 
 
 def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Take the exchanges apart: a row for each, in order of compute set and side."""
+    """Flatten the exchanges: one row per exchange, ordered by compute set and side."""
     rows = [
         (compute_set_id, side, transfer)
         for compute_set_id, both in sorted(around.items())
@@ -125,7 +125,7 @@ def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str
 
 
 def _from_columns(name: str, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
-    """Take columns apart: ids and values one after the other, and how many each has."""
+    """Flatten columns: concatenated ids and values, and the number of ids per column."""
     return {
         f"{name}.n": np.array([column.ids.size for column in columns], np.int64),
         f"{name}.ids": np.concatenate([np.zeros(0, np.int64), *(c.ids for c in columns)]),
@@ -134,19 +134,19 @@ def _from_columns(name: str, columns: Sequence[Column]) -> dict[str, NDArray[Any
 
 
 def _to_columns(name: str, size: int, arrays: Arrays) -> list[Column]:
-    """Return what `_from_columns` took apart.
+    """Rebuild the columns that `_from_columns` flattened.
 
     Raises
     ------
     NotAnEntry
-        When an id is not one of the machine.
+        When an id is out of range for the machine.
     """
     counts = arrays[f"{name}.n"]
     ids, values = arrays[f"{name}.ids"], arrays[f"{name}.values"]
     if ids.size and not 0 <= ids.min() <= ids.max() < size:
-        raise NotAnEntry("it is of another number of tiles")
+        raise NotAnEntry("it has a different number of tiles")
     pairs = zip(_split(ids, counts), _split(values, counts), strict=True)
-    return [Column.at(size, of, each) if of.size else Column.zeros(size) for of, each in pairs]
+    return [Column.at(size, of, value) if of.size else Column.zeros(size) for of, value in pairs]
 
 
 def _to_around(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> dict[int, Around]:
@@ -175,7 +175,7 @@ def _to_around(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> di
 
 
 def _split(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
-    """Return values cut into pieces of so many each."""
+    """Return values split into consecutive parts of the given sizes."""
     return np.split(values, np.cumsum(counts)[:-1]) if counts.size else []
 
 

@@ -1,4 +1,4 @@
-"""Plans of operations, kept beside executables: planning is most of what a hit leaves to do."""
+"""Cached plans, stored beside executables: after a hit, planning is most of the remaining work."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["PlanFolder"]
 
 
 class PlanFolder:
-    """A store of plans in a directory, for the memo of one program.
+    """A directory of plans for the memo of one program.
 
     Parameters
     ----------
     directory
-        That of the executable cache.
+        Directory of the executable cache.
     """
 
     def __init__(self, directory: Path | str) -> None:
         self._folder = CacheFolder(directory, "plan")
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
-        """Return the plan that is kept for a question."""
+        """Return the stored plan for a key; None on a miss."""
         return self._folder.load(describe(key), _plan_of)
 
     def keep(self, key: tuple[Any, ...], plan: Plan) -> None:
-        """Keep a plan that was made."""
+        """Store a plan."""
         facts = {name: _plain(value) for name, value in plan.to_facts().items()}
         self._folder.store(describe(key), facts, {})
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 

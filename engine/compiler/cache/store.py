@@ -1,7 +1,7 @@
-"""A directory of cached entries that any number of processes read and write at once.
+"""A directory of cache entries that any number of processes read and write concurrently.
 
-A file appears under its name in one step, whole, and is never changed afterwards; readers need no
-lock. Whatever is wrong with a file or the directory costs a compilation, never the program.
+A file appears under its name atomically and is never changed afterwards, so readers need no lock.
+A damaged file or an unusable directory costs a compilation, never the program.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ Facts = Mapping[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 _log = logging.getLogger(__name__)
-#: What could not be written was said for these directories.
+#: Directories for which a failed write has already been logged.
 _warned: set[Path] = set()
 
 _PARTIAL = ".part"
-#: A partial file that is older was left by a process that was killed, seconds.
+#: Partial files older than this were left by a killed process, seconds.
 _ABANDONED_S = 3_600.0
 
 
 class CacheFolder:
-    """Entries of one kind, by the full description of what they are of.
+    """Cache entries of one kind, keyed by their full description.
 
     Parameters
     ----------
     directory
-        Made when something is first kept. Files in it may be deleted at any time.
+        Created when the first entry is stored. Its files may be deleted at any time.
     kind
-        Ends the names of its files, and stands in what is logged.
+        Suffix of the file names, also used in log messages.
     """
 
     def __init__(self, directory: Path | str, kind: str) -> None:
@@ -54,19 +54,19 @@ class CacheFolder:
         self.kind = kind
 
     def path_of(self, description: bytes) -> Path:
-        """Return where the entry of a description is kept."""
+        """Return the path of the entry for a description."""
         name = blake2b(description, digest_size=DIGEST_BYTES).hexdigest()
         return self.directory / f"{name}.{self.kind}"
 
     def load(self, description: bytes, build: Callable[[Facts, Arrays], T]) -> T | None:
-        """Return what is kept for a description, or None; never raises for what is in a file.
+        """Return the entry for a description, or None; a damaged file never raises.
 
         Parameters
         ----------
         description
-            Compared with the entry's own, byte by byte.
+            Compared byte by byte with the description stored in the entry.
         build
-            Makes it of facts and arrays; raises `NotAnEntry` if it cannot.
+            Builds the result from facts and arrays; raises `NotAnEntry` if it fails.
         """
         path = self.path_of(description)
         where = f"cached {self.kind} {path}"
@@ -74,13 +74,13 @@ class CacheFolder:
             facts, arrays = _read(path)
             if arrays.pop("description").tobytes() != description:
                 _log.warning(
-                    "warning: %s is of something else with the same name (a false hit):"
-                    " it is made anew",
+                    "warning: %s has the same name but describes something else (a false hit):"
+                    " it is compiled again",
                     where,
                 )
                 return None
             found = build(facts, arrays)
-        except (FileNotFoundError, NotADirectoryError):  # `store` says what is wrong
+        except (FileNotFoundError, NotADirectoryError):  # `store` reports the cause
             _log.info("no %s", where)
             return None
         except (NotAnEntry, KeyError) as error:
@@ -94,7 +94,7 @@ class CacheFolder:
         return found
 
     def store(self, description: bytes, facts: Facts, arrays: Arrays) -> None:
-        """Store an entry; warn once about a directory that is not writable."""
+        """Store an entry; warn once about an unwritable directory."""
         own = {"description": np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
@@ -104,9 +104,9 @@ class CacheFolder:
                 _warned.add(self.directory)
                 blocked = isinstance(error, FileExistsError | NotADirectoryError)
                 _log.warning(
-                    "warning: nothing can be kept in %s (%s): going on without",
+                    "warning: cannot write to the cache directory %s (%s): continuing without it",
                     self.directory,
-                    "a file is in its place" if blocked else error.strerror,
+                    "a file has its name" if blocked else error.strerror,
                 )
             return
         _log.info("kept %s %s", self.kind, path)
@@ -114,7 +114,7 @@ class CacheFolder:
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
-    # One question only: between two, another process may remove the file.
+    # A single call: between two, another process may remove the file.
     if not stat.S_ISREG(path.stat().st_mode):
         raise NotAnEntry("it is not a file")
     with path.open("rb") as file:
@@ -122,7 +122,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Make a file appear whole under its name, or not at all."""
+    """Write a file atomically: it appears whole under its name, or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}{_PARTIAL}")
     try:
@@ -144,7 +144,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what killed processes left half written."""
+    """Remove partial files left by killed processes."""
     with contextlib.suppress(OSError):
         for partial in directory.glob(f".*{_PARTIAL}"):
             if time.time() - partial.stat().st_mtime > _ABANDONED_S:

@@ -1,1 +1,1 @@
-"""Compiled passes of the compiler over flat arrays."""
+"""Compiler passes over flat arrays, compiled with numba."""

@@ -1,4 +1,4 @@
-"""How many bytes live on every tile at its worst step."""
+"""Live bytes of every tile at its worst step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def peaks(
     end: NDArray[np.int64],
     n_steps: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the most bytes that live at once on each tile, and the first step with so many.
+    """Return each tile's peak of live bytes, and the first step at which it occurs.
 
     Parameters
     ----------

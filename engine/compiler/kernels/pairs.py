@@ -1,4 +1,4 @@
-"""Which words both tiles of a pair receive."""
+"""The words that both tiles of a pair receive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["split_by_pair"]
 
 @cached_jit
 def _split(first, sender, start, length, partner, may_share):  # type: ignore[no-untyped-def]
-    # A piece is cut at most where pieces of the partner begin and end.
+    # A fragment is cut at most where fragments of the partner begin and end.
     room = 4 * sender.size
     piece = np.empty(room, np.int64)
     part_start = np.empty(room, np.int64)
@@ -67,21 +67,21 @@ def split_by_pair(
     partner: NDArray[np.int64],
     may_share: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Cut pieces into parts that one tile receives alone and parts that its partner takes as well.
+    """Cut fragments into parts that one tile receives alone and parts that its partner shares.
 
     Parameters
     ----------
     receiver, sender, start, length : ndarray of int64, shape (n,)
-        Pieces, sorted by receiver and start; those of a receiver do not overlap.
+        Fragments, sorted by receiver and start; those of one receiver do not overlap.
     partner : ndarray of int64, shape (n_tiles,)
-        The other tile of each tile's pair, or -1.
+        The other tile of the pair, by tile, or -1.
     may_share : ndarray of bool, shape (n,)
-        Whether the piece may be taken together with the partner.
+        Whether the fragment may be received together with the partner.
 
     Returns
     -------
     piece, start, length : ndarray of int64
-        The piece each part is of, and its elements; a shared part stands once.
+        The fragment each part belongs to, and its elements; a shared part is listed once.
     is_shared : ndarray of bool
         Whether both tiles of the pair receive it.
     """

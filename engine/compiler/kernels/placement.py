@@ -1,4 +1,4 @@
-"""Where the parts of variables lie on each tile: first fit, swept over the program's steps."""
+"""Addresses of variable parts on each tile: first fit, swept over the program's steps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["Asked", "Parts", "element_of", "first_fit", "nothing_asked"]
 
 
 class Asked(NamedTuple):
-    """What is asked of the places of parts.
+    """Constraints on the placement of parts.
 
     Parameters
     ----------
     region : ndarray of int8, shape (n_parts,)
-        0 for a part that may lie anywhere, 1 for one that must be interleaved, 2 for one that is
-        to be interleaved for speed only.
+        0 for a part that may lie anywhere, 1 for one that must be interleaved, 2 for one that
+        should be interleaved, for speed only.
     first : ndarray of int64, shape (n_parts + 1,)
-        Where each part's neighbours begin.
+        Index of each part's first neighbour.
     neighbour : ndarray of int64
-        Parts that a part must share no memory element with; each pair stands twice.
+        Parts that must not share a memory element with a part; each pair is listed twice.
     is_soft : ndarray of bool
         Whether a pair is kept apart for speed only.
     """
@@ -36,14 +36,14 @@ class Asked(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Parts of variables, sorted by tile and then by the step they begin at.
+    """Parts of variables, sorted by tile and then by first step.
 
     Parameters
     ----------
     size : ndarray of int64
-        Bytes of each part, as they are to be aligned.
+        Bytes of each part, aligned.
     start, end : ndarray of int64
-        Steps at which each part lives, half-open.
+        Steps during which each part is live, half-open.
     """
 
     size: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
 
 class _Map(NamedTuple):
-    """Bytes of a tile's memory: the plain region, all of it, an element, interleaved elements."""
+    """Sizes in bytes: the plain region, the whole memory, an element, interleaved elements."""
 
     plain: int
     limit: int
@@ -61,7 +61,7 @@ class _Map(NamedTuple):
 
 
 def nothing_asked(n_parts: int) -> Asked:
-    """Return that parts may lie anywhere."""
+    """Return constraints that allow every part to lie anywhere."""
     return Asked(
         np.zeros(n_parts, np.int8),
         np.zeros(n_parts + 1, np.int64),
@@ -74,7 +74,7 @@ def nothing_asked(n_parts: int) -> Asked:
 def _element(address, plain, element, wide):  # type: ignore[no-untyped-def]
     """Return the number of the memory element that holds an address.
 
-    Elements are counted so that one begins where the plain region ends.
+    Elements are numbered so that one begins where the plain region ends.
     """
     before = -plain % element
     if address < plain:
@@ -94,7 +94,7 @@ def _begin(number, plain, element, wide):  # type: ignore[no-untyped-def]
 
 @cached_jit
 def _first_fit(tile_start, parts, base, asked, sizes):  # type: ignore[no-untyped-def]
-    # Taken out of their tuples once: numba counts references each time one is passed on.
+    # Unpacked once: numba counts references each time a tuple is passed on.
     size, start, end = parts.size, parts.start, parts.end
     region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
     plain, limit, element, wide = sizes.plain, sizes.limit, sizes.element, sizes.wide
@@ -132,7 +132,7 @@ def _first_fit(tile_start, parts, base, asked, sizes):  # type: ignore[no-untype
                 if beyond >= 0:
                     at = _begin(beyond + 1, plain, element, wide)
                 elif at + size[i] > limit and not is_giving_way:
-                    # What is asked for speed only gives way.
+                    # Constraints for speed only are dropped.
                     is_giving_way = True
                     at = max(base[t], plain) if region[i] == 1 else base[t]
                     slot = 0
@@ -158,7 +158,7 @@ def _sizes(machine: Machine) -> _Map:
 
 
 def element_of(address: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
-    """Return the memory element, or group of interleaved ones, of addresses: ndarray of int64."""
+    """Return the memory element, or group of interleaved elements: ndarray of int64."""
     sizes = _sizes(machine)
     before = -sizes.plain % sizes.element
     in_plain = (address + before) // sizes.element
@@ -173,7 +173,7 @@ def first_fit(
     asked: Asked,
     machine: Machine,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Place parts so that none that live at one step overlap.
+    """Place parts so that parts live at the same step do not overlap.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def first_fit(
     base : ndarray of int64, shape (n_tiles,)
         First free address of each tile.
     asked
-        What is asked of the places; what is for speed only gives way where it does not fit.
+        Constraints on the addresses; those for speed only are dropped where they do not fit.
     machine
         Regions and memory elements.
 

@@ -1,4 +1,4 @@
-"""Worker vertices on the contexts of their tile."""
+"""Scheduling of worker vertices on the contexts of their tile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def
     for v in range(tile.size):
         t = tile[v]
         least = n_used[t]
-        if least < n_contexts:  # nothing is less busy than a context without work
+        if least < n_contexts:  # no context is less busy than an idle one
             n_used[t] = least + 1
             busy[t, least] = cycles[v]
         else:
@@ -36,19 +36,19 @@ def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def
 def list_schedule(
     tile: NDArray[np.int32], cycles: NDArray[np.int64], n_tiles: int, n_contexts: int
 ) -> NDArray[np.int64]:
-    """Return the cycles of each tile when its worker vertices go to the least busy context.
+    """Return each tile's cycles when every worker vertex goes to the least busy context.
 
     Parameters
     ----------
     tile : ndarray of int32, shape (n_vertices,)
-        Where each vertex runs.
+        Tile of each vertex.
     cycles : ndarray of int64, shape (n_vertices,)
-        Instructions of each; a context issues every `n_contexts` cycles.
+        Instructions of each vertex; a context issues every `n_contexts` cycles.
 
     Returns
     -------
     ndarray of int64, shape (n_tiles,)
-        Six times the longest context, for six contexts.
+        Longest context times the number of contexts.
     """
     longest: NDArray[np.int64] = _schedule(tile, cycles, n_tiles, n_contexts)
     return longest

@@ -530,9 +530,9 @@ def test_worker_vertices_share_the_contexts() -> None:
 @pytest.mark.parametrize(
     ("law", "words"),
     [
-        (lambda _, __: np.full(3, 1), "must give 1 integers"),
-        (lambda _, __: np.full(1, 1.5), "must give 1 integers"),
-        (lambda _, __: np.full(1, -1), "gives -1 cycles"),
+        (lambda _, __: np.full(3, 1), "must return 1 integers"),
+        (lambda _, __: np.full(1, 1.5), "must return 1 integers"),
+        (lambda _, __: np.full(1, -1), "returns -1 cycles"),
     ],
     ids=["too many", "no integers", "negative"],
 )

@@ -243,7 +243,7 @@ def test_well_formed_bytes_of_something_else_are_refused() -> None:
     cases: list[tuple[dict[str, Any], dict[str, NDArray[Any]], str]] = [
         ({}, arrays, "they hold something else"),
         ({**facts, "content": "plan"}, arrays, "they hold something else"),
-        ({**facts, "root": ["object", 0]}, arrays, "they hold a part of one"),
+        ({**facts, "root": ["object", 0]}, arrays, "only a part of one"),
         ({**facts, "rows": [["Odd", []]]}, arrays, "their table is malformed"),
         ({**facts, "rows": [["Column", [1]]]}, arrays, "their table is malformed"),
         ({**facts, "rows": facts["rows"][::-1]}, arrays, "their table is malformed"),
@@ -254,7 +254,7 @@ def test_well_formed_bytes_of_something_else_are_refused() -> None:
     for odd, of, message in cases:
         with pytest.raises(BadExecutable, match=message):
             Executable.from_bytes(encode(odd, of))
-    with pytest.raises(BadExecutable, match="is read from bytes, not from"):
+    with pytest.raises(BadExecutable, match="Expected the bytes of an executable"):
         Executable.from_bytes("text")  # type: ignore[arg-type]
 
 
@@ -286,7 +286,9 @@ def test_a_codelet_that_is_gone_or_changed_is_named(own_codelet: Codelet, tmp_pa
 
 def test_a_codelet_without_an_importable_name_is_rejected() -> None:
     hidden = replace(FILLED, name="hidden")
-    with pytest.raises(BadExecutable, match="'hidden' cannot be written: another process finds it"):
+    with pytest.raises(
+        BadExecutable, match="Cannot serialise codelet 'hidden': another process finds it"
+    ):
         program_of(hidden).to_bytes()
 
 

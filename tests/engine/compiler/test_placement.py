@@ -139,7 +139,7 @@ def test_what_must_be_does_not_give_way() -> None:
         f" memory elements: without them it would fit, in {executable.memory.unconstrained[0]:,};"
         " past the end lies out\n"
     ) in text
-    assert "can be executed from" not in text
+    assert "are executable" not in text
 
 
 def test_code_beyond_the_executable_region_does_not_fit() -> None:
@@ -152,7 +152,7 @@ def test_code_beyond_the_executable_region_does_not_fit() -> None:
             text = describe_overflow(executable)
             assert "1 of 1 tiles need more than the 3,000 bytes that hold code" in text
             end = executable.memory.code_end[0]
-            assert f"its code takes {end:,} bytes, and only the first 3,000 can be exec" in text
+            assert f"its code takes {end:,} bytes, but only the first 3,000 are exec" in text
             assert "are lost to" not in text
 
 
@@ -174,12 +174,12 @@ def test_fields_on_one_variable_cannot_be_placed_apart() -> None:
 @pytest.mark.parametrize(
     ("asks", "message"),
     [
-        ({"apart": [("x", "y")]}, "keeps 'y' apart, which is none of its fields x, out"),
-        ({"apart": [("x",)]}, "keeps 'x' apart: name two fields or more"),
-        ({"apart": [("x", "x")]}, "keeps 'x', 'x' apart: name two fields or more, each once"),
+        ({"apart": [("x", "y")]}, "keeps 'y' apart, which is not one of its fields x, out"),
+        ({"apart": [("x",)]}, "keeps 'x' apart: name two or more fields"),
+        ({"apart": [("x", "x")]}, "keeps 'x', 'x' apart: name two or more fields, each once"),
         ({"apart": ("x", "out")}, "expected groups of field names"),
         ({"apart": "x"}, "keeps apart is 'x': expected groups of field names"),
-        ({"has_slow_path": True}, "has a slow path but asks nothing of memory"),
+        ({"has_slow_path": True}, "has a slow path but no memory constraints"),
     ],
 )
 def test_invalid_constraints(asks: dict[str, Any], message: str) -> None:

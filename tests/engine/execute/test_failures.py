@@ -145,7 +145,7 @@ def test_a_callback_that_returns_no_array(small: Small) -> None:
     for given, words in (
         ([[1.0], [2.0, 3.0]], "values of stream 'data' have uneven lengths"),
         (None, r"takes an array of shape \(4,\)"),
-        (["a"] * 4, "where numbers are needed"),
+        (["a"] * 4, "Expected numbers for"),
     ):
         with small.engine(StreamCopyIn("data", small.x)) as engine:
             engine.connect_stream("data", lambda given=given: given)
@@ -216,7 +216,7 @@ def test_a_closed_engine(small: Small) -> None:
         lambda: engine.connect_stream("out", np.zeros(4)),
     ]
     for call in calls:
-        with pytest.raises(EngineClosed, match=r"This engine was closed..*make another") as caught:
+        with pytest.raises(EngineClosed, match=r"This engine is closed.*create another") as caught:
             call()
         assert caught.value.code == "engine_closed"
     engine.close()
@@ -243,7 +243,9 @@ def test_a_function_that_the_engine_calls_cannot_ask_it_to_run_or_close(asked: s
             with pytest.raises(CallbackFailed) as failed:
                 device.run()
             assert isinstance(failed.value.__cause__, EngineBusy)
-            assert f"asks it to {asked}: let the run end first" in str(failed.value.__cause__)
+            assert f"Cannot {asked} this engine from one of its own callbacks" in str(
+                failed.value.__cause__
+            )
         device.connect_stream("y", np.zeros(4, np.float32))
         device.run()  # it is as good as before
 
@@ -281,7 +283,7 @@ def test_a_removed_report_is_reported_as_lost(tmp_path: Path) -> None:
         device.run()
         shutil.rmtree(tmp_path / "r")
         device.run()
-        with pytest.raises(BadInput, match="report of this engine was lost as it ran: Cannot"):
+        with pytest.raises(BadInput, match="report of this engine was lost during the run: Cannot"):
             device.get_report()
 
 

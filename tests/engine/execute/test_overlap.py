@@ -344,7 +344,9 @@ def test_what_cannot_run_at_the_same_time_is_refused() -> None:
         ),
         r"the copy 'store' is on its compute side",
     )
-    refused(lambda s: Overlap(s.feed, Overlap(s.fetch, to(s), "b"), "a"), r"'b' is inside another")
+    refused(
+        lambda s: Overlap(s.feed, Overlap(s.fetch, to(s), "b"), "a"), r"'b' is nested in another"
+    )
 
 
 def test_a_variable_of_both_sides_is_refused() -> None:
@@ -364,7 +366,7 @@ def test_a_variable_of_both_sides_is_refused() -> None:
 def test_io_tiles_are_required() -> None:
     machine = load_machine("gc200", tiles_per_ipu=4)
     for n in (-1, 4):
-        with pytest.raises(BadGraph, match=rf"n_io_tiles is {n}; an IPU of gc200 has 4 tiles"):
+        with pytest.raises(BadGraph, match=rf"n_io_tiles is {n}; it must be between 0 and 3"):
             Graph(machine, n_io_tiles=n)
     with pytest.raises(BadGraph, match=r"The number of I/O tiles is 2\.5: expected an integer"):
         Graph(machine, n_io_tiles=2.5)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def test_a_category_of_memory_that_is_not_in_the_vocabulary(tmp_path: Path) -> N
     memory = executable.memory
     categories = {**memory.categories, "scratch": np.zeros((3, 2), np.int64)}
     executable = replace(executable, memory=replace(memory, categories=categories))
-    with pytest.raises(KeyError, match="unknown categories of memory: scratch"):
+    with pytest.raises(KeyError, match="unknown memory categories: scratch"):
         _record(executable, tmp_path)
 
 

@@ -129,52 +129,55 @@ MAPPINGS: list[tuple[str, Callable[[Small], Any]]] = [
     ("tiles of 'x' include 1.5", lambda s: s.graph.set_tile_mapping(s.x, [0, 4], [0, 1.5])),
     ("tiles of 'x' include b", lambda s: s.graph.set_tile_mapping(s.x, [0], ["b"])),
     ("out of range", lambda s: s.graph.set_tile_mapping(s.x, [0], [2**40])),
-    ("a tile for each start", lambda s: s.graph.set_tile_mapping(s.x, [[0, 4]], [[0, 1]])),
+    ("one tile per start", lambda s: s.graph.set_tile_mapping(s.x, [[0, 4]], [[0, 1]])),
     ("4 of its 8 elements", lambda s: s.graph.map_linearly(s.x.slice(0, 0, 4))),
-    ("not a Variable", lambda s: s.graph.map_linearly(s.x.variable)),
+    ("got a Variable", lambda s: s.graph.map_linearly(s.x.variable)),
     ("variable of another graph", lambda s: s.graph.map_linearly(s.far_x)),
     ("grain of 'x' is 0", lambda s: s.graph.map_linearly(s.x, grain=0)),
     ("grain of 'x' is 2.5", lambda s: s.graph.map_linearly(s.x, grain=2.5)),
     ("first tile of 'x' is -1", lambda s: s.graph.map_linearly(s.x, first=-1)),
-    ("to no tile", lambda s: s.graph.map_linearly(s.x, tiles=[])),
+    ("No tiles to map 'x' to", lambda s: s.graph.map_linearly(s.x, tiles=[])),
     ("tiles of 'x' include all", lambda s: s.graph.map_linearly(s.x, tiles="all")),
 ]
 VARIABLES: list[tuple[str, Callable[[Small], Any]]] = [
     ("A type is needed", lambda s: s.graph.add_variable(None, (2,), "v")),
     ("no type '3': use one of", lambda s: s.graph.add_variable(3, (2,), "v")),
     ("dimensions of 'v' include a", lambda s: s.graph.add_variable("float32", "ab", "v")),
-    ("give a tuple of dimensions", lambda s: s.graph.add_variable("float32", 5, "v")),
+    ("expected a tuple of dimensions", lambda s: s.graph.add_variable("float32", 5, "v")),
     ("dimensions of 'v' include 2.5", lambda s: s.graph.add_variable("float32", (2.5,), "v")),
     ("name of a variable, got None", lambda s: s.graph.add_variable("float32", (2,), None)),
     ("uneven lengths", lambda s: s.graph.add_constant([[1], [2, 3]], "k")),
-    ("not whole", lambda s: s.graph.add_constant([1.5], "k", dtype="int32")),
-    ("not whole", lambda s: s.graph.add_constant([np.nan], "k", dtype="int32")),
+    ("expected integers, got fractions", lambda s: s.graph.add_constant([1.5], "k", dtype="int32")),
+    (
+        "expected integers, got fractions",
+        lambda s: s.graph.add_constant([np.nan], "k", dtype="int32"),
+    ),
     ("uint8 holds 0 to 255", lambda s: s.graph.add_constant([300], "k", dtype="uint8")),
-    ("where numbers are needed", lambda s: s.graph.add_constant([1j], "k", dtype="float32")),
+    ("Expected numbers for 'k'", lambda s: s.graph.add_constant([1j], "k", dtype="float32")),
     ("row of remote buffer 'r' is 1.5", lambda s: s.graph.add_remote_buffer("r", "int32", 1.5)),
     ("no dimension 3 to slice", lambda s: s.x.slice(3, 0, 1)),
-    ("made for a machine", lambda _: Graph(TEXT)),
+    ("Expected a machine for the graph", lambda _: Graph(TEXT)),
 ]
 VERTICES: list[tuple[str, Callable[[Small], Any]]] = [
     ("field 'x' takes regions, not a Tensor", lambda s: s.vertices(x=s.x)),
-    ("Regions are on a variable", lambda s: blocks(s.x, 0, [8], [1], 1)),
+    ("Expected a variable for the regions", lambda s: blocks(s.x, 0, [8], [1], 1)),
     ("2 sizes and 1 strides", lambda s: blocks(s.x.variable, 0, [4, 2], [1], 1)),
-    ("a column has shape", lambda s: blocks(s.x.variable, np.arange(3), [4], [1], 2)),
+    ("expected 2 values, got shape", lambda s: blocks(s.x.variable, np.arange(3), [4], [1], 2)),
     ("include 2.5", lambda s: blocks(s.x.variable, FRACTION, [4], [1], 1)),
-    ("field 'x' is float32, and 'flag' is int32", lambda s: s.vertices(x=flag(s))),
+    ("field 'x' must be float32, but 'flag' is int32", lambda s: s.vertices(x=flag(s))),
     (
         r"\[4\] elements in field 'x' and \[8\] in 'out'",
         lambda s: s.vertices(x=blocks(s.x.variable, 0, [4], [1], 1)),
     ),
     ("tiles include 0.5", lambda s: s.vertices(tile=[0.5])),
-    ("one for each vertex", lambda s: s.vertices(tile=[[0]])),
+    ("give one per vertex", lambda s: s.vertices(tile=[[0]])),
     ("run a codelet, not a function", lambda s: s.vertices(made=size)),
     (
         "a compute set of another graph",
         lambda s: s.graph.add_vertices(s.other.add_compute_set("c"), COPY, [0], {}),
     ),
     (
-        "scalar 'value' is a number",
+        "scalar 'value' must be of kind float",
         lambda s: s.graph.add_vertices(
             s.graph.add_compute_set("c"),
             FILL,
@@ -195,7 +198,7 @@ LAWS: list[tuple[str, Callable[[Small], Any]]] = [
     ("cycle law of odd failed: TypeError", lambda s: s.by_law(lambda _: 5)),
     ("law of odd failed: Float", lambda s: s.by_law(lambda batch, _: size(batch) // 0)),
     ("law of odd is 17", lambda s: s.by_law(17)),
-    ("must give 1 integers", lambda s: s.by_law(lambda *_: "many")),
+    ("must return 1 integers", lambda s: s.by_law(lambda *_: "many")),
     ("out of range", lambda s: s.by_law(lambda batch, _: size(batch) * 2**60)),
     ("count of operations", lambda s: s.by_law(size, flops=lambda _: None)),
     ("count of operations", lambda s: s.by_law(size, flops=lambda batch: -size(batch))),
@@ -209,7 +212,7 @@ LAWS: list[tuple[str, Callable[[Small], Any]]] = [
     ),
     ("two codelets called odd, of 8 and of 16 bytes", lambda s: s.named_alike(code_bytes=16)),
     ("called odd: a worker and a supervisor", lambda s: s.named_alike(is_supervisor=True)),
-    ("called odd: only one depends on data", lambda s: s.named_alike(is_data_dependent=True)),
+    ("called odd: only one is data-dependent", lambda s: s.named_alike(is_data_dependent=True)),
     ("got 'class'", lambda _: Field("class", "in")),
     ("an int or a float", lambda _: Scalar("n", "text")),
     (
@@ -219,8 +222,8 @@ LAWS: list[tuple[str, Callable[[Small], Any]]] = [
 ]
 PROGRAMS: list[tuple[str, Callable[[Small], Any]]] = [
     ("Control program 0 is None", lambda s: s.run(None)),
-    ("come as a list", lambda s: compile_programs(s.graph, alone(s))),
-    ("part 0 is None: a program", lambda s: s.run(Sequence("s", [NOTHING]))),
+    ("Expected a list of control programs", lambda s: compile_programs(s.graph, alone(s))),
+    ("part 0 is None: expected a program", lambda s: s.run(Sequence("s", [NOTHING]))),
     ("Sequence 'ring' contains itself", lambda s: s.run(with_itself())),
     ("its compute_set is None", lambda s: s.run(Execute(NOTHING))),
     (
@@ -234,19 +237,19 @@ PROGRAMS: list[tuple[str, Callable[[Small], Any]]] = [
         lambda s: s.run(Call(Function(Copy(s.far_x, s.y), "f"))),
     ),
     ("count of Repeat 'r' is 2.5", lambda s: Repeat(FRACTION, Copy(s.x, s.y), "r")),
-    ("controlled by a tensor", lambda s: If(NOTHING, Copy(s.x, s.y), Copy(s.x, s.y))),
+    ("expected a tensor as its control", lambda s: If(NOTHING, Copy(s.x, s.y), Copy(s.x, s.y))),
     (
         "case 'gc200' is not an integer",
         lambda s: s.run(Switch(s.flag, {TEXT: Copy(s.x, s.y)}, Copy(s.y, s.x))),
     ),
 ]
 ENGINES: list[tuple[str, Callable[[Small], Any]]] = [
-    ("not a Graph", lambda s: Engine(s.graph)),
+    ("got a Graph", lambda s: Engine(s.graph)),
     ("number of the program is 'gc200'", lambda s: made(s).run(TEXT)),
     ("variable of another graph", lambda s: made(s).read_tensor(s.far_x)),
-    ("not a NoneType", lambda s: made(s).read_tensor(NOTHING)),
-    ("where numbers are needed", lambda s: made(s).write_tensor(s.x, ["a"] * 8)),
-    ("not whole", lambda s: made(s).write_tensor(s.flag, [0.5])),
+    ("got a NoneType", lambda s: made(s).read_tensor(NOTHING)),
+    ("Expected numbers for 'x'", lambda s: made(s).write_tensor(s.x, ["a"] * 8)),
+    ("expected integers, got fractions", lambda s: made(s).write_tensor(s.flag, [0.5])),
 ]
 
 
@@ -307,5 +310,5 @@ def test_an_output_fills_the_array_connected_to_it() -> None:
     assert taken.tolist() == given.tolist()
     wrong: list[Any] = [np.zeros(3, np.float32), np.zeros(8, np.int32), [0.0] * 8]
     for target in wrong:
-        with pytest.raises(BadInput, match=r"Stream 'out' gives float32 \(8,\)"):
+        with pytest.raises(BadInput, match=r"Stream 'out' writes float32 \(8,\)"):
             small.run(program, **{"in": given, "out": target})

@@ -28,9 +28,9 @@ def x(graph: Graph) -> Tensor:
 @pytest.mark.parametrize(
     ("starts", "tiles", "words"),
     [
-        ([], [], "leaves out element 0"),
-        ([1], [0], "leaves out element 0"),
-        ([0, 5], [0], "give a tile for each start"),
+        ([], [], "must begin at element 0"),
+        ([1], [0], "must begin at element 0"),
+        ([0, 5], [0], "give one tile per start"),
         ([0, 5, 5], [0, 1, 2], "must ascend within its 10 elements"),
         ([0, 6, 5], [0, 1, 2], "must ascend within its 10 elements"),
         ([0, 10], [0, 1], "must ascend within its 10 elements"),
@@ -73,7 +73,7 @@ def test_a_region_outside_its_variable(
     graph: Graph, x: Tensor, start: int, size: int, stride: int, low: int, high: int
 ) -> None:
     regions = blocks(x.variable, start, [size], [stride], 1)
-    with pytest.raises(BadGraph, match=f"vertex 0 reaches elements {low} to {high} of") as caught:
+    with pytest.raises(BadGraph, match=f"vertex 0 accesses elements {low} to {high} of") as caught:
         regions.check("here")
     assert "which has 10" in str(caught.value)
     with pytest.raises(BadGraph):
@@ -95,7 +95,7 @@ def test_vertices_that_do_not_match_their_codelet(graph: Graph, x: Tensor) -> No
     refused("takes 2 regions of 1 dimensions", FILL, [0, 1], {"out": good}, value)
     refused("must be contiguous", FILL, [0], {"out": blocks(x.variable, 0, [3], [2], 1)}, value)
     refused("the scalars are value, not", FILL, [0], {"out": good})
-    refused("needs one number a vertex", FILL, [0], {"out": good}, {"value": [1.0, 2.0]})
+    refused("takes one number, or one per vertex", FILL, [0], {"out": good}, {"value": [1.0, 2.0]})
     stranger = Graph(graph.machine).add_variable("float32", (10,), "stranger")
     refused(
         "of another graph", FILL, [0], {"out": blocks(stranger.variable, 0, [4], [1], 1)}, value
@@ -116,7 +116,7 @@ def test_unsupported_types_and_shapes(graph: Graph) -> None:
 
 def test_invalid_programs(graph: Graph, x: Tensor) -> None:
     y = graph.add_variable("float32", (5, 2), "y")
-    with pytest.raises(BadGraph, match="cannot go to"):
+    with pytest.raises(BadGraph, match="cannot copy"):
         Copy(x, y)
     with pytest.raises(BadGraph, match="count of Repeat '' is 0: expected at least 1"):
         Repeat(0, Sequence())

@@ -230,17 +230,17 @@ def test_invalid_concatenations_and_views() -> None:
     wide = graph.add_variable("float32", (2, 4), "y")
     whole = graph.add_variable("int32", (2, 3), "z")
     for other in (wide, whole, x.flatten()):
-        with pytest.raises(BadGraph, match=r"cannot join .* to float32 \(2, 3\)"):
+        with pytest.raises(BadGraph, match=r"Cannot join .* to float32 \(2, 3\)"):
             concat([x, other])
     with pytest.raises(BadGraph, match="no dimension 2"):
         concat([x], 2)
-    with pytest.raises(BadGraph, match="nothing to concatenate"):
+    with pytest.raises(BadGraph, match="No tensors to concatenate"):
         concat([])
-    with pytest.raises(BadGraph, match="Tensors are concatenated, not a ndarray"):
+    with pytest.raises(BadGraph, match="Expected a tensor to concatenate, got a ndarray"):
         concat([x, np.zeros((2, 3))])  # type: ignore[list-item]
     both = concat([x, wide], 1)
     assert (both.shape, both.dtype.name, both.name) == ((2, 7), "float32", "x and y")
-    with pytest.raises(BadGraph, match=r"Slice 3:8 is outside dimension 1 of size 7"):
+    with pytest.raises(BadGraph, match=r"Slice 3:8 is out of range for dimension 1 of size 7"):
         both.slice(1, 3, 8)
     with pytest.raises(BadGraph, match="no dimension 2 to slice"):
         both.slice(2, 0, 1)
@@ -252,16 +252,16 @@ def test_invalid_concatenations_and_views() -> None:
         both.reshape(3, 5)
     with pytest.raises(BadGraph, match=r"Cannot reshape .* to \(-2, -7\)"):
         both.reshape(-2, -7)
-    with pytest.raises(BadGraph, match="does not order"):
+    with pytest.raises(BadGraph, match="is not a permutation"):
         both.dim_shuffle(0, 0)
-    with pytest.raises(BadGraph, match="A variable is mapped as a whole, and this tensor joins"):
+    with pytest.raises(BadGraph, match="Expected a whole variable to map, got a tensor that joins"):
         graph.map_linearly(both)  # type: ignore[arg-type]
     with pytest.raises(BadGraph, match="'x' has no tile mapping yet"):
         graph.tile_mapping(both)
-    with pytest.raises(BadGraph, match="this tensor joins x and y: copy it to a variable"):
+    with pytest.raises(BadGraph, match="joins x and y: copy it to a new variable"):
         blocks(both, 0, [2], [1], 1)  # type: ignore[arg-type]
     tall = concat([graph.add_variable("float32", (70_000, 1), name) for name in "ab"], 1)
-    with pytest.raises(BadGraph, match="would fall into 140,000 pieces: copy it first"):
+    with pytest.raises(BadGraph, match="would split into 140,000 fragments: copy it first"):
         tall.flatten()
     stranger = concat([x, new().add_variable("float32", (2, 3), "stranger")])
     with pytest.raises(BadGraph, match="'stranger' is a variable of another graph"):

@@ -136,11 +136,11 @@ def test_invalid_views_are_refused() -> None:
     tensor, _ = fresh((4, 6))
     with pytest.raises(BadGraph, match=r"Cannot reshape .* to \(5, 5\)"):
         tensor.reshape(5, 5)
-    with pytest.raises(BadGraph, match="outside dimension 1 of size 6"):
+    with pytest.raises(BadGraph, match="out of range for dimension 1 of size 6"):
         tensor.slice(1, 2, 7)
-    with pytest.raises(BadGraph, match="outside"):
+    with pytest.raises(BadGraph, match="out of range"):
         tensor.slice(0, 2, 2)
-    with pytest.raises(BadGraph, match="does not order"):
+    with pytest.raises(BadGraph, match="is not a permutation"):
         tensor.dim_shuffle(0, 0)
     with pytest.raises(BadGraph, match="does not broadcast"):
         tensor.broadcast_to((4, 7))
