@@ -362,7 +362,7 @@ def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:
         for dtype, held in zip(side.dtype, side.bytes, strict=True)
         if dtype == "float32"
     )
-    if size < _WORTH_SAYING * found.fit.fullest_tile_bytes:
+    if size < _WORTH_SAYING * found.fit.max_tile_bytes:
         return None
     return Tip(
         "Use half precision",
@@ -377,7 +377,7 @@ def _plan_tip(found: Insights, style: BytesStyle) -> Tip | None:
     if found.peak is None or found.peak.plan is None:
         return None
     plan, held = found.peak.plan, found.peak.variables.total_bytes
-    if held < _WORTH_SAYING * found.fit.fullest_tile_bytes:
+    if held < _WORTH_SAYING * found.fit.max_tile_bytes:
         return None
     return Tip(
         "Give the operation at the peak less memory",

@@ -35,7 +35,7 @@ path by what the others wait for it. On one IPU the path is everything that the 
 ## Memory that tiles hold
 
 A tile *holds* the bytes that are live on it at its own worst moment: always-live bytes (code,
-state, constants) and the most that is live besides them at one step. Gaps are excluded. This is
+state, constants) and the most that is also live at one step. Gaps are excluded. This is
 what a program needs and what gates watch. The *highest address* also includes gaps, such as the
 space below operands that must lie in interleaved memory; a change may leave it as it was although
 the tile holds much more. It decides only whether the program fits.

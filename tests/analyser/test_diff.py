@@ -125,7 +125,7 @@ def test_a_variable_more_and_another_larger(small: Report, variation: Variation)
     assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
     assert found.metric("memory.category.constant").delta == 96
     text = " ".join(explain(found))
-    assert "Memory including gaps changes by +" in text
+    assert "Memory changes by +96 B (+5.41 %) over all tiles" in text
     assert "By category: constants +96 B" in text
 
 

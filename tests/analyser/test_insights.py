@@ -20,11 +20,11 @@ Variation = Callable[[Shape], Report]
 def test_a_fit_states_the_spare_memory(small: Report) -> None:
     # Tiles hold 288, 264, 264, 264, 252, 232, 112 and 112 bytes, gaps included.
     fit = insights(small).fit
-    assert fit == Fit(1000, 288, 1788, 8000, 8, 0, 0, 0, 0, 600)
+    assert fit == Fit(1000, 288, 280, 1776, 8000, 8, 0, 0, 0, 0, 600)
     assert fit.fits
     assert fit_sentence(fit, "bytes") == (
-        "It fits: the fullest tile takes 288 B of 1,000 B (28.80 %), so 712 B are spare; all tiles"
-        " take 1,788 B of 8,000 B (22.35 %)."
+        "It fits: the fullest tile holds 280 B of 1,000 B (28.00 %), all tiles hold 1,776 B of"
+        " 8,000 B (22.20 %). With gaps, addresses reach 288 B."
     )
 
 
@@ -33,8 +33,8 @@ def test_a_misfit_states_the_missing_memory(variation: Variation) -> None:
     fit = insights(variation(Shape(bytes_per_tile=250))).fit
     assert (fit.n_tiles_over, fit.excess_bytes) == (5, 38 + 3 * 14 + 2)
     assert fit_sentence(fit, "bytes") == (
-        "It does not fit: 5 of 8 tiles need more than 250 B, the fullest 288 B; 82 B are missing"
-        " over all tiles."
+        "It does not fit: 5 of 8 tiles need more than 250 B, gaps included: addresses reach 288 B;"
+        " 82 B are missing over all tiles."
     )
 
 
@@ -94,9 +94,9 @@ def test_a_tip_states_the_savings_of_half_precision(small: Report) -> None:
 def test_a_report_of_the_engine_names_its_contents() -> None:
     with open_report(GOLDEN) as report:
         found = insights(report)
-        used = tile_memory(report, "none", include_gaps=True).total_bytes
+        used = tile_memory(report, "none").total_bytes
     assert found.fit.total_bytes == used.sum()
-    assert found.worst_tiles[0].including_gaps_bytes == used.max()
+    assert found.worst_tiles[0].excluding_gaps_bytes == used.max()
     assert found.vertex_states
     sizes = [exchange.bytes for exchange in found.exchanges]
     assert sizes == sorted(sizes, reverse=True)

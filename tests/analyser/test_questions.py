@@ -252,7 +252,7 @@ def test_summary_shows_the_metrics(small: Report) -> None:
     found = summarise(small)
     shown = {row.key: row for rows in found.sections.values() for row in rows}
     assert shown["total_cycles"].value == METRICS["cycles.total"].compute(small)
-    assert shown["max_tile_bytes"].text == "288 B"
+    assert shown["max_tile_bytes"].text == "280 B"
     assert shown["tile_memory_bytes"].value == 1000
     assert shown["machine_time_s"].text == "970 ns"
     assert shown["compute_cycles"].text == "580 cycles (59.8%)"

@@ -67,7 +67,7 @@ def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns
 
 def test_a_wide_terminal_folds_nothing(reports_directory: Path) -> None:
     text = on_terminal(200, "summary", reports_directory / "baseline")
-    assert re.search(r"^Fullest tile, including gaps +288 B$", text, re.MULTILINE)
+    assert re.search(r"^Highest address, gaps included +288 B$", text, re.MULTILINE)
     assert not [line for line in text.splitlines() if len(line) > 200]
 
 
