@@ -199,6 +199,9 @@ class Executable:
     record: CompileRecord = CompileRecord()
     #: Number of replicas that run at once, each on its own values.
     n_replicas: int = 1
+    #: Digests of the structure and of the weights of a model; empty for programs of the graph API.
+    graph_digest: str = ""
+    weights_digest: str = ""
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from numpy.typing import NDArray
+
+from tilescope.engine.graph.caller import calling_line
+from tilescope.engine.graph.digest import digest_of
 
 __all__ = ["ROOT", "DebugContext"]
 
@@ -22,7 +27,14 @@ class DebugContext:
     operation
         Type of the operation.
     detail
-        Arguments of the operation; JSON types only.
+        Its arguments; JSON types only.
+    weights_digest
+        Digest of its constant operands; None without any.
+    flops
+        Useful floating-point operations of one execution; None if its definition does not determine
+        them.
+    line
+        Base name and line of the source that called the graph API; None for operations of a model.
     """
 
     name: str
@@ -30,12 +42,46 @@ class DebugContext:
     operation: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     parent: DebugContext | None = None
+    weights_digest: str | None = None
+    flops: int | None = None
+    line: tuple[str, int] | None = None
 
     def child(
-        self, name: str, layer: str, operation: str = "", detail: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        layer: str,
+        operation: str = "",
+        detail: Mapping[str, Any] | None = None,
+        *,
+        weights: Sequence[NDArray[Any]] = (),
+        flops: int | None = None,
     ) -> DebugContext:
-        """Return a context nested in this one."""
-        return DebugContext(self.join(name), layer, operation, detail or {}, self)
+        """Return a context inside this one.
+
+        Parameters
+        ----------
+        name
+            Its own name, inside this one's.
+        layer, operation, detail, flops
+            As for `DebugContext`.
+        weights
+            Constant operands.
+        """
+        return DebugContext(
+            self.join(name),
+            layer,
+            operation,
+            detail or {},
+            self,
+            digest_of(weights) if weights else None,
+            flops,
+            None if layer == "onnx" or self.is_in_model else calling_line(),
+        )
+
+    @property
+    def is_in_model(self) -> bool:
+        """Whether it belongs to an operation of a model."""
+        return self.layer == "onnx" or (self.parent is not None and self.parent.is_in_model)
 
     def join(self, name: str) -> str:
         """Return the full name of an object created in this context."""

@@ -156,6 +156,8 @@ class Node:
         Version of the operator's schema: the opset that introduced it.
     regions
         Subgraphs by the name of their attribute.
+    origin
+        The model's own operation that it is part of, before decomposition; None for itself.
     """
 
     operator: Operator
@@ -166,6 +168,7 @@ class Node:
     version: int = 1
     regions: Mapping[str, Region] = field(default_factory=dict)
     hints: Hints = Hints()
+    origin: Operation | None = None
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

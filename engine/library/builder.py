@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import numpy as np
+
 from tilescope.engine.arguments import a_kind
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import (
@@ -96,9 +98,26 @@ class Builder:
             self.tiles = TileSet(self.graph.machine, self.graph.compute_tiles)
         a_kind("The tiles of a Builder", self.tiles, TileSet, "a TileSet")
 
-    def inside(self, name: str, operation: str, detail: Mapping[str, Any] | None = None) -> Builder:
-        """Return a builder for a library call inside this one, with its own sequence."""
-        debug = self.debug.child(name, "library", operation, detail)
+    def inside(
+        self,
+        name: str,
+        operation: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        weights: object = None,
+        flops: int | None = None,
+    ) -> Builder:
+        """Return a builder for a library call inside this one, with its own sequence.
+
+        Parameters
+        ----------
+        name, operation, detail, flops
+            As for `DebugContext`.
+        weights
+            An operand, which is digested if it is an ndarray of constants.
+        """
+        constants = (weights,) if isinstance(weights, np.ndarray) else ()
+        debug = self.debug.child(name, "library", operation, detail, weights=constants, flops=flops)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         return replace(self, sequence=sequence, debug=debug)

@@ -99,7 +99,9 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     }
     usual = builder.partials.with_own(partials_type).convolution
     types = product_types(name, x, weights, weights_dtype, usual, partials_type)
-    build = builder.inside(name, "poplin.convolution", {**detail, **_said(types)}).planned()
+    build = builder.inside(
+        name, "poplin.convolution", {**detail, **_said(types)}, weights=weights
+    ).planned()
     x, weights = in_one(build, x), _in_one(build, weights)
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     shape = ConvolutionShape(
@@ -185,7 +187,7 @@ def matmul(
     usual = builder.partials.with_own(partials_type).matmul
     types = product_types(name, a, b, b_dtype, usual, partials_type)
     detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
-    build = builder.inside(name, "poplin.matMul", detail).planned()
+    build = builder.inside(name, "poplin.matMul", detail, weights=b).planned()
     a, b = in_one(build, a), _in_one(build, b)
     shape = ConvolutionShape(
         groups=batch,

@@ -11,11 +11,15 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
+from tilescope.engine.graph.digest import digest_of
 from tilescope.engine.ir import Operation, Parameter, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.program import Sequence, StreamCopyIn
 
 __all__ = ["Lowering"]
+
+#: Elements of an array that a debug context states one by one.
+_LONGEST_ATTRIBUTE = 256
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,11 @@ class Lowering:
         for operation in operations:
             if inside is self or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
-                debug = outside.child(operation.name, "onnx", operation.source, _detail(operation))
+                node = operation.origin or operation
+                weights = [np.asarray(v.known) for v in node.operands if v.known is not None]
+                debug = outside.child(
+                    operation.name, "onnx", operation.source, _detail(node), weights=weights
+                )
                 inside = self._at(Sequence(operation.name, debug=debug), debug)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
@@ -111,16 +119,27 @@ def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _detail(operation: Operation) -> dict[str, Any]:
-    """Return what a debug context says of an operation, in JSON types."""
-    return {
-        "inputs": [[value.name, value.dtype, list(value.shape)] for value in operation.operands],
-        "output": [operation.output.name, operation.output.dtype, list(operation.output.shape)],
-        "attributes": {
-            key: item.tolist()
-            if isinstance(item, np.ndarray)
-            else list(item)
-            if isinstance(item, tuple)
-            else item
-            for key, item in operation.attributes.items()
-        },
+    """Return what a debug context says of a model's own operation, in JSON types."""
+    detail: dict[str, Any] = {
+        "attributes": {key: _plain(item) for key, item in operation.attributes.items()},
+        "inputs": [
+            [value.name, value.dtype, list(value.shape), value.known is not None]
+            for value in operation.operands
+        ],
+        "outputs": [[value.name, value.dtype, list(value.shape)] for value in operation.results],
     }
+    hints = operation.hints.stated()
+    return {**detail, "hints": hints} if hints else detail
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute in JSON types; an array of many elements as its digest."""
+    if isinstance(value, np.ndarray):
+        if value.size > _LONGEST_ATTRIBUTE:
+            return f"{value.dtype} {value.shape} {digest_of([value])}"
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.compiler.executable import Executable
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
+from tilescope.engine.recorder.graph import write_compute_sets, write_variables
 from tilescope.engine.recorder.plans import StageTable, write_plans
+from tilescope.engine.recorder.programs import write_programs
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import (
-    compute_set,
-    compute_set_vertex,
     liveness_step,
     memory_category,
     notice,
-    program,
     step,
     step_cost,
     target,
-    variable,
-    vertex_type,
 )
 from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORIES,
     MEMORY_CATEGORY,
     MEMORY_ROWS,
-    PROGRAM_KINDS,
     REGIONS,
 )
 
@@ -54,9 +49,9 @@ def write_compilation(
     """
     contexts = ContextTable(writer)
     _write_target(writer, executable)
-    _write_variables(writer, executable, contexts)
-    _write_compute_sets(writer, executable, contexts)
-    _write_programs(writer, executable, contexts)
+    write_variables(writer, executable, contexts)
+    write_compute_sets(writer, executable, contexts)
+    write_programs(writer, executable, contexts)
     stages = write_plans(writer, executable, contexts)
     contexts.flush()
     patterns = _write_steps(writer, executable, stages)
@@ -92,143 +87,6 @@ def _write_target(writer: ReportWriter, executable: Executable) -> None:
             }
         ],
     )
-
-
-def _write_variables(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
-    parts = executable.memory.parts
-    n_all = len(executable.graph.variables) + len(executable.memory.message_names)
-    n_tiles = np.bincount(parts.variable_id, minlength=n_all)
-    total = np.bincount(parts.variable_id, parts.n_bytes, n_all).astype(np.int64)
-    largest = np.zeros(n_all, np.int64)
-    np.maximum.at(largest, parts.variable_id, parts.n_bytes)
-    rows = []
-    for item in executable.graph.variables:
-        i = item.variable_id
-        rows.append(
-            {
-                "variable_id": i,
-                "name": item.name,
-                "dtype": item.dtype.name,
-                "shape": json.dumps(list(item.shape)),
-                "n_elements": item.n_elements,
-                "bytes": item.n_bytes,
-                "category": item.category,
-                "is_always_live": bool(executable.memory.is_always_live[i]),
-                "n_tiles": int(n_tiles[i]),
-                "max_tile_bytes": int(largest[i]),
-                "debug_context_id": contexts.id_of(item.debug),
-            }
-        )
-    lifetimes = executable.memory.lifetimes
-    for i, name in executable.memory.message_names.items():
-        # A message buffer belongs to the first step at which it is live, which needs the exchange.
-        asked_by = executable.steps[lifetimes[i][0]].debug
-        rows.append(
-            {
-                "variable_id": i,
-                "name": name,
-                "dtype": "uint8",
-                "shape": json.dumps([int(total[i])]),
-                "n_elements": int(total[i]),
-                "bytes": int(total[i]),
-                "category": "message",
-                "is_always_live": False,
-                "n_tiles": int(n_tiles[i]),
-                "max_tile_bytes": int(largest[i]),
-                "debug_context_id": contexts.id_of(asked_by),
-            }
-        )
-    writer.add(variable, rows)
-
-
-def _write_compute_sets(
-    writer: ReportWriter, executable: Executable, contexts: ContextTable
-) -> None:
-    edges: dict[int, int] = {}
-    for use in executable.vertex_uses:
-        edges[use.compute_set_id] = edges.get(use.compute_set_id, 0) + use.n_edges
-    writer.add(
-        compute_set,
-        [
-            {
-                "compute_set_id": item.compute_set_id,
-                "name": item.name,
-                "n_vertices": item.n_vertices,
-                "n_edges": edges.get(item.compute_set_id, 0),
-                "debug_context_id": contexts.id_of(item.debug),
-            }
-            for item in executable.graph.compute_sets
-        ],
-    )
-    codelets = {
-        batch.codelet.name: batch.codelet
-        for item in executable.graph.compute_sets
-        for batch in item.batches
-    }
-    ids = {name: i for i, name in enumerate(sorted(codelets))}
-    writer.add(
-        vertex_type,
-        [
-            {
-                "vertex_type_id": ids[name],
-                "name": name,
-                "kind": "supervisor" if codelets[name].is_supervisor else "worker",
-                "code_bytes": codelets[name].code_bytes,
-                "is_data_dependent": codelets[name].is_data_dependent,
-                "source": codelets[name].source,
-            }
-            for name in sorted(codelets)
-        ],
-    )
-    writer.add(
-        compute_set_vertex,
-        [
-            {
-                "compute_set_id": use.compute_set_id,
-                "vertex_type_id": ids[use.codelet_name],
-                "n_vertices": use.n_vertices,
-                "n_tiles": use.n_tiles,
-                "max_cycles": use.max_cycles,
-                "total_cycles": use.total_cycles,
-                "flops": use.flops,
-                "state_bytes": use.state_bytes,
-            }
-            for use in executable.vertex_uses
-        ],
-    )
-
-
-def _active_tiles(found: Step) -> int:
-    return int(found.cost.tile_cycles.ids.size)
-
-
-def _write_programs(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
-    def row(node: Node) -> dict[str, object]:
-        leaf = node.step
-        if PROGRAM_KINDS[node.kind].is_step != (leaf is not None):
-            raise ValueError(f"a program of kind {node.kind} does not match its step")
-        code = 0
-        if leaf is not None and leaf.code_bytes is not None:
-            code = leaf.code_bytes.sum()
-        computes = None if leaf is None else leaf.compute_set
-        return {
-            "program_id": node.program_id,
-            "parent_id": node.parent_id,
-            "position": node.position,
-            "root_kind": node.root_kind,
-            "root_index": node.root_index,
-            "kind": node.kind,
-            "name": node.name,
-            "n_children": len(node.children),
-            "repeat_count": node.repeat_count,
-            "n_tiles": 0 if leaf is None else _active_tiles(leaf),
-            "code_bytes": code,
-            "step_id": None if leaf is None else leaf.step_id,
-            "compute_set_id": None if computes is None else computes.compute_set_id,
-            "debug_context_id": contexts.id_of(node.debug),
-        }
-
-    writer.add(program, [row(node) for node in executable.nodes])
 
 
 def _write_steps(

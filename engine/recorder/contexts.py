@@ -37,6 +37,10 @@ class ContextTable:
                 "name": context.name,
                 "operation": context.operation,
                 "detail": json.dumps(dict(context.detail), sort_keys=True),
+                "weights_digest": context.weights_digest,
+                "flops": context.flops,
+                "file_name": None if context.line is None else context.line[0],
+                "line_number": None if context.line is None else context.line[1],
             }
         )
         return number

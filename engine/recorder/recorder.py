@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import EngineError, said
 from tilescope.engine.options import EngineOptions, engine_directory
 from tilescope.engine.recorder.compilation import write_compilation
+from tilescope.engine.recorder.digests import program_digests
 from tilescope.reports import ReportNotWritable, ReportWriter
 from tilescope.reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
 
@@ -106,8 +107,11 @@ class Recorder:
         if writer is None:
             return
         target_options = self._executable.machine.target_options
+        graph_digest, weights_digest = program_digests(self._executable)
         values = {
             **facts,
+            "graph_digest": graph_digest,
+            "weights_digest": weights_digest,
             **({"target_options": json.dumps(dict(target_options))} if target_options else {}),
             "engine_name": name,
             "tilescope_version": _version("tilescope"),

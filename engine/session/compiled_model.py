@@ -16,6 +16,7 @@ from tilescope.engine.compiler.cache import PlanFolder
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Model, Value
+from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
@@ -138,6 +139,7 @@ def compile_model(
         When the model is not well-formed, or has an operation on unsupported types.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
+    graph_digest, weights_digest = model_digests(model)
     model = transform(model)
     cache_directory = cache_directory or resolve().cache_directory
     memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
@@ -152,4 +154,7 @@ def compile_model(
     )
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
-    return CompiledModel(model, replace(executable, record=record))
+    executable = replace(
+        executable, record=record, graph_digest=graph_digest, weights_digest=weights_digest
+    )
+    return CompiledModel(model, executable)

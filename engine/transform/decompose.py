@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Value
+from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Operation, Value
 from tilescope.engine.ir.builder import decomposed
 
 __all__ = ["decompose"]
@@ -34,6 +35,15 @@ class _Decomposer(IrBuilder):
     def __init__(self, name: str, keep: frozenset[str]) -> None:
         super().__init__(name)
         self.keep = keep
+        #: The model's own operation that is copied now.
+        self._origin: Operation | None = None
+
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        outside = self._origin
+        for operation in operations:
+            self._origin = operation.origin or operation
+            super().copy([operation], values)
+        self._origin = outside
 
     def inside(self, name: str) -> IrBuilder:
         return _Decomposer(name, self.keep)
@@ -44,4 +54,4 @@ class _Decomposer(IrBuilder):
             made = decomposed(node, Expansion(self, node, label))
             if made:
                 return tuple(made[index] if name else None for index, name in enumerate(outputs))
-        return super().add(node, outputs)
+        return super().add(replace(node, origin=node.origin or self._origin), outputs)

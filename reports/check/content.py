@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from sqlalchemy import select
 
+from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
+from tilescope.reports.check.program import PROGRAM_CHECKS
 from tilescope.reports.report import Report
 from tilescope.reports.schema import (
     ARRAYS,
@@ -30,14 +32,12 @@ from tilescope.reports.schema.vocabulary import (
 
 __all__ = ["content_problems"]
 
-_PATTERNS_AT_ONCE = 256
-
 
 def content_problems(report: Report) -> list[Problem]:
     """Return the inconsistencies between tables and arrays."""
     checks: tuple[Callable[[Report], Iterator[str]], ...] = (
         _codes,
-        _program,
+        *PROGRAM_CHECKS,
         _liveness,
         _costs,
         _lowered,
@@ -64,36 +64,12 @@ def _codes(report: Report) -> Iterator[str]:
             yield f"{code!r} is not a known {column} of {table.name}."
 
 
-def _program(report: Report) -> Iterator[str]:
-    nodes = report.table(program)
-    ids = nodes["program_id"]
-    n_found: dict[int, int] = {}
-    places = set()
-    for node, parent, position, root in zip(
-        ids, nodes["parent_id"], nodes["position"], nodes["root_index"], strict=True
-    ):
-        if parent is not None:
-            n_found[parent] = n_found.get(parent, 0) + 1
-            if parent >= node:
-                yield f"Program {node} comes before its parent {parent}."
-            if (parent, position) in places:
-                yield f"Program {parent} has two children at position {position}."
-            places.add((parent, position))
-        if root < 0:
-            yield f"Program {node} belongs to root {root}."
-    for node, n_children in zip(ids, nodes["n_children"], strict=True):
-        if n_found.get(node, 0) != n_children:
-            yield f"Program {node} declares {n_children} children and has {n_found.get(node, 0)}."
-    if report.table(step)["step_id"] != list(range(len(report.table(step)["step_id"]))):
-        yield "Steps are not numbered from 0."
-
-
 def _liveness(report: Report) -> Iterator[str]:
     rows = report.table(liveness_step)
     if rows["liveness_step_id"] != list(range(len(rows["liveness_step_id"]))):
         yield "Liveness steps are not numbered from 0."
     ids = np.array(rows["pattern_id"], np.int64)
-    facts = _pattern_facts(report, "liveness.pattern")
+    facts = pattern_facts(report, "liveness.pattern")
     if ids.size and not (ids.min() >= 0 and ids.max() < len(facts)):
         yield "A liveness step names a missing pattern."
         return
@@ -125,7 +101,7 @@ def _costs(report: Report) -> Iterator[str]:
     (n_ipus,) = report.table(target)["n_ipus"] or [1]
     if not (rows[:, 1].min() >= 0 and rows[:, 1].max() < n_ipus):
         yield "A cost names a missing IPU."
-    facts = _pattern_facts(report, "cycles.pattern")
+    facts = pattern_facts(report, "cycles.pattern")
     ids = rows[:, 2]
     if not (ids.min() >= 0 and ids.max() < len(facts)):
         yield "A cost names a missing pattern."
@@ -212,7 +188,7 @@ def _memory(report: Report) -> Iterator[str]:
     used = np.unique(np.array(report.table(liveness_step)["pattern_id"], np.int64))
     if used.size:
         peak = np.zeros(tiles.shape[1], np.int64)
-        for part in np.array_split(used, len(used) // _PATTERNS_AT_ONCE + 1):
+        for part in np.array_split(used, len(used) // PATTERNS_AT_ONCE + 1):
             if len(part):
                 peak = np.maximum(peak, report.array("liveness.pattern").rows(part).max(axis=0))
         if not np.array_equal(peak, peak_bytes):
@@ -247,15 +223,3 @@ def _trace(report: Report) -> Iterator[str]:
             yield f"Entries of run_trace {run_trace_id} lie outside its run."
     if until != len(start):
         yield "Some entries of the trace belong to no run."
-
-
-def _pattern_facts(report: Report, name: str) -> np.ndarray:
-    """Return the maximum, sum and nonzero count of every pattern: int64, shape (n_patterns, 3)."""
-    patterns = report.array(name)
-    facts = np.zeros((len(patterns), 3), np.int64)
-    for first in range(0, len(patterns), _PATTERNS_AT_ONCE):
-        part = patterns.read(first, first + _PATTERNS_AT_ONCE)
-        facts[first : first + len(part)] = np.stack(
-            [part.max(axis=1), part.sum(axis=1), (part > 0).sum(axis=1)], axis=1
-        )
-    return facts

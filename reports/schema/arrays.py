@@ -72,6 +72,34 @@ ARRAYS: dict[str, ArraySpec] = {
             "Busy cycles of every tile of an IPU in a step; a row per distinct pattern, row 0"
             " zeros",
         ),
+        _per_tile(
+            "vertices.pattern",
+            "tiles",
+            "",
+            "Vertices of a codelet of a compute set on every tile; a row per distinct pattern",
+        ),
+        _per_tile(
+            "code.pattern",
+            "tiles",
+            "bytes",
+            "Control or exchange code of a program on every tile; a row per distinct pattern",
+        ),
+        ArraySpec(
+            "program_variable.program_id",
+            "<i4",
+            "one",
+            "",
+            "Leaf program that reads or writes a variable; sorted by program, then variable",
+            refers_to="program",
+        ),
+        ArraySpec(
+            "program_variable.variable_id",
+            "<i4",
+            "one",
+            "",
+            "The variable, which may be a message buffer",
+            refers_to="variable",
+        ),
         ArraySpec(
             "lifetime.variable_id",
             "<i4",

@@ -11,7 +11,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "column", "metadata"]
 #: The four letters "TSCP", kept in SQLite's header field ``application_id``.
 APPLICATION_ID = 0x54534350
 #: Kept in SQLite's header field ``user_version``; raised when a table or array changes meaning.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 metadata = MetaData()
 

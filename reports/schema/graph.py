@@ -32,7 +32,33 @@ debug_context = Table(
     column("layer", Text, "Creator: onnx, library or poplar"),
     column("name", Text, "Full name; levels are joined by /"),
     column("operation", Text, "Type of the operation, such as Conv or poplin.convolution"),
-    column("detail", Text, "Arguments of the call as JSON"),
+    column(
+        "detail",
+        Text,
+        "Arguments of the call as JSON; for onnx, those of the model's own node: attributes with"
+        " defaults, inputs as [name, type, shape, whether constant], outputs as [name, type,"
+        " shape], and hints if given",
+    ),
+    column(
+        "weights_digest",
+        Text,
+        "Digest of the operation's constant operands; null without any",
+        nullable=True,
+    ),
+    column(
+        "flops",
+        Integer,
+        "Useful floating-point operations of one execution, by the operation's definition; null"
+        " if the definition does not determine them",
+        nullable=True,
+    ),
+    column(
+        "file_name",
+        Text,
+        "For calls of the graph API, base name of the calling source file",
+        nullable=True,
+    ),
+    column("line_number", Integer, "Line of the call in that file, from 1", nullable=True),
     comment="Origin of variables, compute sets and programs",
 )
 
@@ -53,6 +79,18 @@ variable = Table(
     column("is_always_live", Boolean, "Whether it occupies memory throughout the program"),
     column("n_tiles", Integer, "Number of tiles that hold a part"),
     column("max_tile_bytes", Integer, "Largest part on one tile, bytes"),
+    column(
+        "mapping_digest",
+        Text,
+        "Digest of the tile mapping, and of a message buffer's parts by tile; null if not mapped",
+        nullable=True,
+    ),
+    column(
+        "content_digest",
+        Text,
+        "Digest of a constant or of initial values; null without any",
+        nullable=True,
+    ),
     column(
         "debug_context_id",
         Integer,
@@ -104,6 +142,11 @@ compute_set_vertex = Table(
     column("total_cycles", Integer, "Sum over vertices, in the same cycles"),
     column("flops", Integer, "Useful floating-point operations, sum over vertices"),
     column("state_bytes", Integer, "Vertex instance state, sum over vertices, bytes"),
+    column(
+        "vertices_pattern_id",
+        Integer,
+        "Row of vertices.pattern with the number of vertices of every tile",
+    ),
     comment="Codelets of compute sets",
 )
 
@@ -131,6 +174,12 @@ program = Table(
     column("repeat_count", Integer, "Times the body runs, for Repeat; else 1"),
     column("n_tiles", Integer, "Number of participating tiles; 0 for control"),
     column("code_bytes", Integer, "Control or exchange code, sum over tiles, bytes"),
+    column(
+        "code_pattern_id",
+        Integer,
+        "Row of code.pattern with the code of every tile; null without code",
+        nullable=True,
+    ),
     # Steps refer to their program: the table order ignores this direction.
     column(
         "step_id",

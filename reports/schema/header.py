@@ -16,7 +16,8 @@ provenance = Table(
         "key",
         Text,
         "model_name, model_sha256, tilescope_version, python_version, numpy_version, numba_version,"
-        " seed, engine_name, or a name with prefix wall_ for wall-clock facts",
+        " seed, engine_name, graph_digest (operations, attributes, shapes and edges; no names, no"
+        " weights), weights_digest, or a name with prefix wall_ for wall-clock facts",
         unique=True,
     ),
     column("value", Text, "The fact as text"),

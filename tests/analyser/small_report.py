@@ -213,6 +213,9 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                     "total_cycles": 800,
                     "flops": 1000,
                     "state_bytes": 48,
+                    "vertices_pattern_id": writer.pattern(
+                        "vertices.pattern", np.arange(N_TILES) < n_vertices
+                    ),
                 }
             ],
         )
@@ -319,6 +322,9 @@ def _write_programs(writer: ReportWriter, shape: Shape) -> None:
                 "repeat_count": repeat,
                 "n_tiles": n_tiles,
                 "code_bytes": 24 if kind == "DoExchange" else 8,
+                "code_pattern_id": writer.pattern(
+                    "code.pattern", np.full(N_TILES, 3 if kind == "DoExchange" else 1)
+                ),
                 "step_id": step,
                 "compute_set_id": compute_set,
                 "debug_context_id": 1 if compute_set is not None else None,

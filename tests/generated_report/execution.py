@@ -163,6 +163,7 @@ def _write_vertices(
             "total_cycles": total[steps].sum(axis=1),
             "flops": flops[steps].sum(axis=1),
             "state_bytes": 24 * plan.n_tiles,
+            "vertices_pattern_id": writer.pattern("vertices.pattern", np.ones(plan.n_tiles, int)),
         },
     )
 

@@ -196,9 +196,19 @@ def _write_variables(
             "is_always_live": variables.is_always_live,
             "n_tiles": variables.n_tiles,
             "max_tile_bytes": largest,
+            "mapping_digest": [f"{i:032x}" for i in range(len(kinds))],
+            "content_digest": [
+                f"{i:032x}" if k == _CONSTANT else None for i, k in enumerate(kinds)
+            ],
             "debug_context_id": n_contexts[variables.operation],
         },
     )
+    first_of = np.array([operation.first_step for operation in plan.operations])
+    # A variable is accessed by the first step of its operation.
+    leaves = np.array(plan.leaves)[np.minimum(first_of[variables.operation], plan.n_steps - 1)]
+    order = np.lexsort((np.arange(n), leaves))
+    writer.append("program_variable.program_id", leaves[order])
+    writer.append("program_variable.variable_id", order)
 
 
 def _opens_layer(plan: ProgramPlan, index: int) -> int:

@@ -238,6 +238,11 @@ def _context(parent: int | None, name: str, kind: str) -> dict[str, object]:
     }
 
 
+def _spread(n_bytes: int, n_tiles: int) -> np.ndarray:
+    """Return bytes spread over the tiles: ndarray of int64, shape (n_tiles,)."""
+    return np.diff(np.arange(n_tiles + 1) * n_bytes // n_tiles)
+
+
 def _write_tree(
     writer: ReportWriter,
     plan: ProgramPlan,
@@ -254,6 +259,7 @@ def _write_tree(
         if parent is not None:
             position = int(rows[parent]["n_children"])  # type: ignore[call-overload]
             rows[parent]["n_children"] = position + 1
+        n_bytes = int(more.pop("code_bytes", 16))  # type: ignore[call-overload]
         rows.append(
             {
                 "parent_id": parent,
@@ -265,7 +271,8 @@ def _write_tree(
                 "n_children": 0,
                 "repeat_count": repeat_count,
                 "n_tiles": 0,
-                "code_bytes": 16,
+                "code_bytes": n_bytes,
+                "code_pattern_id": writer.pattern("code.pattern", _spread(n_bytes, plan.n_tiles)),
                 **more,
             }
         )

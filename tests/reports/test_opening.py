@@ -101,7 +101,7 @@ _NO_REPORTS = (
         (lambda path: path.write_text("hello\n" * 99), NotAReport, "not a report"),
         (lambda path: path.write_bytes(b"SQLite format 3\0"), NotAReport, "not a report"),
         (_other_sqlite, NotAReport, "another program's"),
-        (_of_version(7), UnsupportedSchema, "schema 7; this TileScope supports 2. Update"),
+        (_of_version(7), UnsupportedSchema, "schema 7; this TileScope supports 3. Update"),
         (_of_version(0), UnsupportedSchema, "Run the program again"),
         (lambda path: path.mkdir(), ReportNotFound, "No report in"),
         (os.mkfifo, NotAReport, "not a regular file"),

@@ -1,0 +1,80 @@
+"""Digests of a model: of its structure without names and weights, and of its weights alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.operation import Operation, Region
+from tilescope.engine.ir.value import Value
+
+__all__ = ["model_digests"]
+
+
+def model_digests(model: Model) -> tuple[str, str]:
+    """Return the digest of a model's structure and that of its weights.
+
+    The structure is operators, attributes, hints, types, shapes and edges. Constant operands of
+    type int64, which ONNX uses for shapes, axes and indices, belong to it with their content.
+    """
+    walk = _Structure()
+    inputs = [walk.value(value) for value in model.inputs]
+    operations = [walk.operation(operation) for operation in model.operations]
+    outputs = [walk.value(value) for _, value in model.outputs]
+    structure = json.dumps([inputs, operations, outputs], sort_keys=True, default=_as_text)
+    return digest_of([structure]), digest_of(walk.weights)
+
+
+class _Structure:
+    """Describes operations with their values numbered in order of first use."""
+
+    def __init__(self) -> None:
+        self.weights: list[np.ndarray[Any, Any]] = []
+        self._numbers: dict[Value, int] = {}
+
+    def value(self, value: Value | None) -> Any:
+        """Return the number of a value, with its type where it is new."""
+        if value is None or value in self._numbers:
+            return None if value is None else self._numbers[value]
+        number = self._numbers[value] = len(self._numbers)
+        described = [number, value.dtype, list(value.shape)]
+        if value.known is not None:
+            content = np.asarray(value.known)
+            self.weights.append(content)
+            return [*described, digest_of([content]) if value.dtype == "int64" else "weights"]
+        return described
+
+    def operation(self, operation: Operation) -> Any:
+        """Return an operation without its names."""
+        return [
+            operation.operator.key,
+            operation.version,
+            dict(operation.attributes),
+            operation.hints.stated(),
+            [self.value(value) for value in operation.inputs],
+            self._regions(operation.regions),
+            [self.value(value) for value in operation.outputs],
+        ]
+
+    def _regions(self, regions: Mapping[str, Region]) -> Any:
+        return {
+            key: [
+                self._values(region.inputs),
+                [self.operation(operation) for operation in region.operations],
+                self._values(region.outputs),
+            ]
+            for key, region in regions.items()
+        }
+
+    def _values(self, values: Sequence[Value]) -> list[Any]:
+        return [self.value(value) for value in values]
+
+
+def _as_text(value: object) -> str:
+    """Return an attribute that is not of a JSON type as text."""
+    return digest_of([value]) if isinstance(value, np.ndarray) else str(value)
