@@ -172,13 +172,15 @@ class Exchange:
         is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
         changes = np.bincount(receiver[is_change], minlength=n_tiles)
         # A fragment with several receivers is sent once, for as long as the longest one takes it.
-        order = np.lexsort((-self.n_bytes, self.start, self.sender))
-        sender, start = self.sender[order], self.start[order]
-        is_first = np.ones(sender.size, dtype=np.bool_)
-        is_first[1:] = (sender[1:] != sender[:-1]) | (start[1:] != start[:-1])
-        words = -(-self.n_bytes[order][is_first] // _WORD_BYTES)
-        per_piece = -(-words // machine.exchange_words_per_send)
-        sends = np.bincount(sender[is_first], per_piece, n_tiles).astype(np.int64)
+        place = self._places(self.sender)
+        order = np.argsort(place)
+        place = place[order]
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        n_bytes = self.n_bytes[order]
+        longest = np.maximum.reduceat(n_bytes, first) if first.size else n_bytes
+        words = -(-longest // _WORD_BYTES)
+        per_fragment = -(-words // machine.exchange_words_per_send)
+        sends = np.bincount(self.sender[order[first]], per_fragment, n_tiles).astype(np.int64)
         return np.where(
             changes + sends > 0,
             machine.exchange_code_bytes_per_phase
@@ -223,8 +225,12 @@ class Exchange:
     @cached_property
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the order by receiver and start, with the senders and receivers sorted by it."""
-        order = np.lexsort((self.start, self.receiver))
+        order = np.argsort(self._places(self.receiver))  # a tile receives an element once
         return order, self.sender[order], self.receiver[order]
+
+    def _places(self, tile: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return numbers that sort fragments by tile and start: int64, shape (n_fragments,)."""
+        return np.asarray(tile * (self.start.max(initial=0) + 1) + self.start)
 
     def _bytes_of_union(
         self,
