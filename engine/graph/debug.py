@@ -27,7 +27,7 @@ class DebugContext:
     operation
         Type of the operation.
     detail
-        Its arguments; JSON types only.
+        Arguments of the operation; JSON types only.
     weights_digest
         Digest of its constant operands; None without any.
     flops
@@ -56,7 +56,7 @@ class DebugContext:
         weights: Sequence[NDArray[Any]] = (),
         flops: int | None = None,
     ) -> DebugContext:
-        """Return a context inside this one.
+        """Return a context nested in this one.
 
         Parameters
         ----------

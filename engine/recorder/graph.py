@@ -46,7 +46,7 @@ def write_variables(writer: ReportWriter, executable: Executable, contexts: Cont
     lifetimes = executable.memory.lifetimes
     digests = message_digests(executable)
     for i, name in executable.memory.message_names.items():
-        # A message buffer belongs to whoever asked for its exchange, the first step it lives at.
+        # A message buffer belongs to the first step at which it is live, which needs the exchange.
         asked_by = executable.steps[lifetimes[i][0]].debug
         rows.append(
             {

@@ -24,7 +24,7 @@ def write_programs(writer: ReportWriter, executable: Executable, contexts: Conte
     def row(node: Node) -> dict[str, object]:
         leaf = node.step
         if PROGRAM_KINDS[node.kind].is_step != (leaf is not None):
-            raise ValueError(f"a program of kind {node.kind} and its step do not agree")
+            raise ValueError(f"a program of kind {node.kind} does not match its step")
         code, pattern = 0, None
         if leaf is not None and leaf.code_bytes is not None and leaf.code_bytes.ids.size:
             code = leaf.code_bytes.sum()

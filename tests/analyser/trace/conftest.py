@@ -118,6 +118,9 @@ def write_report(
                 "total_cycles": 60,
                 "flops": 123,
                 "state_bytes": 24,
+                "vertices_pattern_id": writer.pattern(
+                    "vertices.pattern", np.repeat([3, 0], [2, n_ipus * N_TILES - 2])
+                ),
             }
         ],
     )
