@@ -33,6 +33,7 @@ __all__ = [
     "TO_BOOL",
     "UNARY",
     "UNARY_BLOCK",
+    "flops_per_element",
     "unary_kernels",
     "worker_rows",
 ]
@@ -220,12 +221,16 @@ def _result(name: str, dims: int = 1) -> Field:
     return Field("out", "out", dims, kind=kind, dtype="bool" if name in TO_BOOL else "")
 
 
+def flops_per_element(function: str) -> int:
+    """Return the floating-point operations of a function of floats, per element."""
+    return _FLOPS.get(function, 1)
+
+
 def _flops(name: str) -> Any:
-    """Return the FLOP count of a function: one per element by default, for floats only."""
-    flops_per_element = _FLOPS.get(name, 1)
+    """Return the FLOP count of a function, for floats only."""
 
     def flops(batch: Batch) -> NDArray[np.int64]:
-        counted = flops_per_element if batch.dtype[_operand(batch)].startswith("float") else 0
+        counted = flops_per_element(name) * batch.is_float(_operand(batch))
         return np.asarray(counted * batch.n_elements("out"))
 
     return flops

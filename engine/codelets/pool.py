@@ -7,6 +7,7 @@ loop along the row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,9 +96,15 @@ def _pool_law(per_loop: int, begin: int) -> Any:
     return law
 
 
-def _pool_flops(batch: Batch) -> NDArray[np.int64]:
-    window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
-    return np.asarray(batch.n_elements("out") * window)
+def _pool_flops(is_max: bool) -> Callable[[Batch], NDArray[np.int64]]:
+    """Return the count: one per combined pair of a window, and the division of a mean."""
+
+    def flops(batch: Batch) -> NDArray[np.int64]:
+        window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
+        per_result = np.asarray(window) - is_max
+        return np.asarray(batch.n_elements("out") * per_result * batch.is_float("x"))
+
+    return flops
 
 
 def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
@@ -109,7 +116,7 @@ def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
         code_bytes=420,
         source="graphcore/poplibs sdk-release-3.4, lib/popnn: getPoolingCycles",
         scalars=_SCALARS,
-        flops=_pool_flops,
+        flops=_pool_flops(is_max),
     )
 
 

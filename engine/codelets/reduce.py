@@ -95,10 +95,8 @@ def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
     return reduce_partials_cycles(n_partials, n_outputs, item, out, machine)
 
 
-def _partials_flops(batch: Batch) -> NDArray[np.int64]:
-    return np.asarray((batch.size["partials"][:, 0] - 1) * batch.n_elements("out"))
-
-
+# No operations of its own: the additions of a product are counted with its multiplications,
+# wherever the plan performs them.
 REDUCE_PARTIALS = Codelet(
     "poplin::ReduceAdd",
     (Field("partials", "in", 4, kind="block"), Field("out", "out", 3, kind="block")),
@@ -106,7 +104,6 @@ REDUCE_PARTIALS = Codelet(
     _partials_law,
     code_bytes=200,
     source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate",
-    flops=_partials_flops,
 )
 
 
@@ -184,7 +181,10 @@ def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 
 
 def _reduce_flops(batch: Batch) -> NDArray[np.int64]:
-    return batch.n_elements("x")
+    """Count one per combined pair and one per scaled result; stages add up to the whole."""
+    results = batch.n_elements("out")
+    scaled = np.where(np.asarray(batch.scalars["scale"]) != 1, results, 0)
+    return np.asarray((batch.n_elements("x") - results + scaled) * batch.is_float("x"))
 
 
 REDUCE = {

@@ -21,7 +21,7 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_RATES"]
+__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_FLOPS", "TERNARY_RATES"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -45,7 +45,7 @@ def _clamp(x: Any, low: Any, high: Any) -> Any:
 
 
 _FUNCTIONS = {"select": _select, "clamp": _clamp}
-_FLOPS = {"select": 0, "clamp": 2}
+TERNARY_FLOPS = {"select": 0, "clamp": 2}
 
 
 def _kernels(function: Any) -> tuple[Any, Any]:
@@ -95,8 +95,7 @@ def _law(rate: Rate, *, is_block: bool) -> Any:
 
 def _flops(name: str) -> Any:
     def flops(batch: Batch) -> NDArray[np.int64]:
-        counted = _FLOPS[name] if batch.dtype["a"].startswith("float") else 0
-        return np.asarray(counted * batch.n_elements("out"))
+        return np.asarray(TERNARY_FLOPS[name] * batch.is_float("a") * batch.n_elements("out"))
 
     return flops
 

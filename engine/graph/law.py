@@ -55,6 +55,10 @@ class Batch:
         product: NDArray[np.int64] = np.prod(self.size[field], axis=1, dtype=np.int64)
         return product
 
+    def is_float(self, field: str) -> bool:
+        """Whether a field is of a floating-point type."""
+        return self.dtype[field].startswith("float")
+
     def n_vectors(self, count: NDArray[np.int64], field: str, machine: Machine) -> Any:
         """Return the number of data-path vectors in `count` elements of a field, rounded up."""
         per_vector = machine.data_path_bytes // self.item_bytes[field]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, overload
 
 from numpy.typing import NDArray
@@ -99,11 +100,15 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     }
     usual = builder.partials.with_own(partials_type).convolution
     types = product_types(name, x, weights, weights_dtype, usual, partials_type)
+    rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     build = builder.inside(
-        name, "poplin.convolution", {**detail, **_said(types)}, weights=weights
+        name,
+        "poplin.convolution",
+        {**detail, **_said(types)},
+        weights=weights,
+        flops=2 * n_images * rows * columns * prod(int(size) for size in weights.shape),
     ).planned()
     x, weights = in_one(build, x), _in_one(build, weights)
-    rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     shape = ConvolutionShape(
         groups=groups,
         images=n_images,
@@ -187,7 +192,8 @@ def matmul(
     usual = builder.partials.with_own(partials_type).matmul
     types = product_types(name, a, b, b_dtype, usual, partials_type)
     detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
-    build = builder.inside(name, "poplin.matMul", detail, weights=b).planned()
+    flops = 2 * batch * rows * inner * columns
+    build = builder.inside(name, "poplin.matMul", detail, weights=b, flops=flops).planned()
     a, b = in_one(build, a), _in_one(build, b)
     shape = ConvolutionShape(
         groups=batch,

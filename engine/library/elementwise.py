@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,15 @@ from tilescope.engine.codelets.elementwise import (
     TO_BOOL,
     UNARY,
     UNARY_BLOCK,
+    flops_per_element,
 )
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
-from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK, TERNARY_RATES
+from tilescope.engine.codelets.ternary import (
+    TERNARY,
+    TERNARY_BLOCK,
+    TERNARY_FLOPS,
+    TERNARY_RATES,
+)
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
@@ -270,7 +277,9 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
         If the function is unknown or does not support the type.
     """
     _check_types(function, _rate_of(function, UNARY_RATES, 1), [x])
-    build = builder.inside(function, "popops.map", {"operation": function, "shape": list(x.shape)})
+    detail = {"operation": function, "shape": list(x.shape)}
+    flops = flops_per_element(function) * x.n_elements * x.dtype.is_float
+    build = builder.inside(function, "popops.map", detail, flops=flops)
     out = similar(build, "out", [x], x.shape, BOOL if function in TO_BOOL else x.dtype)
     _apply_to(build, function, UNARY[function], UNARY_BLOCK[function], x, out)
     return out
@@ -357,7 +366,9 @@ def _joint(
         except ValueError:
             raise BadGraph(f"{function}: shapes {shapes} do not broadcast to one") from None
     detail = {"operation": function, "shapes": [list(of_operand) for of_operand in shapes]}
-    build = builder.inside(function, "popops.map", detail)
+    per_element = TERNARY_FLOPS.get(function, flops_per_element(function))
+    flops = per_element * prod(shape) * operands[0].dtype.is_float
+    build = builder.inside(function, "popops.map", detail, flops=flops)
     out = similar(build, "out", operands, shape, dtype)
     plain, in_blocks = (by_name[function] for by_name in codelets)
     if not _apply(build, function, plain, in_blocks, operands, out):
@@ -386,7 +397,8 @@ def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
     kinds = {x.dtype.kind, dtype.kind}
     if "float8" in kinds and kinds & {"int32", "bool"}:
         raise BadGraph(f"cannot cast {x.name!r} from {x.dtype} to {dtype}; cast to float16 first")
-    build = builder.inside("cast", "popops.cast", {"from": x.dtype.name, "to": dtype.name})
+    detail = {"from": x.dtype.name, "to": dtype.name}
+    build = builder.inside("cast", "popops.cast", detail, flops=0)
     out = similar(build, "out", [x], x.shape, dtype)
     plain, in_blocks = (CAST_TO_BOOL, CAST_TO_BOOL_BLOCK) if dtype == BOOL else (CAST, CAST_BLOCK)
     _apply_to(build, "cast", plain, in_blocks, x, out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_rank, checked
@@ -39,8 +41,9 @@ def pool(
     check_rank("pool: its input", x, "images, channels, rows, columns")
     n_images, n_channels, height, width = x.shape
     detail = {"input": list(x.shape), "kernel": list(window.kernel), "stride": list(window.stride)}
-    build = builder.inside("pool", "popnn.pooling", detail)
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
+    flops = n_images * n_channels * rows * columns * (prod(window.kernel) - is_max)
+    build = builder.inside("pool", "popnn.pooling", detail, flops=flops * x.dtype.is_float)
     size = group_size(n_channels, 16)
     grouped = (n_images, n_channels // size, size, height, width)
     x = in_one(build, x)

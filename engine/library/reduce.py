@@ -50,14 +50,15 @@ def reduce(
     if operation == "sum" and x.dtype == BOOL:
         raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count true values")
     detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
-    build = builder.inside("reduce", "popops.reduce", detail)
-    x = in_one(build, x)
     reduced = sorted(dims)
-    kept = [d for d in range(len(x.dims)) if d not in reduced]
-    shape = [1 if d in reduced else size for d, size in enumerate(x.shape)]
-    flat = x.dim_shuffle(*kept, *reduced)
+    kept = [d for d in range(len(x.shape)) if d not in reduced]
     n_reduced = prod(x.shape[d] for d in reduced)
     n_kept = prod(x.shape[d] for d in kept)
+    flops = n_kept * (n_reduced - 1 + (scale != 1)) * x.dtype.is_float
+    build = builder.inside("reduce", "popops.reduce", detail, flops=flops)
+    x = in_one(build, x)
+    shape = [1 if d in reduced else size for d, size in enumerate(x.shape)]
+    flat = x.dim_shuffle(*kept, *reduced)
     view = flat.reshape(n_kept, n_reduced)
     out = _stages(build, operation, view, scale)
     return out.reshape(*shape)

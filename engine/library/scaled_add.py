@@ -73,7 +73,8 @@ def scaled_add(
             f"{scale.variable.name!r} scales an addition and has {scale.n_elements} elements:"
             " expected one"
         )
-    build = builder.inside("scaledAdd", "popops.scaledAddTo", {"shape": list(a.shape)})
+    detail = {"shape": list(a.shape)}
+    build = builder.inside("scaledAdd", "popops.scaledAddTo", detail, flops=2 * a.n_elements)
     # A vertex must not read what another writes; it may read elements that it writes itself.
     if b != a and share_elements(a, b):
         b = row_major_copy(build, b, "copy")

@@ -47,7 +47,7 @@ def write_compilation(
     ndarray of int32, shape (n_steps * n_ipus,)
         The row of ``cycles.pattern`` of each step on each IPU.
     """
-    contexts = ContextTable(writer)
+    contexts = ContextTable(writer, executable.nodes)
     _write_target(writer, executable)
     write_variables(writer, executable, contexts)
     write_compute_sets(writer, executable, contexts)

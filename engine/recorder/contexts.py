@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
+from tilescope.engine.compiler.executable import Node
 from tilescope.engine.graph import DebugContext
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import debug_context
 
 __all__ = ["ContextTable"]
 
+#: Programs whose body does not run once whenever the program does.
+_NOT_ONCE = frozenset(("If", "Switch", "Repeat", "RepeatWhile", "Call"))
+
 
 class ContextTable:
-    """Collects contexts and writes every one once."""
+    """Collects contexts and writes every one once.
 
-    def __init__(self, writer: ReportWriter) -> None:
+    Parameters
+    ----------
+    writer
+        Target of the rows.
+    nodes
+        The program tree.
+    """
+
+    def __init__(self, writer: ReportWriter, nodes: Iterable[Node]) -> None:
         self._writer = writer
         self._ids: dict[DebugContext, int] = {}
-        self._rows: list[dict[str, object]] = []
+        self._undetermined = {node.debug for node in nodes if node.kind in _NOT_ONCE}
 
     def id_of(self, context: DebugContext) -> int | None:
         """Return a context's number; None for the root, which has no content."""
@@ -26,25 +39,50 @@ class ContextTable:
         found = self._ids.get(context)
         if found is not None:
             return found
-        parent = None if context.parent is None else self.id_of(context.parent)
-        number = len(self._rows)
-        self._ids[context] = number
-        self._rows.append(
-            {
-                "debug_context_id": number,
-                "parent_id": parent,
-                "layer": context.layer,
-                "name": context.name,
-                "operation": context.operation,
-                "detail": json.dumps(dict(context.detail), sort_keys=True),
-                "weights_digest": context.weights_digest,
-                "flops": context.flops,
-                "file_name": None if context.line is None else context.line[0],
-                "line_number": None if context.line is None else context.line[1],
-            }
-        )
+        if context.parent is not None:
+            self.id_of(context.parent)
+        number = self._ids[context] = len(self._ids)
         return number
 
     def flush(self) -> None:
         """Write the rows."""
-        self._writer.add(debug_context, self._rows)
+        flops = self._flops()
+        self._writer.add(
+            debug_context,
+            [
+                {
+                    "debug_context_id": number,
+                    "parent_id": None if context.parent is None else self.id_of(context.parent),
+                    "layer": context.layer,
+                    "name": context.name,
+                    "operation": context.operation,
+                    "detail": json.dumps(dict(context.detail), sort_keys=True),
+                    "weights_digest": context.weights_digest,
+                    "flops": flops[context],
+                    "file_name": None if context.line is None else context.line[0],
+                    "line_number": None if context.line is None else context.line[1],
+                }
+                for context, number in self._ids.items()
+            ],
+        )
+
+    def _flops(self) -> dict[DebugContext, int | None]:
+        """Return the useful operations of every context.
+
+        A context without a definition of its own has the sum of those inside it: an operation of a
+        model 0 where there are none, a call that is taken apart None.
+        """
+        inside: dict[DebugContext, list[int | None]] = {context: [] for context in self._ids}
+        found: dict[DebugContext, int | None] = {}
+        # Parents come first, so that in reverse what is inside is known.
+        for context in reversed(self._ids):
+            parts = inside[context]
+            flops = context.flops
+            is_sum = context.layer == "onnx" or (context.layer == "library" and parts)
+            if flops is None and is_sum and context not in self._undetermined:
+                known = [part for part in parts if part is not None]
+                flops = sum(known) if len(known) == len(parts) else None
+            found[context] = flops
+            if context.parent in inside:
+                inside[context.parent].append(flops)
+        return found

@@ -177,7 +177,7 @@ def test_execution(report: pva.Report) -> None:
 def test_versions_and_settings(report: pva.Report) -> None:
     assert report.poplarVersion.string == "TileScope 0.1.0"
     assert (report.poplarVersion.major, report.poplarVersion.minor) == (0, 1)
-    assert report.version.major == 2
+    assert report.version.major == 3
     assert not report.version.isUnstableFormat
     assert report.instrumentationSettings.compute is pva.ComputeInstrumentationLevel.Tile
 
