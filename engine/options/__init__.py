@@ -1,7 +1,7 @@
 """Engine options from POPLAR_ENGINE_OPTIONS, the command line and code, by precedence."""
 
 from tilescope.engine.options.catalogue import OPTIONS, Kind, OptionSpec
-from tilescope.engine.options.directory import engine_directory
+from tilescope.engine.options.directory import engine_directory, missing_report
 from tilescope.engine.options.precedence import (
     CACHE_VARIABLES,
     ENVIRONMENT_VARIABLE,
@@ -19,5 +19,6 @@ __all__ = [
     "OptionRecord",
     "OptionSpec",
     "engine_directory",
+    "missing_report",
     "resolve",
 ]

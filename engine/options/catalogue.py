@@ -102,7 +102,8 @@ _REPORT = (
     ),
     _flag(
         "autoReport.outputExecutionProfile",
-        "Write the execution part: cycles of every step; enables instrumentation",
+        "Write the execution part: cycles of every step; enables instrumentation unless"
+        " debug.instrument is false",
         acts=True,
         follows=_ALL,
     ),
@@ -121,7 +122,8 @@ _REPORT = (
 _DEBUG = (
     _flag(
         "debug.instrument",
-        "Count cycles at run time; default: autoReport.outputExecutionProfile",
+        "Count cycles at run time. Off: no run is recorded, and cycle counters take no memory;"
+        " default: autoReport.outputExecutionProfile",
         acts=True,
         follows="autoReport.outputExecutionProfile",
     ),

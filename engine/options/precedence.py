@@ -90,7 +90,7 @@ class EngineOptions:
     @property
     def writes_report(self) -> bool:
         """Whether to write any part of a report."""
-        return self.writes_graph_profile or self.writes_execution_profile
+        return self.writes_graph_profile or self.wants_execution_profile
 
     @property
     def writes_graph_profile(self) -> bool:
@@ -98,9 +98,14 @@ class EngineOptions:
         return self.flag("autoReport.outputGraphProfile")
 
     @property
+    def wants_execution_profile(self) -> bool:
+        """Whether the execution part is requested; it takes instrumentation to write it."""
+        return self.flag("autoReport.outputExecutionProfile")
+
+    @property
     def writes_execution_profile(self) -> bool:
         """Whether to write the execution part."""
-        return self.flag("autoReport.outputExecutionProfile")
+        return self.wants_execution_profile and self.instrument
 
     @property
     def profiled_runs(self) -> int:
@@ -116,6 +121,19 @@ class EngineOptions:
     def instrument(self) -> bool:
         """Whether to count cycles at run time."""
         return self.flag("debug.instrument")
+
+    @property
+    def allows_instrumentation(self) -> bool:
+        """Whether programs may have cycle counters: unless ``debug.instrument`` is turned off."""
+        given = self._settings.get("debug.instrument")
+        return given is None or bool(given.value)
+
+    def override(self, name: str) -> str:
+        """Return ``name=value`` if the environment sets an option; else an empty string."""
+        given = self._settings.get(name)
+        if given is None or given.origin != "environment":
+            return ""
+        return f"{name}={_as_text(given.value)}"
 
     def records(self) -> list[OptionRecord]:
         """Return all options with an effect, and all others that were given, in catalogue order."""

@@ -19,6 +19,7 @@ from tilescope.engine.errors import EngineError, said
 from tilescope.engine.options import EngineOptions, engine_directory
 from tilescope.engine.recorder.compilation import write_compilation
 from tilescope.engine.recorder.digests import program_digests
+from tilescope.engine.recorder.place import new_report
 from tilescope.reports import ReportNotWritable, ReportWriter
 from tilescope.reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
 
@@ -35,6 +36,10 @@ _MOST_COUNT = (1 << 31) - 1
 _SPREAD = (
     "Nested loops ran more often than the trace records individually: execution counts and times"
     " are exact, but some executions are spread evenly over their loop"
+)
+_NOT_COUNTED = (
+    "No run is recorded: debug.instrument is false, so that cycles were not counted; leave it out"
+    " or set it to true"
 )
 
 
@@ -88,14 +93,22 @@ class Recorder:
         ------
         ReportInUse, ReportNotWritable
             When the report cannot be created.
+
+        Notes
+        -----
+        While another engine writes a report into the directory, this one goes into a subdirectory
+        ``engine2``, ``engine3`` and so on.
         """
         if not options.writes_report:
             return cls(None, options, executable)
-        writer = ReportWriter.create(engine_directory(options, name))
+        writer = new_report(engine_directory(options, name))
         recorder = cls(writer, options, executable)
         try:
             recorder._write_header(name, facts)
             recorder._pattern_of_step = write_compilation(writer, executable, options)
+            if options.wants_execution_profile and not options.writes_execution_profile:
+                row = {"severity": "info", "code": "not_instrumented", "message": _NOT_COUNTED}
+                writer.add(notice, [row])
             writer.commit("compiled")
         except BaseException:
             writer.abandon()

@@ -22,7 +22,7 @@ def compile_programs(
     programs: Sequence[Program],
     *,
     plans: Sequence[Plan] = (),
-    is_instrumented: bool = True,
+    is_instrumented: bool | None = None,
     is_checked: bool = False,
     cache_directory: Path | str | None = None,
 ) -> Executable:
@@ -40,7 +40,8 @@ def compile_programs(
     plans
         Plans to keep for the report.
     is_instrumented
-        Whether cycle counters occupy tile memory.
+        Whether cycle counters occupy tile memory. If None, they do unless the environment's options
+        turn ``debug.instrument`` off.
     is_checked
         Whether to check that no vertex reads or writes what another vertex of its compute set
         writes.
@@ -61,14 +62,18 @@ def compile_programs(
     check_programs(graph, programs)
     for plan in a_list("The plans of a program", plans, "the plans of a Builder"):
         a_kind("A plan of a program", plan, Plan, "a plan of a Builder")
-    a_switch("is_instrumented", is_instrumented)
+    if is_instrumented is not None:
+        a_switch("is_instrumented", is_instrumented)
     a_switch("is_checked", is_checked)
     if cache_directory is not None:
         a_kind("The cache's directory", cache_directory, Path | str, "a path")
+    resolved = resolve()
     options = CompileOptions(
-        is_instrumented=is_instrumented,
+        is_instrumented=resolved.allows_instrumentation
+        if is_instrumented is None
+        else is_instrumented,
         is_checked=is_checked,
-        cache_directory=cache_directory or resolve().cache_directory,
+        cache_directory=cache_directory or resolved.cache_directory,
     )
     image, expanded = expand_programs(graph, programs)
     return compile_image(image, expanded, tuple(plans), options, stopwatch)

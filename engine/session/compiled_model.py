@@ -108,7 +108,7 @@ def compile_model(
     model: Model,
     machine: Machine,
     *,
-    is_instrumented: bool = True,
+    is_instrumented: bool | None = None,
     is_checked: bool = False,
     available_memory: AvailableMemory | None = None,
     cache_directory: Path | str | None = None,
@@ -123,7 +123,7 @@ def compile_model(
     machine
         The machine to compile for.
     is_instrumented
-        Whether cycle counters occupy tile memory.
+        Whether cycle counters occupy tile memory; see `compile_programs`.
     is_checked
         Whether to check that no vertex accesses what another vertex of its compute set writes.
     available_memory

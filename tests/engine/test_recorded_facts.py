@@ -125,7 +125,8 @@ def test_digests_tell_structure_names_and_weights_apart(tmp_path: Path) -> None:
     heavier = facts(tmp_path / "heavier", weights=2.0)
     assert renamed["graph_digest"] == heavier["graph_digest"] == first["graph_digest"]
     assert renamed["weights_digest"] == first["weights_digest"] != heavier["weights_digest"]
-    for number, changed in enumerate(({"batch": 2}, {"kernel": 5}, {"strides": (2, 2)})):
+    changes: tuple[dict[str, Any], ...] = ({"batch": 2}, {"kernel": 5}, {"strides": (2, 2)})
+    for number, changed in enumerate(changes):
         assert facts(tmp_path / str(number), **changed)["graph_digest"] != first["graph_digest"]
 
 
@@ -150,7 +151,8 @@ def test_a_library_call_names_the_line_that_made_it(tmp_path: Path) -> None:
 
 def test_variables_have_digests_of_mapping_and_content(tmp_path: Path) -> None:
     found = []
-    for number, options in enumerate(({}, {"value": 2.0}, {"first": 3})):
+    variations: tuple[dict[str, Any], ...] = ({}, {"value": 2.0}, {"first": 3})
+    for number, options in enumerate(variations):
         with recorded(product(**options), tmp_path / str(number)) as report:
             found.append({row["name"]: row for row in rows(report, variable)})
             keys = report.table(provenance)

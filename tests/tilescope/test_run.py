@@ -510,3 +510,29 @@ def test_a_plan_split_in_time_is_explained(
     assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
     calls = tilescope("ops", "report", "--json").json()["operations"]
     assert [call["name"] for call in calls] == ["product/matmul"], "its parts are within it"
+
+
+def test_a_report_that_the_environment_turns_off_is_said(
+    tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.all": "false"}')
+    outcome = tilescope("run", model, "--tiles", 8, "--report", "r")
+    assert outcome.code == 0
+    assert not Path("r").exists()
+    assert (
+        "No report in r: POPLAR_ENGINE_OPTIONS sets autoReport.all=false, which takes precedence"
+        " over --report" in outcome.out
+    )
+
+
+def test_a_directory_that_the_environment_sets_is_said(
+    tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.directory": "other"}')
+    outcome = tilescope("run", model, "--tiles", 8, "--report", "r")
+    assert outcome.code == 0
+    assert Path("other/profile.pop").exists()
+    assert (
+        "No report in r: POPLAR_ENGINE_OPTIONS sets autoReport.directory=other, which takes"
+        " precedence over --report" in outcome.out
+    )

@@ -92,7 +92,7 @@ def register(app: typer.Typer) -> None:
         """Run an ONNX model on a simulated machine and profile it."""
         from tilescope.engine.host_memory import within_available
         from tilescope.engine.machine import load_machine
-        from tilescope.engine.options import resolve
+        from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
 
         if no_report and report is not None:
@@ -126,6 +126,8 @@ def register(app: typer.Typer) -> None:
         if outputs is not None:
             write_outputs(outputs, done.outputs)
         _print(done, model, outputs)
+        if report is not None and (sentence := missing_report(options, report, "--report")):
+            print_line(sentence)
 
 
 def _directory(text: str) -> Path:
