@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute.entries import Entries
+from tilescope.engine.execute.track import Track
 from tilescope.engine.machine import Machine
 
 __all__ = ["Clock", "Timeline", "timeline_of"]
@@ -106,7 +106,7 @@ class Clock:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._now = [0] * machine.n_ipus
-        self._tracks = [[Entries() for _ in range(machine.n_ipus)] for _ in (_COMPUTE, _IO)]
+        self._tracks = [[Track() for _ in range(machine.n_ipus)] for _ in (_COMPUTE, _IO)]
         self._track = _COMPUTE
         self._n_meetings = 0
 
@@ -210,7 +210,7 @@ class Clock:
             for compute, io, now in zip(*self._tracks, self._now, strict=True)
         ]
 
-    def _timeline(self, entries: Entries, n_cycles: int, io: Timeline | None) -> Timeline:
+    def _timeline(self, entries: Track, n_cycles: int, io: Timeline | None) -> Timeline:
         return Timeline(
             np.asarray(entries.step_id, dtype=np.int32),
             np.asarray(entries.start, dtype=np.int64),

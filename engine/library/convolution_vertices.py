@@ -21,8 +21,8 @@ from tilescope.engine.planner.phase import stage_name
 from tilescope.engine.planner.reduction import left_after_stages
 from tilescope.engine.tiling import ConvolutionShape, Dimension, Grouping, PerDimension
 from tilescope.engine.tiling.channel_layout import output_layout
+from tilescope.engine.tiling.division import Pieces, share_out
 from tilescope.engine.tiling.input_range import clipped_range, kernel_window, part_edges
-from tilescope.engine.tiling.shares import Pieces, share_out
 from tilescope.engine.tiling.vertex_field import field_sizes
 
 __all__ = ["convolve"]

@@ -17,7 +17,7 @@ from tilescope.engine.planner.plan import Plan
 from tilescope.engine.planner.split import Splits
 from tilescope.engine.tiling import ConvolutionShape
 from tilescope.engine.tiling.channel_layout import output_layout
-from tilescope.engine.tiling.shares import largest_shares
+from tilescope.engine.tiling.division import largest_shares
 
 __all__ = ["Shares", "left_after_stages", "library_stages", "reduction_cycles", "result_shares"]
 

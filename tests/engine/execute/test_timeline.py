@@ -216,7 +216,7 @@ def test_what_is_spread_keeps_its_totals_and_stays_in_the_run(
         n, total = expected.get((ipu, step), (0, 0))
         expected[ipu, step] = n + 1, total + end - start
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tilescope.engine.execute.entries._MOST_WRITTEN_OUT", most)
+        patch.setattr("tilescope.engine.execute.track._MOST_WRITTEN_OUT", most)
         lines = timeline_of(program, machine)
     tracks = [(ipu, track) for ipu, line in enumerate(lines) for track in (line, line.io) if track]
     assert totals(tracks) == expected

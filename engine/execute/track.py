@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Entries"]
+__all__ = ["Track"]
 
 #: Maximum entries of a track for which nested loops are written out. Above it, executions are
 #: counted and spread evenly over their loop: 2^18 take some 10 MB, more than a screen can show.
@@ -15,7 +15,7 @@ _MOST_WRITTEN_OUT = 1 << 18
 
 
 @dataclass
-class Entries:
+class Track:
     """Executions of steps ordered by time; `Timeline` describes the columns.
 
     ``has_spread`` marks that some executions were counted without their individual start times.
