@@ -1,6 +1,6 @@
 """Steps whose cycles depend on data: what each of their executions took on the tiles.
 
-What such a step costs stands in ``step_cost`` as it was before it ran. Every execution in the trace
+What such a step costs stands in ``cost.*`` as it was before it ran. Every execution in the trace
 has a pattern of its own.
 """
 

@@ -15,6 +15,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -27,6 +28,7 @@ __all__ = [
     "Steps",
     "costs",
     "execution",
+    "external_syncs",
     "ipu_cycles",
     "ipu_phase_cycles",
     "steps",
@@ -38,25 +40,6 @@ PHASES = tuple(vocabulary.PHASES)
 
 #: A hundred and forty-six years at a gigahertz; a report with more is not one of a run.
 MOST_CYCLES = 1 << 62
-
-_COST_COLUMNS = (
-    "step_id",
-    "ipu_id",
-    "cycles",
-    "n_active_tiles",
-    "max_tile_cycles",
-    "total_tile_cycles",
-    "total_sent_bytes",
-    "total_received_bytes",
-    "host_in_bytes",
-    "host_out_bytes",
-    "remote_in_bytes",
-    "remote_out_bytes",
-    "link_in_bytes",
-    "link_out_bytes",
-    "flops",
-    "pattern_id",
-)
 
 
 @dataclass(frozen=True)
@@ -107,7 +90,7 @@ def steps(report: Report) -> Steps:
 class Costs:
     """What one execution of a step costs on one IPU; a row per step and IPU that takes part.
 
-    ``column`` maps the names of the table ``step_cost`` to int64 arrays of equal length.
+    ``column`` maps ``COST_COLUMNS`` of the schema to int64 arrays of equal length.
     """
 
     column: dict[str, NDArray[np.int64]]
@@ -123,15 +106,17 @@ class Costs:
 @cached
 def costs(report: Report) -> Costs:
     """Return the costs of all steps."""
-    table = schema.step_cost
-    statement = select(*(table.c[name] for name in _COST_COLUMNS)).order_by(table.c.step_cost_id)
-    rows = report.fetch(statement)
-    values = np.array(rows, dtype=np.int64).reshape(-1, len(_COST_COLUMNS)).T
+    column = {
+        name: report.array(f"cost.{name}").read().astype(np.int64) for name in schema.COST_COLUMNS
+    }
+    require(
+        report, len({len(values) for values in column.values()}) == 1, "its costs are not all there"
+    )
     n_patterns = report.array("cycles.pattern").shape[0]
-    require_below(report, values[0], len(steps(report)), "step")
-    require_below(report, values[1], target(report).n_ipus, "IPU")
-    require_below(report, values[-1], n_patterns, "pattern of cycles")
-    return Costs({name: np.ascontiguousarray(values[i]) for i, name in enumerate(_COST_COLUMNS)})
+    require_below(report, column["step_id"], len(steps(report)), "step")
+    require_below(report, column["ipu_id"], target(report).n_ipus, "IPU")
+    require_below(report, column["pattern_id"], n_patterns, "pattern of cycles")
+    return Costs(column)
 
 
 @dataclass(frozen=True)
@@ -232,15 +217,12 @@ def execution(report: Report) -> Execution:
 
 
 @cached
-def _is_meeting(report: Report) -> NDArray[np.bool_]:
+def external_syncs(report: Report) -> NDArray[np.bool_]:
     """Return which steps sync externally: bool, shape (n_steps,)."""
-    table = schema.step_cost
-    external = select(table.c.step_id).where(table.c.sync_zone == "external").distinct()
-    ids = np.array([row[0] for row in report.fetch(external)], dtype=np.int64)
-    require_below(report, ids, len(steps(report)), "step")
-    is_meeting = np.zeros(len(steps(report)), dtype=np.bool_)
-    is_meeting[ids] = True
-    return is_meeting
+    column = costs(report).column
+    is_external = np.zeros(len(steps(report)), dtype=np.bool_)
+    is_external[column["step_id"][column["sync_zone"] == SYNC_ZONES["external"]]] = True
+    return is_external
 
 
 def _critical_path(report: Report, rows: list[_TrackRow]) -> CriticalPath:
@@ -258,7 +240,7 @@ def _critical_path(report: Report, rows: list[_TrackRow]) -> CriticalPath:
         tracks[row.ipu_id] = Track(
             step_id, start - row.start, end - row.start, period, count, row.n_cycles
         )
-    return critical_path(tracks, _is_meeting(report))
+    return critical_path(tracks, external_syncs(report))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def memory_missing_bytes(report: Report) -> NDArray[np.int64]:
 
 @cached
 def executed_weights(report: Report) -> NDArray[np.int64]:
-    """Return how many times each row of ``step_cost`` was executed, int64."""
+    """Return how many times each row of the costs was executed, int64."""
     cost = costs(report).column
     return execution(report).executions[cost["ipu_id"], cost["step_id"]]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
@@ -18,7 +17,6 @@ from tilescope.analyser.lowered_variables import lowered_parts, variable_columns
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.analyser.validation import require_below
-from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
@@ -115,7 +113,7 @@ class LiveVariables:
 
 @dataclass(frozen=True)
 class _LivenessSteps:
-    """The table ``liveness_step`` in columns."""
+    """The columns ``liveness.*``."""
 
     step_id: NDArray[np.int64]
     program_id: NDArray[np.int64]
@@ -128,28 +126,21 @@ class _LivenessSteps:
 @cached
 def _liveness_steps(report: Report) -> _LivenessSteps:
     """Return the steps of the liveness report."""
-    table = schema.liveness_step
-    rows = report.fetch(
-        select(
-            table.c.step_id,
-            table.c.not_always_live_bytes,
-            table.c.pattern_id,
-            table.c.program_id,
-        ).order_by(table.c.liveness_step_id)
+    step_id, program_id, not_always_live_bytes, pattern_id = (
+        report.array(f"liveness.{name}").read().astype(np.int64)
+        for name in ("step_id", "program_id", "not_always_live_bytes", "pattern_id")
     )
-    values = np.array(rows, dtype=np.int64).reshape(-1, 4)
     all_steps = steps(report)
     n_patterns = report.array("liveness.pattern").shape[0]
-    require_below(report, values[:, 0], len(all_steps), "step")
-    require_below(report, values[:, 2], n_patterns, "pattern of liveness")
-    of_program = values[:, 0].tolist()
+    require_below(report, step_id, len(all_steps), "step")
+    require_below(report, pattern_id, n_patterns, "pattern of liveness")
     return _LivenessSteps(
-        np.arange(len(rows), dtype=np.int64),
-        np.ascontiguousarray(values[:, 3]),
-        tuple(all_steps.name[step_id] for step_id in of_program),
-        tuple(all_steps.kind[step_id] for step_id in of_program),
-        np.ascontiguousarray(values[:, 1]),
-        np.ascontiguousarray(values[:, 2]),
+        np.arange(len(step_id), dtype=np.int64),
+        program_id,
+        tuple(all_steps.name[step] for step in step_id.tolist()),
+        tuple(all_steps.kind[step] for step in step_id.tolist()),
+        not_always_live_bytes,
+        pattern_id,
     )
 
 

@@ -149,7 +149,7 @@ def _waiting_cycles(report: Report, ipu_id: int | None = None) -> MetricValue:
 def _executed_sum(
     column: str, phases: tuple[str, ...], report: Report, ipu_id: int | None = None
 ) -> MetricValue:
-    """Return a column of ``step_cost`` summed over all executions of some phases."""
+    """Return a column of the costs summed over all executions of some phases."""
     if not _has_run(report):
         return None
     cost = costs(report).column

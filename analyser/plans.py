@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
@@ -325,9 +326,10 @@ def _steps_of(report: Report, plan: Plan) -> tuple[int, ...]:
 
 def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
     """Return the most that is live but not always on one tile in some steps."""
-    table = schema.liveness_step
-    of_step = dict(report.fetch(select(table.c.step_id, table.c.max_tile_bytes)))
-    return max((of_step[step] for step in found if step in of_step), default=None)
+    names = ("step_id", "max_tile_bytes")
+    step_id, live = (report.array(f"liveness.{name}").read() for name in names)
+    own = live[np.isin(step_id, found)]
+    return int(own.max()) if own.size else None
 
 
 def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:

@@ -158,6 +158,35 @@ class ReportWriter:
         self._guard(lambda: self._write_chunks(buffer))
         return first
 
+    def append_columns(self, group: str, columns: Mapping[str, np.ndarray | Sequence[int]]) -> None:
+        """Append rows to a group of plain arrays, such as ``cost``, given as columns.
+
+        Parameters
+        ----------
+        group : str
+            What comes before the dot in the arrays' names.
+        columns : mapping of column name to ndarray or sequence, shape (n_rows,)
+            All columns of the group.
+
+        Raises
+        ------
+        ValueError
+            A column is missing, unknown or of another length: a bug in the caller.
+        ReportNotWritable
+            A write failed.
+        """
+        prefix = f"{group}."
+        wanted = {
+            name.removeprefix(prefix)
+            for name, spec in ARRAYS.items()
+            if name.startswith(prefix) and spec.columns == "one"
+        }
+        lengths = {len(values) for values in columns.values()}
+        if set(columns) != wanted or len(lengths) > 1:
+            raise ValueError(f"columns of {group}: expected {sorted(wanted)}, all of one length")
+        for name, values in columns.items():
+            self.append(f"{group}.{name}", np.asarray(values))
+
     def pattern(self, array_name: str, values: np.ndarray) -> int:
         """Append one row unless `pattern` appended an equal row before; return its index.
 

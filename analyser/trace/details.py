@@ -9,9 +9,11 @@ import numpy as np
 import sqlalchemy
 
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import costs
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.reports import figures, schema
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -160,27 +162,24 @@ _COST_NAMES = (
 
 def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
     """Return the cost of a step on each IPU."""
-    cost = schema.step_cost.c
-    rows = report.fetch(
-        sqlalchemy.select(
-            cost.total_tile_cycles, cost.pattern_id, *(cost[name] for name in _COST_NAMES)
-        )
-        .where(cost.step_id == step_id)
-        .order_by(cost.ipu_id)
-    )
+    column = costs(report).column
+    found = np.flatnonzero(column["step_id"] == step_id)
+    zones = {code: name for name, code in SYNC_ZONES.items()}
     patterns = report.array("cycles.pattern")
-    costs = []
-    for total, pattern_id, *columns in rows:
-        named: dict[str, Any] = dict(zip(_COST_NAMES, columns, strict=True))
-        costs.append(
+    answer = []
+    for row in found.tolist():
+        named: dict[str, Any] = {name: int(column[name][row]) for name in _COST_NAMES}
+        named["sync_zone"] = zones[named["sync_zone"]]
+        total = int(column["total_tile_cycles"][row])
+        answer.append(
             StepCost(
                 mean_tile_cycles=total / n_tiles,
                 tile_balance=figures.tile_balance(total, named["max_tile_cycles"], n_tiles),
-                histogram=_histogram(np.asarray(patterns.row(pattern_id))),
+                histogram=_histogram(np.asarray(patterns.row(int(column["pattern_id"][row])))),
                 **named,
             )
         )
-    return costs
+    return answer
 
 
 def _histogram(cycles: np.ndarray) -> TileHistogram:

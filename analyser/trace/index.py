@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import sqlalchemy
 
-from tilescope.analyser.execution import Steps, costs, steps
+from tilescope.analyser.execution import Steps, costs, external_syncs, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.kinds import RUN, classify
@@ -103,11 +103,8 @@ class Trace:
     @cached_property
     def step_kinds(self) -> np.ndarray:
         """Kind number of each step, uint8."""
-        table = schema.step_cost.c
-        external = self.report.fetch(
-            sqlalchemy.select(table.step_id).where(table.sync_zone == "external").distinct()
-        )
-        return classify(self.steps.kind, {row[0] for row in external})
+        external = np.flatnonzero(external_syncs(self.report))
+        return classify(self.steps.kind, set(external.tolist()))
 
     @cached_property
     def names(self) -> tuple[list[str], list[int]]:

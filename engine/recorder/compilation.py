@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,9 @@ from tilescope.engine.recorder.plans import StageTable, write_plans
 from tilescope.engine.recorder.programs import write_programs
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import (
-    liveness_step,
     memory_category,
     notice,
     step,
-    step_cost,
     target,
 )
 from tilescope.reports.schema.vocabulary import (
@@ -29,6 +27,7 @@ from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORY,
     MEMORY_ROWS,
     REGIONS,
+    SYNC_ZONES,
 )
 
 __all__ = ["write_compilation"]
@@ -134,12 +133,12 @@ def _write_costs(writer: ReportWriter, executable: Executable, patterns: NDArray
             name: np.concatenate([known[cost][name] for cost in costs]) for name in known[costs[0]]
         }
         ids = np.arange(first, first + len(costs))
-        writer.add_columns(
-            step_cost,
+        writer.append_columns(
+            "cost",
             {
                 "step_id": np.repeat(ids, n_ipus),
                 "ipu_id": np.tile(np.arange(n_ipus), len(costs)),
-                "sync_zone": [cost.sync_zone for cost in costs for _ in range(n_ipus)],
+                "sync_zone": np.repeat([SYNC_ZONES[cost.sync_zone] for cost in costs], n_ipus),
                 "pattern_id": patterns[first * n_ipus : (first + len(costs)) * n_ipus],
                 **columns,
             },
@@ -194,25 +193,29 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
         "code_end": memory.code_end,
     }
     writer.append("memory.tile", np.stack([totals[name] for name in MEMORY_ROWS]))
-    writer.add(liveness_step, _live_rows(writer, executable))
+    _write_liveness(writer, executable)
 
 
-def _live_rows(writer: ReportWriter, executable: Executable) -> Iterator[dict[str, int]]:
-    """Yield the not-always-live bytes by step; adjacent steps with equal bytes share a row."""
+def _write_liveness(writer: ReportWriter, executable: Executable) -> None:
+    """Write the not-always-live bytes by step; adjacent steps with equal bytes share a pattern."""
     live = executable.memory.live
+    n_steps = len(executable.steps)
+    fullest, fullest_bytes, patterns = (np.zeros(n_steps, np.int64) for _ in range(3))
     for first, stop, by_tile in live.spans():
-        fullest = int(by_tile.argmax())
-        pattern = writer.pattern("liveness.pattern", by_tile)
-        for item in executable.steps[first:stop]:
-            yield {
-                "liveness_step_id": item.step_id,
-                "step_id": item.step_id,
-                "program_id": item.program_id,
-                "not_always_live_bytes": int(live.totals[item.step_id]),
-                "max_tile_id": fullest,
-                "max_tile_bytes": int(by_tile[fullest]),
-                "pattern_id": pattern,
-            }
+        fullest[first:stop] = by_tile.argmax()
+        fullest_bytes[first:stop] = by_tile.max()
+        patterns[first:stop] = writer.pattern("liveness.pattern", by_tile)
+    writer.append_columns(
+        "liveness",
+        {
+            "step_id": [item.step_id for item in executable.steps],
+            "program_id": [item.program_id for item in executable.steps],
+            "not_always_live_bytes": live.totals[:n_steps],
+            "max_tile_id": fullest,
+            "max_tile_bytes": fullest_bytes,
+            "pattern_id": patterns,
+        },
+    )
 
 
 def _write_parts(writer: ReportWriter, executable: Executable) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from sqlalchemy import select
 
 from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
@@ -13,13 +12,12 @@ from tilescope.reports.check.program import PROGRAM_CHECKS
 from tilescope.reports.report import Report
 from tilescope.reports.schema import (
     ARRAYS,
-    liveness_step,
+    LIVENESS_COLUMNS,
     memory_category,
     plan,
     program,
     run_trace,
     step,
-    step_cost,
     target,
     variable,
 )
@@ -28,6 +26,7 @@ from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORY,
     MEMORY_ROWS,
     PROGRAM_KINDS,
+    SYNC_ZONES,
 )
 
 __all__ = ["content_problems"]
@@ -65,10 +64,8 @@ def _codes(report: Report) -> Iterator[str]:
 
 
 def _liveness(report: Report) -> Iterator[str]:
-    rows = report.table(liveness_step)
-    if rows["liveness_step_id"] != list(range(len(rows["liveness_step_id"]))):
-        yield "Liveness steps are not numbered from 0."
-    ids = np.array(rows["pattern_id"], np.int64)
+    rows = {name: report.array(f"liveness.{name}").read() for name in LIVENESS_COLUMNS}
+    ids = rows["pattern_id"]
     facts = pattern_facts(report, "liveness.pattern")
     if ids.size and not (ids.min() >= 0 and ids.max() < len(facts)):
         yield "A liveness step names a missing pattern."
@@ -77,23 +74,23 @@ def _liveness(report: Report) -> Iterator[str]:
         yield "The bytes of a liveness step differ from the sum of its pattern."
     if not np.array_equal(facts[ids, 0], rows["max_tile_bytes"]):
         yield "The largest tile of a liveness step differs from its pattern."
-    tiles = np.array(rows["max_tile_id"], np.int64)
+    tiles = rows["max_tile_id"]
     n_tiles = report.array("liveness.pattern").shape[1]
     if tiles.size and not (tiles.min() >= 0 and tiles.max() < n_tiles):
         yield "A liveness step names a missing tile."
 
 
 def _costs(report: Report) -> Iterator[str]:
-    wanted = select(
-        step_cost.c.step_id,
-        step_cost.c.ipu_id,
-        step_cost.c.pattern_id,
-        step_cost.c.cycles,
-        step_cost.c.max_tile_cycles,
-        step_cost.c.total_tile_cycles,
-        step_cost.c.n_active_tiles,
-    ).order_by(step_cost.c.step_cost_id)
-    rows = np.array(report.fetch(wanted), np.int64).reshape(-1, 7)
+    names = (
+        "step_id",
+        "ipu_id",
+        "pattern_id",
+        "cycles",
+        "max_tile_cycles",
+        "total_tile_cycles",
+        "n_active_tiles",
+    )
+    rows = np.stack([report.array(f"cost.{name}").read().astype(np.int64) for name in names], 1)
     if not len(rows):
         return
     if len(np.unique(rows[:, :2], axis=0)) != len(rows):
@@ -112,6 +109,9 @@ def _costs(report: Report) -> Iterator[str]:
             yield f"The {name} of step {rows[wrong[0], 0]} differs from its pattern."
     if (rows[:, 3] < rows[:, 4]).any():
         yield "A step takes less time than its busiest tile."
+    zones = report.array("cost.sync_zone").read()
+    if not np.isin(zones, list(SYNC_ZONES.values())).all():
+        yield "A cost names an unknown sync zone."
 
 
 def _outline(report: Report) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _outline(report: Report) -> Iterator[str]:
 
 
 def _lowered(report: Report) -> Iterator[str]:
-    n_steps = len(report.table(liveness_step)["step_id"])
+    n_steps = len(report.array("liveness.step_id"))
     for group in ("lifetime", "lowered"):
         start, end = (report.array(f"{group}.{side}_step").read() for side in ("start", "end"))
         if start.size and not (start.min() >= 0 and (start < end).all() and end.max() <= n_steps):
@@ -185,7 +185,7 @@ def _memory(report: Report) -> Iterator[str]:
         yield "A tile has code past its highest address."
     if (always + peak_bytes > excluding).any():
         yield "A tile has more memory live at once than it has in total."
-    used = np.unique(np.array(report.table(liveness_step)["pattern_id"], np.int64))
+    used = np.unique(report.array("liveness.pattern_id").read())
     if used.size:
         peak = np.zeros(tiles.shape[1], np.int64)
         for part in np.array_split(used, len(used) // PATTERNS_AT_ONCE + 1):

@@ -1,6 +1,6 @@
 """The tables and packed arrays of a report: the contract between writers and readers."""
 
-from tilescope.reports.schema.arrays import ARRAYS, ArraySpec
+from tilescope.reports.schema.arrays import ARRAYS, COST_COLUMNS, LIVENESS_COLUMNS, ArraySpec
 from tilescope.reports.schema.definition import APPLICATION_ID, SCHEMA_VERSION, metadata
 from tilescope.reports.schema.graph import (
     compute_set,
@@ -13,13 +13,15 @@ from tilescope.reports.schema.graph import (
     vertex_type,
 )
 from tilescope.reports.schema.header import engine_option, notice, provenance, target
-from tilescope.reports.schema.memory import liveness_step, memory_category
-from tilescope.reports.schema.run import run, run_trace, step, step_cost, wall_clock
+from tilescope.reports.schema.memory import memory_category
+from tilescope.reports.schema.run import run, run_trace, step, wall_clock
 from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
 
 __all__ = [
     "APPLICATION_ID",
     "ARRAYS",
+    "COST_COLUMNS",
+    "LIVENESS_COLUMNS",
     "SCHEMA_VERSION",
     "ArraySpec",
     "array",
@@ -29,7 +31,6 @@ __all__ = [
     "compute_set_vertex",
     "debug_context",
     "engine_option",
-    "liveness_step",
     "memory_category",
     "metadata",
     "milestone",
@@ -42,7 +43,6 @@ __all__ = [
     "run",
     "run_trace",
     "step",
-    "step_cost",
     "target",
     "variable",
     "vertex_type",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilescope.reports.schema.vocabulary import MEMORY_ROWS
+from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
 
-__all__ = ["ARRAYS", "ArraySpec"]
+__all__ = ["ARRAYS", "COST_COLUMNS", "LIVENESS_COLUMNS", "ArraySpec"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,62 @@ class ArraySpec:
 def _per_tile(name: str, columns: str, unit: str, comment: str) -> ArraySpec:
     return ArraySpec(name, "<i8", columns, unit, comment, chunk_rows=256, chunk_columns=64)
 
+
+def _columns(group: str, rows: tuple[tuple[str, str, str, str], ...]) -> tuple[ArraySpec, ...]:
+    """Return plain columns of equal length: name, dtype, unit and meaning of each."""
+    refers_to = {"step_id": "step", "program_id": "program"}
+    return tuple(
+        ArraySpec(f"{group}.{name}", dtype, "one", unit, comment, refers_to=refers_to.get(name))
+        for name, dtype, unit, comment in rows
+    )
+
+
+#: Live memory at every step of the program, from compilation; a row per step.
+_LIVENESS = (
+    ("step_id", "<i4", "", "The step; rows are in program order"),
+    ("program_id", "<i4", "", "The leaf of the program tree"),
+    ("not_always_live_bytes", "<i8", "bytes", "Live now but not always, sum over tiles"),
+    ("max_tile_id", "<i4", "", "Tile with the most not-always-live bytes"),
+    ("max_tile_bytes", "<i8", "bytes", "Not-always-live bytes on that tile"),
+    ("pattern_id", "<i4", "", "Row of liveness.pattern with the bytes of every tile"),
+)
+#: Cost of one execution of a step on one IPU, by cause; a row per step and IPU.
+_COST = (
+    ("step_id", "<i4", "", "The step; sorted by step, then IPU"),
+    ("ipu_id", "<i4", "", "The IPU, from 0"),
+    ("cycles", "<i8", "cycles", "Time of one execution of the step on this IPU"),
+    ("n_active_tiles", "<i4", "", "Tiles with work"),
+    ("max_tile_cycles", "<i8", "cycles", "Busiest tile"),
+    ("total_tile_cycles", "<i8", "cycles", "Sum over tiles"),
+    ("max_sent_bytes", "<i8", "bytes", "Most bytes sent by a tile in an exchange"),
+    ("max_received_bytes", "<i8", "bytes", "Most bytes received by a tile in an exchange"),
+    ("total_sent_bytes", "<i8", "bytes", "Sent by all tiles, a multicast counted once"),
+    ("total_received_bytes", "<i8", "bytes", "Received by all tiles"),
+    (
+        "total_paired_bytes",
+        "<i8",
+        "bytes",
+        "Received bytes that both tiles of a pair take at once, at double rate",
+    ),
+    ("n_fragments", "<i8", "", "Separate fragments received on the busiest tile"),
+    ("host_in_bytes", "<i8", "bytes", "From the host"),
+    ("host_out_bytes", "<i8", "bytes", "To the host"),
+    ("remote_in_bytes", "<i8", "bytes", "From remote buffers in streaming memory"),
+    ("remote_out_bytes", "<i8", "bytes", "To remote buffers in streaming memory"),
+    ("link_in_bytes", "<i8", "bytes", "From other IPUs"),
+    ("link_out_bytes", "<i8", "bytes", "To other IPUs"),
+    (
+        "sync_zone",
+        "<i4",
+        "",
+        "Tiles it syncs with: " + ", ".join(f"{code} {name}" for name, code in SYNC_ZONES.items()),
+    ),
+    ("flops", "<i8", "", "Useful floating-point operations"),
+    ("pattern_id", "<i4", "", "Row of cycles.pattern with the cycles of every tile of the IPU"),
+)
+#: Names of the columns of the groups ``liveness`` and ``cost``.
+LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
+COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 
 ARRAYS: dict[str, ArraySpec] = {
     spec.name: spec
@@ -100,6 +156,8 @@ ARRAYS: dict[str, ArraySpec] = {
             "The variable, which may be a message buffer",
             refers_to="variable",
         ),
+        *_columns("liveness", _LIVENESS),
+        *_columns("cost", _COST),
         ArraySpec(
             "lifetime.variable_id",
             "<i4",

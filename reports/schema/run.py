@@ -1,4 +1,4 @@
-"""Execution: steps and their costs, runs, and their traces."""
+"""Execution: steps, runs and their traces; costs of steps are arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import Boolean, ForeignKey, Integer, Table, Text
 
 from tilescope.reports.schema.definition import column, metadata
 
-__all__ = ["run", "run_trace", "step", "step_cost", "wall_clock"]
+__all__ = ["run", "run_trace", "step", "wall_clock"]
 
 step = Table(
     "step",
@@ -37,38 +37,6 @@ step = Table(
         nullable=True,
     ),
     comment="The flattened program: one row per leaf, regardless of how often it runs",
-)
-
-step_cost = Table(
-    "step_cost",
-    metadata,
-    column("step_cost_id", Integer, "Identity", primary_key=True),
-    column("step_id", Integer, "The step", ForeignKey("step.step_id")),
-    column("ipu_id", Integer, "The IPU, from 0"),
-    column("cycles", Integer, "Time of one execution on this IPU, cycles"),
-    column("n_active_tiles", Integer, "Tiles with work"),
-    column("max_tile_cycles", Integer, "Busiest tile, cycles"),
-    column("total_tile_cycles", Integer, "Sum over tiles, cycles"),
-    column("max_sent_bytes", Integer, "Most bytes sent by a tile in an exchange"),
-    column("max_received_bytes", Integer, "Most bytes received by a tile in an exchange"),
-    column("total_sent_bytes", Integer, "Bytes sent by all tiles, a multicast counted once"),
-    column("total_received_bytes", Integer, "Bytes received by all tiles"),
-    column(
-        "total_paired_bytes",
-        Integer,
-        "Received bytes that both tiles of a pair take at once, at double rate",
-    ),
-    column("n_fragments", Integer, "Separate fragments received on the busiest tile"),
-    column("host_in_bytes", Integer, "Bytes from the host"),
-    column("host_out_bytes", Integer, "Bytes to the host"),
-    column("remote_in_bytes", Integer, "Bytes from remote buffers in streaming memory"),
-    column("remote_out_bytes", Integer, "Bytes to remote buffers in streaming memory"),
-    column("link_in_bytes", Integer, "Bytes from other IPUs"),
-    column("link_out_bytes", Integer, "Bytes to other IPUs"),
-    column("sync_zone", Text, "internal, external or none"),
-    column("flops", Integer, "Useful floating-point operations"),
-    column("pattern_id", Integer, "Row of cycles.pattern with the cycles of every tile of the IPU"),
-    comment="Cost of one execution of a step on one IPU, by cause",
 )
 
 run = Table(

@@ -18,6 +18,7 @@ __all__ = [
     "PROGRAM_KINDS",
     "REGIONS",
     "SLICE_KINDS",
+    "SYNC_ZONES",
     "Category",
     "Kind",
     "Phase",
@@ -279,6 +280,9 @@ MEMORY_ROWS: dict[str, TileRow] = {
         )
     )
 }
+
+#: Which tiles a step syncs with: code in ``cost.sync_zone``, by name.
+SYNC_ZONES: dict[str, int] = {"none": 0, "internal": 1, "external": 2}
 
 #: Reasons why no faster plan was chosen: meaning by code.
 BOUNDS: dict[str, str] = {

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tilescope.reports import ReportWriter, schema
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 N_TILES = 8
 CATEGORIES = (
@@ -386,8 +387,9 @@ def _write_memory(writer: ReportWriter, shape: Shape) -> None:
     ids = [writer.pattern("liveness.pattern", pattern) for pattern in patterns]
     of_step = [0, 0, 1, 2, 3, 3, 3]
     leaf_program = (1, 2, 3, 4, 6, 7, 8)
-    writer.add(
-        schema.liveness_step,
+    _add_columns(
+        writer,
+        "liveness",
         [
             {
                 "step_id": step,
@@ -438,6 +440,11 @@ def _write_lifetimes(writer: ReportWriter, shape: Shape) -> None:
         writer.append(f"lowered.{name}", values)
 
 
+def _add_columns(writer: ReportWriter, group: str, rows: list[dict[str, int]]) -> None:
+    """Append rows to a group of arrays."""
+    writer.append_columns(group, {name: [row[name] for row in rows] for name in rows[0]})
+
+
 def _write_runs(writer: ReportWriter, shape: Shape) -> None:
     busy = {
         3: ([shape.conv_tile0_cycles, 150, 100, 50], [150, 150, 0, 0]),
@@ -471,12 +478,12 @@ def _write_runs(writer: ReportWriter, shape: Shape) -> None:
                     "remote_out_bytes": 24 if step == 0 else 0,
                     "link_in_bytes": 0,
                     "link_out_bytes": 0,
-                    "sync_zone": "internal" if step == 1 else "none",
+                    "sync_zone": SYNC_ZONES["internal" if step == 1 else "none"],
                     "flops": 1000 if is_compute else 0,
                     "pattern_id": pattern_of[step, ipu],
                 }
             )
-        writer.add(schema.step_cost, rows)
+        _add_columns(writer, "cost", rows)
     _write_trace(writer, shape, pattern_of)
 
 

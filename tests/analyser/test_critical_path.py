@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope import analyser, engine
 from tilescope.analyser import runs
@@ -24,7 +23,8 @@ from tilescope.analyser.machine import target
 from tilescope.engine import load_machine, resolve_options
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Copy, Execute, Program, Repeat, Sequence
-from tilescope.reports import Report, schema
+from tilescope.reports import Report
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 N_TILES = 4
 
@@ -84,12 +84,8 @@ class Stages:
 def naive_path(report: Report) -> NDArray[np.int64]:
     """Return the critical cycles by IPU and step, walking every run span by span."""
     n_ipus, n_steps = target(report).n_ipus, len(steps(report))
-    cost = schema.step_cost.c
-    external = {
-        step
-        for step, zone in report.fetch(select(cost.step_id, cost.sync_zone))
-        if zone == "external"
-    }
+    is_external = report.array("cost.sync_zone").read() == SYNC_ZONES["external"]
+    external = set(report.array("cost.step_id").read()[is_external].tolist())
     cycles = np.zeros((n_ipus, n_steps), dtype=np.int64)
     for run in runs.runs(report):
         found = runs.executed(report, run.run_id)

@@ -8,7 +8,8 @@ from itertools import pairwise
 import numpy as np
 from tests.generated_report.program import ProgramPlan
 
-from tilescope.reports.schema import compute_set_vertex, run, run_trace, step_cost, wall_clock
+from tilescope.reports.schema import compute_set_vertex, run, run_trace, wall_clock
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 from tilescope.reports.writer import ReportWriter
 
 __all__ = ["write_execution"]
@@ -110,11 +111,14 @@ def _write_costs(
     )
     flops = np.where(compute, total * 4, 0)
     is_external = (sync & np.full(shape, n_ipus > 1)) | link
+    is_internal = compute | exchange | sync
     zone = np.where(
-        is_external, "external", np.where(compute | exchange | sync, "internal", "none")
+        is_external,
+        SYNC_ZONES["external"],
+        np.where(is_internal, SYNC_ZONES["internal"], SYNC_ZONES["none"]),
     )
-    writer.add_columns(
-        step_cost,
+    writer.append_columns(
+        "cost",
         {
             "step_id": np.repeat(np.arange(plan.n_steps), n_ipus),
             "ipu_id": np.tile(np.arange(n_ipus), plan.n_steps),

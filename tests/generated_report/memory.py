@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from tests.generated_report.program import ProgramPlan
 
-from tilescope.reports.schema import liveness_step, memory_category, variable
+from tilescope.reports.schema import memory_category, variable
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
 from tilescope.reports.writer import ReportWriter
 
@@ -248,8 +248,8 @@ def _write_liveness(
     ids = np.array([writer.pattern("liveness.pattern", row) for row in live])
     n_each = np.diff(cuts)
     steps = np.arange(plan.n_steps)
-    writer.add_columns(
-        liveness_step,
+    writer.append_columns(
+        "liveness",
         {
             "step_id": steps,
             "program_id": plan.leaves,

@@ -11,7 +11,6 @@ from tilescope.reports.schema import (
     compute_set_vertex,
     debug_context,
     engine_option,
-    liveness_step,
     metadata,
     program,
     run_trace,
@@ -70,8 +69,8 @@ def _target(writer):
 
 
 def _lost_reference(writer):
-    row = {"step_id": 0, "program_id": 7, "not_always_live_bytes": 0, "max_tile_id": 0}
-    writer.add(liveness_step, [row | {"max_tile_bytes": 0, "pattern_id": 0}])
+    row = {"step_id": [0], "program_id": [7], "not_always_live_bytes": [0], "max_tile_id": [0]}
+    writer.append_columns("liveness", row | {"max_tile_bytes": [0], "pattern_id": [0]})
     writer.append("liveness.pattern", np.zeros((1, 4), int))
 
 

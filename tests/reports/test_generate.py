@@ -1,22 +1,18 @@
 import numpy as np
 import pytest
-from sqlalchemy import select
 from tests.generated_report import generate_report
 
 from tilescope.reports import open_report
-from tilescope.reports.schema import ARRAYS, liveness_step, metadata, run_trace, step_cost
+from tilescope.reports.schema import ARRAYS, metadata, run_trace
 
 
 @pytest.mark.parametrize(("n_ipus", "n_runs"), [(1, 1), (4, 3), (2, 0)])
 def test_trace_agrees_with_costs(tmp_path, n_ipus, n_runs):
     generate_report(tmp_path, n_tiles=96, n_ipus=n_ipus, n_steps=300, n_variables=50, n_runs=n_runs)
     with open_report(tmp_path) as report:
-        cycles = dict(
-            ((step, ipu), cycles)
-            for step, ipu, cycles in report.fetch(
-                select(step_cost.c.step_id, step_cost.c.ipu_id, step_cost.c.cycles)
-            )
-        )
+        names = ("step_id", "ipu_id", "cycles")
+        step_id, ipu_id, n_cycles = (report.array(f"cost.{name}").read() for name in names)
+        cycles = dict(zip(zip(step_id, ipu_id, strict=True), n_cycles, strict=True))
         start, end = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
         steps = report.array("trace.step_id").read()
         period, count = report.array("trace.period").read(), report.array("trace.count").read()
@@ -46,7 +42,8 @@ def test_liveness_agrees_with_lifetimes_and_parts(tmp_path):
         tile_start = report.array("lowered.tile_start").read()
         tile = np.repeat(np.arange(80), np.diff(tile_start))
         always = (parts["start_step"] == 0) & (parts["end_step"] == 200)
-        liveness = report.table(liveness_step)
+        names = ("pattern_id", "not_always_live_bytes")
+        liveness = {name: report.array(f"liveness.{name}").read() for name in names}
         patterns = report.array("liveness.pattern")
         for step in range(0, 200, 7):
             live = (parts["start_step"] <= step) & (step < parts["end_step"]) & ~always

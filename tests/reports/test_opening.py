@@ -21,7 +21,7 @@ from tilescope.reports import (
     guard,
     open_report,
 )
-from tilescope.reports.schema import APPLICATION_ID, ARRAYS, metadata, provenance, step, step_cost
+from tilescope.reports.schema import APPLICATION_ID, ARRAYS, metadata, provenance, step, vertex_type
 
 
 def _state(directory):
@@ -193,14 +193,14 @@ def test_only_tables_of_a_report_can_be_read(small_report, statement):
 
 def test_a_sum_that_overflows_is_damage(small_report, tamper):
     with tamper() as connection:
-        connection.execute("UPDATE step_cost SET cycles = 1 << 62")
+        connection.execute("UPDATE vertex_type SET code_bytes = 1 << 62")
     with open_report(small_report) as report, pytest.raises(DamagedReport, match="overflow"):
-        report.fetch(select(func.sum(step_cost.c.cycles)))
+        report.fetch(select(func.sum(vertex_type.c.code_bytes)))
 
 
 def test_a_statement_that_takes_too_long_is_stopped(small_report, monkeypatch):
     monkeypatch.setattr(guard, "STATEMENT_SECONDS", 0.05)
-    many = [step_cost.alias() for _ in range(6)]
+    many = [step.alias() for _ in range(6)]
     with open_report(small_report) as report, pytest.raises(QueryTooLong, match="smaller part"):
         report.fetch(select(func.count()).select_from(*many))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tilescope.reports import Report, ReportWriter, open_report, schema
+from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 STEPS = (
     ("OnTileExecute", "net/conv1/convolve", 40),
@@ -124,7 +125,8 @@ def write_report(
             }
         ],
     )
-    writer.add(schema.step_cost, _costs(patterns, n_ipus))
+    costs = _costs(patterns, n_ipus)
+    writer.append_columns("cost", {name: [row[name] for row in costs] for name in costs[0]})
     writer.commit("compiled")
     runs = sorted({run for run, *_ in tracks})
     for run in runs:
@@ -176,7 +178,7 @@ def end_of(entries: list[Entry]) -> int:
 WORK = {"OnTileExecute": 1.5, "DoExchange": 2}
 
 
-def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
+def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, int]]:
     return [
         {
             "step_id": step,
@@ -197,7 +199,9 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, object]]:
             "remote_out_bytes": 12 if kind == "StreamCopyMid" else 0,
             "link_in_bytes": 0,
             "link_out_bytes": 0,
-            "sync_zone": ("external" if step == 5 else "internal") if kind == "Sync" else "none",
+            "sync_zone": SYNC_ZONES[
+                ("external" if step == 5 else "internal") if kind == "Sync" else "none"
+            ],
             "flops": 0,
             "pattern_id": patterns[step],
         }

@@ -25,11 +25,11 @@ from tilescope.engine.library.elementwise import binary
 from tilescope.engine.program import Call, Copy, Function, If, Overlap, Program, Sequence
 from tilescope.reports import open_report
 from tilescope.reports.schema import (
+    COST_COLUMNS,
     compute_set,
     memory_category,
     program,
     step,
-    step_cost,
     variable,
 )
 
@@ -72,8 +72,9 @@ def content(executable: Executable, directory: Path) -> list[object]:
     with Engine(executable, options) as engine:
         engine.run()
     with open_report(engine.recorder.path or directory) as opened:
-        tables = (variable, compute_set, step, step_cost, program, memory_category)
-        return [opened.table(table) for table in tables]
+        tables = (variable, compute_set, step, program, memory_category)
+        costs = {name: opened.array(f"cost.{name}").read().tolist() for name in COST_COLUMNS}
+        return [*(opened.table(table) for table in tables), costs]
 
 
 def test_a_compilation_leaves_its_graph_alone() -> None:
