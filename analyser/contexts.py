@@ -14,7 +14,7 @@ from tilescope.reports import schema
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["DebugContext", "contexts", "enclosing"]
+__all__ = ["DebugContext", "contexts", "enclosing", "location"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,19 @@ def enclosing(report: Report, context_id: int | None) -> tuple[DebugContext, ...
         chain.append(every[context_id])
         context_id = every[context_id].parent_id
     return tuple(chain)
+
+
+@cached
+def _locations(report: Report) -> dict[int, tuple[str, int]]:
+    """Return the source file and line of every debug context that has one."""
+    table = schema.debug_context
+    columns = (table.c.debug_context_id, table.c.file_name, table.c.line_number)
+    rows = report.fetch(select(*columns).where(table.c.file_name.is_not(None)))
+    return {number: (file_name, line or 0) for number, file_name, line in rows}
+
+
+def location(report: Report, context_id: int) -> tuple[str, int] | None:
+    """Return source file and line of a context, or of the closest around it; None if unknown."""
+    known = _locations(report)
+    found = (context.debug_context_id for context in enclosing(report, context_id))
+    return next((known[number] for number in found if number in known), None)

@@ -15,6 +15,7 @@ from tilescope.analyser.execution import steps
 from tilescope.analyser.figures import tile_rows
 from tilescope.analyser.lowered_variables import lowered_parts, variable_columns, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
+from tilescope.analyser.patterns import pattern
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.analyser.validation import require_below
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
@@ -29,6 +30,7 @@ __all__ = [
     "curve",
     "peak_step",
     "step_program",
+    "step_tile_bytes",
     "step_variables",
 ]
 
@@ -203,6 +205,19 @@ def step_program(report: Report, step: int) -> int:
     """
     _check_step(report, step)
     return int(_liveness_steps(report).program_id[step])
+
+
+def step_tile_bytes(report: Report, step: int) -> NDArray[np.int64]:
+    """Return the not-always-live bytes of every tile at a step, int64 of shape (n_tiles,).
+
+    Raises
+    ------
+    BadQuestion
+        When the step does not exist.
+    """
+    _check_step(report, step)
+    pattern_id = int(_liveness_steps(report).pattern_id[step])
+    return pattern(report, "liveness.pattern", pattern_id)
 
 
 def _check_step(report: Report, step: int) -> None:

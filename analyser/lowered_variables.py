@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TileVariables",
+    "first_parts",
     "lowered_parts",
     "tile_variables",
     "variable_columns",
@@ -36,6 +37,8 @@ class TileVariables:
 
     Attributes
     ----------
+    part_id : ndarray of int64, shape (n_parts,)
+        Number that no other part of the report has.
     variable_id, offset_bytes, bytes, start_step, end_step : ndarray of int64, shape (n_parts,)
         Steps are those of the liveness report, half-open.
     variable_bytes : ndarray of int64, shape (n_parts,)
@@ -49,6 +52,7 @@ class TileVariables:
     """
 
     tile_id: int
+    part_id: NDArray[np.int64]
     variable_id: NDArray[np.int64]
     name: tuple[str, ...]
     dtype: tuple[str, ...]
@@ -119,12 +123,14 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
     """
     tile = tile_range(report, ("tile", tile)).start
     columns = lowered_parts(report, tile, tile + 1)
+    columns["part_id"] = first_parts(report)[tile] + np.arange(len(columns["offset"]))
     order = np.lexsort((columns["start_step"], columns["offset"]))
     columns = {name: values[order] for name, values in columns.items()}
     variables = variable_columns(report)
     index = variable_positions(report, columns["variable_id"]).tolist()
     return TileVariables(
         tile,
+        columns["part_id"],
         columns["variable_id"],
         tuple(str(variables["name"][row]) for row in index),
         tuple(str(variables["dtype"][row]) for row in index),
@@ -154,8 +160,14 @@ def _regions_of(
 
 
 @cached
-def _first_parts(report: Report) -> NDArray[np.int64]:
-    """Return the first lowered part of each tile and one past all, shape (n_tiles + 1,)."""
+def first_parts(report: Report) -> NDArray[np.int64]:
+    """Return the first lowered part of every tile and one past all, shape (n_tiles + 1,).
+
+    Raises
+    ------
+    DamagedReport
+        When the parts are not in order of tile.
+    """
     n_tiles, n_parts = target(report).n_tiles, report.array("lowered.variable_id").shape[0]
     packed = report.array("lowered.tile_start")
     if not packed.shape[0]:
@@ -173,7 +185,7 @@ def _first_parts(report: Report) -> NDArray[np.int64]:
 
 def lowered_parts(report: Report, first_tile: int, end_tile: int) -> dict[str, NDArray[np.int64]]:
     """Return the lowered.* columns of a range of tiles, int64, in order of tile."""
-    starts = _first_parts(report)
+    starts = first_parts(report)
     first, end = int(starts[first_tile]), int(starts[end_tile])
     names = ("variable_id", "offset", "bytes", "start_step", "end_step")
     return {
@@ -193,7 +205,7 @@ def variable_memory(report: Report, *variable_ids: int) -> NDArray[np.int64]:
     missing = next((identifier for identifier in variable_ids if identifier not in position), None)
     if missing is not None:
         raise BadQuestion(f"variable {missing} does not exist; this report has {len(position)}")
-    starts = _first_parts(report)
+    starts = first_parts(report)
     of_part = report.array("lowered.variable_id").read()
     parts = np.flatnonzero(np.isin(of_part, np.array(variable_ids, dtype=of_part.dtype)))
     sizes = report.array("lowered.bytes").read()[parts].astype(np.int64)

@@ -29,6 +29,7 @@ __all__ = [
     "inside",
     "operation_steps",
     "operations",
+    "programs_of",
     "steps_of",
 ]
 
@@ -201,23 +202,58 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
 
 def inside(report: Report, context_id: int) -> frozenset[int]:
     """Return a debug context and all in it, by id."""
-    found = {context_id}
-    for context in contexts(report).values():
-        if context.parent_id in found:
-            found.add(context.debug_context_id)
+    within, found = _contexts_within(report), [context_id]
+    for one in found:
+        found += within.get(one, ())
     return frozenset(found)
+
+
+@cached
+def _programs_by_context(report: Report) -> dict[int, list[int]]:
+    """Return the programs of every debug context, in order of their ids."""
+    table = schema.program
+    rows = report.fetch(
+        select(table.c.debug_context_id, table.c.program_id)
+        .where(table.c.debug_context_id.is_not(None))
+        .order_by(table.c.program_id)
+    )
+    found: dict[int, list[int]] = {}
+    for context_id, program_id in rows:
+        found.setdefault(context_id, []).append(program_id)
+    return found
+
+
+@cached
+def _contexts_within(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the debug contexts that stand directly in each."""
+    found: dict[int, list[int]] = {}
+    for context in contexts(report).values():
+        if context.parent_id is not None:
+            found.setdefault(context.parent_id, []).append(context.debug_context_id)
+    return {parent: tuple(children) for parent, children in found.items()}
+
+
+@cached
+def _step_of_program(report: Report) -> dict[int, int]:
+    """Return the step of every program that is one."""
+    table = schema.program
+    statement = select(table.c.program_id, table.c.step_id).where(table.c.step_id.is_not(None))
+    return dict(report.fetch(statement))
+
+
+def programs_of(report: Report, context_id: int) -> tuple[int, ...]:
+    """Return the programs of a debug context and those in it, in order of their ids."""
+    own = _programs_by_context(report)
+    return tuple(sorted(one for part in inside(report, context_id) for one in own.get(part, ())))
 
 
 def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
     """Return the steps that a debug context and those in it became, in program order."""
     if context_id is None:
         return ()
-    wanted = inside(report, context_id)
-    table = schema.program
-    rows = report.fetch(
-        select(table.c.step_id, table.c.debug_context_id).where(table.c.step_id.is_not(None))
-    )
-    found = sorted(step_id for step_id, context in rows if context in wanted)
+    of_program = _step_of_program(report)
+    programs = programs_of(report, context_id)
+    found = sorted(of_program[program] for program in programs if program in of_program)
     require_below(report, np.array(found, np.int64), len(steps(report)), "step")
     return tuple(found)
 

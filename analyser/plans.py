@@ -11,12 +11,12 @@ import numpy as np
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.contexts import enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import inside
-from tilescope.analyser.programs import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.validation import require
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS

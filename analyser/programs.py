@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, taken_cycles
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
-    "ComputeSetEntry",
-    "ComputeSetVertices",
     "NodeCost",
     "ProgramDetails",
     "ProgramMatch",
@@ -32,8 +31,6 @@ __all__ = [
     "ancestors",
     "child_ids",
     "children",
-    "compute_set_vertices",
-    "compute_sets",
     "n_programs",
     "node",
     "program",
@@ -107,33 +104,6 @@ class NodeCost:
     flops: int
     n_executions: int
     taken_cycles: int
-
-
-@dataclass(frozen=True)
-class ComputeSetVertices:
-    """One codelet of a compute set; cycles are those of a vertex's context or supervisor."""
-
-    vertex_type: str
-    kind: str
-    n_vertices: int
-    n_tiles: int
-    code_bytes: int
-    state_bytes: int
-    max_cycles: int
-    total_cycles: int
-    flops: int
-    is_data_dependent: bool
-
-
-@dataclass(frozen=True)
-class ComputeSetEntry:
-    """A compute set; ``step_id`` is the first step that runs it, None if none does."""
-
-    compute_set_id: int
-    name: str
-    n_vertices: int
-    n_edges: int
-    step_id: int | None
 
 
 @dataclass(frozen=True)
@@ -290,25 +260,6 @@ def all_programs(report: Report) -> dict[int, ProgramNode]:
 
 
 @cached
-def compute_sets(report: Report) -> tuple[ComputeSetEntry, ...]:
-    """Return all compute sets in order of their id, with the first step that runs each."""
-    sets, steps = schema.compute_set, schema.step
-    first = (
-        select(steps.c.compute_set_id, func.min(steps.c.step_id))
-        .where(steps.c.compute_set_id.is_not(None))
-        .group_by(steps.c.compute_set_id)
-    )
-    step_of = dict(report.fetch(first))
-    columns = (sets.c.compute_set_id, sets.c.name, sets.c.n_vertices, sets.c.n_edges)
-    return tuple(
-        ComputeSetEntry(number, name, n_vertices, n_edges, step_of.get(number))
-        for number, name, n_vertices, n_edges in report.fetch(
-            select(*columns).order_by(sets.c.compute_set_id)
-        )
-    )
-
-
-@cached
 def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
     """Return the parent of every program, and the ids of the children of those that have some."""
     table = schema.program
@@ -390,34 +341,3 @@ def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
             )
         )
     return tuple(sorted(answer, key=lambda cost: cost.ipu_id))
-
-
-def compute_set_vertices(
-    report: Report, compute_set_id: int | None
-) -> tuple[str | None, tuple[ComputeSetVertices, ...]]:
-    """Return the name of a compute set and its codelets, slowest first; nothing for None."""
-    if compute_set_id is None:
-        return None, ()
-    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
-    names = report.fetch(select(sets.c.name).where(sets.c.compute_set_id == compute_set_id))
-    rows = report.fetch(
-        select(
-            types.c.name,
-            types.c.kind,
-            used.c.n_vertices,
-            used.c.n_tiles,
-            types.c.code_bytes,
-            used.c.state_bytes,
-            used.c.max_cycles,
-            used.c.total_cycles,
-            used.c.flops,
-            types.c.is_data_dependent,
-        )
-        .select_from(used.join(types, used.c.vertex_type_id == types.c.vertex_type_id))
-        .where(used.c.compute_set_id == compute_set_id)
-        .order_by(used.c.max_cycles.desc(), types.c.name)
-    )
-    return (
-        names[0][0] if names else None,
-        tuple(ComputeSetVertices(*row) for row in rows),
-    )

@@ -19,7 +19,7 @@ from tilescope.reports import schema
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["Executed", "Run", "executed", "runs", "tile_cycles"]
+__all__ = ["Executed", "Run", "executed", "runs", "tile_cycles", "tracks"]
 
 
 #: Executions of one run on one IPU that are listed one by one; some gigabytes of memory.
@@ -50,12 +50,15 @@ class Executed:
         On each IPU's counter; -1 on IPUs that do not take part.
     pattern_id : ndarray of int64, shape (n_executions, n_ipus)
         What ``tile_cycles`` takes; -1 on IPUs that do not take part.
+    track : ndarray of int64, shape (n_executions, n_ipus)
+        0 for compute, 1 for overlapped input and output; -1 on IPUs that do not take part.
     """
 
     step_id: NDArray[np.int64]
     start_cycle: NDArray[np.int64]
     end_cycle: NDArray[np.int64]
     pattern_id: NDArray[np.int64]
+    track: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Return the number of executions."""
@@ -112,29 +115,39 @@ def executed(report: Report, run_id: int) -> Executed:
         raise BadQuestion(f"run {run_id} does not exist; this report has {len(runs(report))} runs")
     trace = schema.run_trace
     parts = [
-        _written_out(report, ipu_id, first, n_entries)
-        for ipu_id, first, n_entries in report.fetch(
-            select(trace.c.ipu_id, trace.c.first_entry, trace.c.n_entries)
+        _written_out(report, (ipu_id, track), first, n_entries)
+        for ipu_id, track, first, n_entries in report.fetch(
+            select(trace.c.ipu_id, trace.c.track, trace.c.first_entry, trace.c.n_entries)
             .where(trace.c.run_id == run_id)
             .order_by(trace.c.ipu_id, trace.c.track)
         )
     ]
-    rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
+    rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
     # The nth time a step runs on one IPU is the nth time it runs on the others.
     rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
     turn = _turns(rows[:, 0], rows[:, 1])
     pairs, which = np.unique(np.stack([rows[:, 1], turn], axis=1), axis=0, return_inverse=True)
     shape = (len(pairs), target(report).n_ipus)
-    starts, ends, patterns = (np.full(shape, -1, dtype=np.int64) for _ in range(3))
+    starts, ends, patterns, tracks = (np.full(shape, -1, dtype=np.int64) for _ in range(4))
     at = (which.reshape(-1), rows[:, 0])
-    starts[at], ends[at], patterns[at] = rows[:, 2], rows[:, 3], rows[:, 4]
+    starts[at], ends[at], patterns[at], tracks[at] = rows[:, 2:].T
     begin = np.where(starts < 0, np.iinfo(np.int64).max, starts).min(axis=1)
     order = np.lexsort((pairs[:, 0], begin))
-    return Executed(pairs[order, 0], starts[order], ends[order], patterns[order])
+    return Executed(pairs[order, 0], starts[order], ends[order], patterns[order], tracks[order])
 
 
-def _written_out(report: Report, ipu_id: int, first: int, n_entries: int) -> NDArray[np.int64]:
-    """Return one row per execution: IPU, step, start, end, pattern."""
+def tracks(report: Report, ipu_id: int) -> tuple[int, ...]:
+    """Return the tracks that an IPU has in any run: 0, and 1 if input and output overlap."""
+    trace = schema.run_trace
+    rows = report.fetch(select(trace.c.track).where(trace.c.ipu_id == ipu_id).distinct())
+    return tuple(sorted(track for (track,) in rows))
+
+
+def _written_out(
+    report: Report, place: tuple[int, int], first: int, n_entries: int
+) -> NDArray[np.int64]:
+    """Return one row per execution on an IPU and track: IPU, step, start, end, pattern, track."""
+    ipu_id, track = place
     names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
     step_id, start, end, period, count, pattern_id = (
         report.array(f"trace.{name}").read(first, first + n_entries).astype(np.int64)
@@ -157,6 +170,7 @@ def _written_out(report: Report, ipu_id: int, first: int, n_entries: int) -> NDA
             start[entry] + shift,
             end[entry] + shift,
             pattern_id[entry],
+            np.full(total, track, dtype=np.int64),
         ],
         axis=1,
     )

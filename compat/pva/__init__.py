@@ -1,66 +1,99 @@
 """A module for programs written against libpva, over the analyser.
 
-Names and types are libpva's. What a report does not hold yet raises ``NotHeld``, an
-``AttributeError`` that says so.
+Names and types are libpva's; `docs/reference/pva.md` lists them all.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
-
-from pva.absent import NotHeld
-from pva.compilation import CompilationReport, LivenessProgramStep, Tile
-from pva.compute_set import ComputeSet, ComputeSetVertex, VertexType
-from pva.context import DebugContext
-from pva.execution import ExecutionReport, ExecutionStep, IpuStep, Run
-from pva.operations import Operation, OperationAnalysis
-from pva.program import Program, ProgramVisitor
-from pva.report import (
+from pva import preview, pva_core
+from pva.pva_core import (
+    IPU,
+    Block,
+    BriefVariable,
+    CompilationReport,
     ComputeInstrumentationLevel,
+    ComputeSet,
+    ComputeSetVertex,
+    DebugContext,
+    DoExchangeProgram,
+    Event,
+    ExecutionReport,
+    ExecutionStep,
     ExternalExchangeInstrumentationLevel,
+    GlobalExchangeProgram,
+    InstrumentationSettings,
+    IpuStep,
+    LivenessProgramStep,
+    Location,
+    LoweredVariable,
+    LoweredVariables,
+    OnTileExecuteProgram,
+    Operation,
+    OperationAnalysis,
+    PoplarVersion,
+    ProfileReportVersion,
+    Program,
+    ProgramVisitor,
     Report,
+    Run,
+    StreamCopyBeginProgram,
+    StreamCopyEndProgram,
+    StreamCopyMidProgram,
+    Target,
+    Tile,
+    TileVertex,
+    Trace,
+    TraceNotSupported,
+    Variable,
+    VertexType,
+    getReport,
     openReport,
+    openTrace,
 )
-from pva.target import IPU, Target
-from pva.variable import LoweredVariable, Variable
 
 __all__ = [
-    "ABSENT",
     "IPU",
+    "Block",
+    "BriefVariable",
     "CompilationReport",
     "ComputeInstrumentationLevel",
     "ComputeSet",
     "ComputeSetVertex",
     "DebugContext",
+    "DoExchangeProgram",
+    "Event",
     "ExecutionReport",
     "ExecutionStep",
     "ExternalExchangeInstrumentationLevel",
+    "GlobalExchangeProgram",
+    "InstrumentationSettings",
     "IpuStep",
     "LivenessProgramStep",
+    "Location",
     "LoweredVariable",
-    "NotHeld",
+    "LoweredVariables",
+    "OnTileExecuteProgram",
     "Operation",
     "OperationAnalysis",
+    "PoplarVersion",
+    "ProfileReportVersion",
     "Program",
     "ProgramVisitor",
     "Report",
     "Run",
+    "StreamCopyBeginProgram",
+    "StreamCopyEndProgram",
+    "StreamCopyMidProgram",
     "Target",
     "Tile",
+    "TileVertex",
+    "Trace",
+    "TraceNotSupported",
     "Variable",
     "VertexType",
+    "getReport",
     "openReport",
+    "openTrace",
+    "preview",
+    "pva_core",
 ]
-
-#: Names of libpva that are not supported, and what TileScope would need for them.
-ABSENT = {
-    "openTrace": "host traces",
-    "Event": "host traces",
-    "preview": "the preview interface",
-}
-
-
-def __getattr__(name: str) -> NoReturn:
-    if name in ABSENT:
-        raise NotHeld(f"pva.{name} is not supported yet: TileScope has no {ABSENT[name]} so far")
-    raise AttributeError(f"module 'pva' has no attribute {name!r}")

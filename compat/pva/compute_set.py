@@ -1,81 +1,56 @@
-"""Compute sets, their vertices and their cycles, by libpva's names."""
+"""Compute sets and their cycles, by libpva's names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from pva.absent import WithAbsent
-from tilescope.analyser import programs as tree
-from tilescope.analyser.execution import costs
-from tilescope.analyser.machine import target
-from tilescope.analyser.runs import tile_cycles
+from pva.entry import Entry
+from pva.vertex import ComputeSetVertex
+from tilescope.analyser.compute_sets import compute_set_vertices, compute_sets
+from tilescope.analyser.occupancy import estimated_cycles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tilescope.analyser.programs import ComputeSetVertices, ProgramNode
     from tilescope.reports import Report as Opened
 
-__all__ = ["ComputeSet", "ComputeSetVertex", "VertexType", "compute_set_of", "step_cycles_by_tile"]
+__all__ = ["ComputeSet", "compute_set_of"]
 
 
-@dataclass(frozen=True)
-class VertexType:
-    """A codelet; ``size`` is the state of one vertex, bytes."""
-
-    name: str
-    size: int
-    codeBytes: int
-
-
-class ComputeSetVertex(WithAbsent):
-    """The vertices of one codelet in a compute set; ``count`` is over all tiles."""
-
-    _absent: ClassVar[dict[str, str]] = {
-        "countByTile": "vertices of a compute set on each tile (see count for their number)"
-    }
-
-    def __init__(self, row: ComputeSetVertices) -> None:
-        self.type = VertexType(
-            row.vertex_type, row.state_bytes // max(row.n_vertices, 1), row.code_bytes
-        )
-        self.count = row.n_vertices
-        self.estimatedCycles = row.max_cycles
-
-
-class ComputeSet:
+class ComputeSet(Entry):
     """A compute set."""
 
-    def __init__(
-        self, opened: Opened, name: str, rows: Sequence[ComputeSetVertices], step_id: int | None
-    ) -> None:
-        self._opened = opened
+    def __init__(self, opened: Opened, compute_set_id: int, step_id: int | None) -> None:
+        super().__init__(opened, compute_set_id)
+        self._compute_set_id = compute_set_id
         self._step_id = step_id
-        self.name = name
-        self.vertices = [ComputeSetVertex(row) for row in rows]
+
+    @property
+    def name(self) -> str:
+        """Debug name."""
+        return compute_set_vertices(self._opened, self._compute_set_id)[0] or ""
+
+    @cached_property
+    def vertices(self) -> list[ComputeSetVertex]:
+        """Its vertices by codelet, slowest first."""
+        rows = compute_set_vertices(self._opened, self._compute_set_id)[1]
+        return [
+            ComputeSetVertex(self._opened, (self._compute_set_id, place), row)
+            for place, row in enumerate(rows)
+        ]
 
     @property
     def estimatedCyclesByTile(self) -> list[int]:
-        """Busy cycles of every tile in one execution."""
-        return [] if self._step_id is None else step_cycles_by_tile(self._opened, self._step_id)
+        """Cycles of every tile in one execution; 0 without work, empty if nothing runs it."""
+        if self._step_id is None:
+            return []
+        cycles: list[int] = estimated_cycles(self._opened, self._step_id).tolist()
+        return cycles
 
     def __repr__(self) -> str:
         return f"<ComputeSet {self.name}>"
 
 
-def compute_set_of(opened: Opened, node: ProgramNode) -> ComputeSet:
-    """Return the compute set that a program runs."""
-    details = tree.node(opened, node.program_id)
-    return ComputeSet(opened, details.compute_set_name or "", details.vertices, node.step_id)
-
-
-def step_cycles_by_tile(opened: Opened, step_id: int) -> list[int]:
-    """Return busy cycles of every tile of a replica in one execution of a step."""
-    machine, cost = target(opened), costs(opened).column
-    answer = [0] * machine.n_tiles
-    for row in (cost["step_id"] == step_id).nonzero()[0]:
-        first = int(cost["ipu_id"][row]) * machine.tiles_per_ipu
-        cycles = tile_cycles(opened, int(cost["pattern_id"][row]))
-        answer[first : first + machine.tiles_per_ipu] = cycles.tolist()
-    return answer
+def compute_set_of(opened: Opened, index: int) -> ComputeSet:
+    """Return a compute set by its place among all of them."""
+    found = compute_sets(opened)[index]
+    return ComputeSet(opened, found.compute_set_id, found.step_id)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from pva.absent import WithAbsent
+from pva.entry import Entry
 from tilescope.analyser import contexts as table
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
 
-__all__ = ["DebugContext"]
+__all__ = ["DebugContext", "Location"]
 
 
-class DebugContext(WithAbsent):
+@dataclass(frozen=True)
+class Location:
+    """The line of a source file; an empty name and 0 where it is not known."""
+
+    fileName: str = ""
+    lineNumber: int = 0
+
+
+class DebugContext(Entry):
     """Who asked for something: a node of the model, a call of the library, or the graph itself."""
 
-    _absent: ClassVar[dict[str, str]] = {"location": "source files and lines"}
-
     def __init__(self, opened: Opened, found: table.DebugContext) -> None:
-        self._opened = opened
+        super().__init__(opened, found.debug_context_id)
         self._found = found
 
     @property
@@ -35,18 +42,32 @@ class DebugContext(WithAbsent):
 
     @property
     def json(self) -> str:
-        """JSON object: layer, opName, opType and the call's arguments."""
+        """JSON object: layer, name and type of the operation, and the call's arguments.
+
+        ``inputs`` and ``outputs`` are lists of names.
+        """
         try:
             detail = json.loads(self._found.detail)
         except (RecursionError, ValueError):
             detail = {}
-        said = detail if isinstance(detail, dict) else {}
+        said: dict[str, Any] = detail if isinstance(detail, dict) else {}
+        for key in ("inputs", "outputs"):
+            if isinstance(said.get(key), list):
+                said[key] = [_name(operand) for operand in said[key]]
         named = {
             "layer": self._found.layer,
             "opName": self._found.name,
             "opType": self._found.operation,
+            "op_name": self._found.name,
+            "op_type": self._found.operation,
         }
         return json.dumps(said | named)
+
+    @property
+    def location(self) -> Location:
+        """The line of source that made the call, or the one around it."""
+        found = table.location(self._opened, self._found.debug_context_id)
+        return Location() if found is None else Location(*found)
 
     @property
     def parents(self) -> list[DebugContext]:
@@ -55,15 +76,10 @@ class DebugContext(WithAbsent):
         every = table.contexts(self._opened)
         return [DebugContext(self._opened, every[parent])] if parent in every else []
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, DebugContext)
-            and other._opened is self._opened
-            and other.id == self.id
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._opened), self.id))
-
     def __repr__(self) -> str:
         return f"<DebugContext {self._found.layer} {self._found.name}>"
+
+
+def _name(operand: object) -> str:
+    """Return the name of an operand: the text itself, or the first of name, type and shape."""
+    return str(operand[0] if isinstance(operand, list) and operand else operand)

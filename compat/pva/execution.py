@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pva.absent import WithAbsent
-from pva.compute_set import step_cycles_by_tile
+from pva.block import Block
+from pva.compute_set import ComputeSet
+from pva.entry import Entry
 from pva.lazy import LazyList
-from pva.program import Program, program_of
-from tilescope.analyser import programs as tree
+from pva.program import OnTileExecuteProgram, Program, program_of
 from tilescope.analyser import runs as recorded
+from tilescope.analyser.blocks import block_executions
 from tilescope.analyser.execution import costs, execution, steps
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.occupancy import cost_rows, occupied_cycles
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
@@ -51,10 +54,13 @@ class CycleSpan:
 
 @dataclass(frozen=True)
 class Microseconds:
-    """Wall-clock times; 0, as on libpva's IPU model: the machine is simulated."""
+    """Time on the machine since its cycle 0: cycles over its clock, whole microseconds.
 
-    start: int = 0
-    end: int = 0
+    A run that takes any cycles lasts 1 at least.
+    """
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,16 @@ class TotalCycles:
     total: int
 
 
-class IpuStep:
-    """One execution of a step on one IPU; an IPU that takes no part has 0 cycles."""
+class IpuStep(Entry):
+    """One execution of a step on one IPU; all zero on an IPU that takes no part."""
 
     def __init__(self, opened: Opened, executed: recorded.Executed, row: int, ipu_id: int) -> None:
-        self._opened = opened
+        self._start = max(int(executed.start_cycle[row, ipu_id]), 0)
+        self._end = max(int(executed.end_cycle[row, ipu_id]), 0)
+        self._pattern_id = int(executed.pattern_id[row, ipu_id])
         self._step_id = int(executed.step_id[row])
         self._ipu_id = ipu_id
-        self._start = int(executed.start_cycle[row, ipu_id])
-        self._end = int(executed.end_cycle[row, ipu_id])
-        self._pattern_id = int(executed.pattern_id[row, ipu_id])
+        super().__init__(opened, self._step_id, ipu_id, self._start)
 
     @property
     def cycles(self) -> int:
@@ -82,8 +88,8 @@ class IpuStep:
 
     @property
     def activeCycles(self) -> CycleSpan:
-        """When the tiles that have work begin and end."""
-        active = [each for each in self.cyclesByTile if each]
+        """When the tiles that take part begin and end."""
+        active = [cycles for cycles in self.cyclesByTile if cycles]
         if not active:
             return self.allCycles
         start = CycleRange(self._start, self._start)
@@ -96,10 +102,8 @@ class IpuStep:
 
     @property
     def cyclesByTile(self) -> list[int]:
-        """Busy cycles of the IPU's tiles."""
-        if self._pattern_id < 0:
-            return [0] * target(self._opened).tiles_per_ipu
-        cycles: list[int] = recorded.tile_cycles(self._opened, self._pattern_id).tolist()
+        """Cycles for which the step occupies every tile of the IPU; 0 for a tile without work."""
+        cycles: list[int] = occupied_cycles(self._opened, self._pattern_id, self.cycles).tolist()
         return cycles
 
     @property
@@ -114,53 +118,63 @@ class IpuStep:
 
     @property
     def tileBalance(self) -> float:
-        """Mean over maximum of the tiles' cycles, 0 to 1; 0 where no tile computes."""
+        """Mean over maximum of the tiles' cycles, 0 to 1; 0 where nothing runs."""
         cycles = self.cyclesByTile
         return sum(cycles) / (len(cycles) * max(cycles)) if max(cycles) else 0.0
 
     @property
     def activeTileBalance(self) -> float:
-        """The same over tiles that have work."""
-        active = [each for each in self.cyclesByTile if each]
+        """The same over tiles that take part."""
+        active = [cycles for cycles in self.cyclesByTile if cycles]
         return sum(active) / (len(active) * max(active)) if active else 0.0
 
     def _cost(self, name: str) -> int:
         """Return a column of the step's cost on this IPU; 0 if it takes no part."""
-        cost = costs(self._opened).column
-        is_this = (cost["step_id"] == self._step_id) & (cost["ipu_id"] == self._ipu_id)
-        return int(cost[name][is_this].sum()) if self._pattern_id >= 0 else 0
+        row = cost_rows(self._opened).get((self._step_id, self._ipu_id))
+        if row is None or self._pattern_id < 0:
+            return 0
+        return int(costs(self._opened).column[name][row])
+
+    def __repr__(self) -> str:
+        return f"<IpuStep IPU {self._ipu_id}, {self.cycles} cycles>"
 
 
 class ExecutedComputeSet:
     """A compute set as it ran."""
 
-    def __init__(self, opened: Opened, name: str, step_id: int, cycles: list[int]) -> None:
-        self._opened = opened
-        self._step_id = step_id
-        self.name = name
+    def __init__(self, compute_set: ComputeSet, cycles: list[int]) -> None:
+        self._compute_set = compute_set
         self.cyclesByTile = cycles
+
+    @property
+    def name(self) -> str:
+        """Debug name."""
+        return self._compute_set.name
 
     @property
     def estimatedCyclesByTile(self) -> list[int]:
         """Busy cycles of every tile that the compiler expected."""
-        return step_cycles_by_tile(self._opened, self._step_id)
+        return self._compute_set.estimatedCyclesByTile
+
+    def __repr__(self) -> str:
+        return f"<ExecutedComputeSet {self.name}>"
 
 
-class ExecutionStep(WithAbsent):
+class ExecutionStep(Entry):
     """One execution of a step over all IPUs."""
 
     def __init__(self, opened: Opened, run_id: int, row: int) -> None:
-        self._opened = opened
+        super().__init__(opened, run_id, row)
         self._executed = recorded.executed(opened, run_id)
         self._row = row
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """The program that ran."""
-        program_id = int(steps(self._opened).program_id[self._step_id])
-        return program_of(self._opened, tree.program(self._opened, program_id))
+        step_id = int(self._executed.step_id[self._row])
+        return program_of(self._opened, int(steps(self._opened).program_id[step_id]))
 
-    @property
+    @cached_property
     def ipus(self) -> list[IpuStep]:
         """What each IPU did."""
         return [
@@ -170,70 +184,93 @@ class ExecutionStep(WithAbsent):
 
     @property
     def cyclesByTile(self) -> list[int]:
-        """Busy cycles of every tile; 0 without work."""
+        """Cycles for which the step occupies every tile; 0 for a tile without work."""
         return [cycles for ipu in self.ipus for cycles in ipu.cyclesByTile]
 
     @property
     def computeSets(self) -> list[ExecutedComputeSet]:
         """The compute set that ran, if it was one."""
-        details = tree.node(self._opened, int(steps(self._opened).program_id[self._step_id]))
-        if details.compute_set_name is None:
+        if not isinstance(self.program, OnTileExecuteProgram):
             return []
-        name, cycles = details.compute_set_name, self.cyclesByTile
-        return [ExecutedComputeSet(self._opened, name, self._step_id, cycles)]
+        return [ExecutedComputeSet(self.program.computeset, self.cyclesByTile)]
 
-    @property
-    def _step_id(self) -> int:
-        """The step that ran."""
-        return int(self._executed.step_id[self._row])
+    def __repr__(self) -> str:
+        return f"<ExecutionStep {self._row} of run {self._identity[0]}>"
 
 
-class Run:
+class Run(Entry):
     """A recorded call of the engine."""
 
     def __init__(self, opened: Opened, run: recorded.Run) -> None:
-        self._opened = opened
+        super().__init__(opened, run.run_id)
         self._run = run
         self.name = run.name
-        self.microseconds = Microseconds()
         self.cyclesByIpu = list(run.cycles_by_ipu)
+
+    @property
+    def microseconds(self) -> Microseconds:
+        """When it began and ended on the machine's clock."""
+        clock = target(self._opened).clock_hz / 1e6
+        start = round(self._run.start_cycle / clock)
+        duration = (self._run.end_cycle - self._run.start_cycle) / clock
+        return Microseconds(start, start + max(round(duration), math.ceil(min(duration, 1))))
 
     @cached_property
     def steps(self) -> LazyList[ExecutionStep]:
         """Every execution of a step, loops written out, in order of their start."""
-        run_id = self._run.run_id
+        opened, run_id = self._opened, self._run.run_id
         return LazyList(
-            len(recorded.executed(self._opened, run_id)),
-            lambda index: ExecutionStep(self._opened, run_id, index),
+            len(recorded.executed(opened, run_id)),
+            lambda index: ExecutionStep(opened, run_id, index),
         )
 
+    def __repr__(self) -> str:
+        return f"<Run {self.name}>"
 
-class ExecutionReport(WithAbsent):
-    """What ran."""
 
-    _absent: ClassVar[dict[str, str]] = {"blocks": "blocks of lightweight profiling"}
+class ExecutionReport:
+    """What ran; nothing when it is not asked for."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, *, is_asked: bool = True) -> None:
         self._opened = opened
+        self._is_asked = is_asked
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> LazyList[Run]:
         """The recorded runs."""
-        return [Run(self._opened, run) for run in recorded.runs(self._opened)]
+        opened = self._opened
+        found = recorded.runs(opened) if self._is_asked else ()
+        return LazyList(len(found), lambda index: Run(opened, found[index]))
 
     @cached_property
     def steps(self) -> LazyList[ExecutionStep]:
         """The steps of all runs, one run after the other."""
-        ends = list(accumulate(len(run.steps) for run in self.runs))
+        runs = self.runs
+        ends = list(accumulate(len(run.steps) for run in runs))
 
         def make(index: int) -> ExecutionStep:
             which = bisect_right(ends, index)
             before = ends[which - 1] if which else 0
-            return self.runs[which].steps[index - before]
+            return runs[which].steps[index - before]
 
-        return LazyList(ends[-1] if ends else 0, make)
+        return LazyList(ends[-1] if ends else 0, make, is_kept=False)
 
     @property
     def totalCycles(self) -> TotalCycles:
         """Cycles over all runs; 0 when there was none."""
-        return TotalCycles(execution(self._opened).total_cycles)
+        return TotalCycles(execution(self._opened).total_cycles if self._is_asked else 0)
+
+    def blocks(self, tile: int) -> list[Block]:
+        """Return the executions of blocks and stream copies on the IPU of a tile, in order.
+
+        Raises
+        ------
+        BadQuestion
+            When the machine has no such tile.
+        """
+        if not self._is_asked:
+            return []
+        number = tile_range(self._opened, ("tile", tile)).start
+        ipu_id = number // target(self._opened).tiles_per_ipu
+        found = block_executions(self._opened, ipu_id)
+        return [Block(self._opened, execution_of_block, tile) for execution_of_block in found]

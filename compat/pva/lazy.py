@@ -1,8 +1,9 @@
-"""Lists whose entries are made when they are looked at."""
+"""Lists whose entries are made when they are looked at, each only once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Generic, TypeVar, overload
 
 __all__ = ["LazyList", "set_print_length"]
@@ -18,11 +19,23 @@ def set_print_length(n_entries: int) -> None:
 
 
 class LazyList(Sequence[T], Generic[T]):
-    """A list of known length whose entries come from a function of their index."""
+    """A list of known length whose entries come from a function of their index.
 
-    def __init__(self, length: int, make: Callable[[int], T]) -> None:
+    Parameters
+    ----------
+    length
+        Number of entries.
+    make
+        Returns the entry of an index.
+    is_kept
+        Whether an entry that was made stays in memory; False for millions of small entries.
+    """
+
+    def __init__(self, length: int, make: Callable[[int], T], *, is_kept: bool = True) -> None:
         self._length = length
         self._make = make
+        self._is_kept = is_kept
+        self._kept: dict[int, T] = {}
 
     def __len__(self) -> int:
         return self._length
@@ -33,15 +46,34 @@ class LazyList(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return [self._make(each) for each in range(*index.indices(self._length))]
+            return [self._entry(place) for place in range(*index.indices(self._length))]
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
             raise IndexError(f"index {index} is outside a list of {self._length}")
-        return self._make(position)
+        return self._entry(position)
 
     def __iter__(self) -> Iterator[T]:
-        return (self._make(index) for index in range(self._length))
+        return (self._entry(index) for index in range(self._length))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LazyList | list):
+            return NotImplemented
+        return self is other or (
+            len(self) == len(other)
+            and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._length, *islice(self, 3)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(each) for each in self[: _print_length[0]])
+        shown = ", ".join(repr(entry) for entry in self[: _print_length[0]])
         return f"[{shown}{', ...' if self._length > _print_length[0] else ''}]"
+
+    def _entry(self, index: int) -> T:
+        """Return an entry, the same one every time if entries are kept."""
+        if not self._is_kept:
+            return self._make(index)
+        if index not in self._kept:
+            self._kept[index] = self._make(index)
+        return self._kept[index]

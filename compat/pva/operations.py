@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from pva.absent import WithAbsent
 from pva.context import DebugContext
+from pva.entry import Entry
+from pva.lazy import LazyList
+from pva.lowered import lowered_variables
 from pva.program import Program, program_of
 from tilescope.analyser import contexts as table
-from tilescope.analyser.operations import inside, steps_of
-from tilescope.analyser.programs import all_programs
+from tilescope.analyser.operations import programs_of, steps_of
+from tilescope.analyser.variable_parts import program_parts
 
 if TYPE_CHECKING:
     from pva.report import Report
+    from pva.variable import LoweredVariable
     from tilescope.reports import Report as Opened
 
 __all__ = ["Operation", "OperationAnalysis"]
 
 
-class Operation(WithAbsent):
+class Operation(Entry):
     """A debug context with all that came of it, what it called in turn included."""
 
-    _absent: ClassVar[dict[str, str]] = {
-        "vars": "which parts of variables belong to a debug context",
-        "replacedDebugContext": "debug contexts that a transformation replaced",
-    }
-
     def __init__(self, opened: Opened, found: table.DebugContext) -> None:
-        self._opened = opened
+        super().__init__(opened, found.debug_context_id)
         self._found = found
 
     @property
@@ -41,14 +39,21 @@ class Operation(WithAbsent):
         """Who asked for it."""
         return DebugContext(self._opened, self._found)
 
+    @property
+    def replacedDebugContext(self) -> list[DebugContext]:
+        """Contexts that a transformation of the graph replaced; none, they are kept as parents."""
+        return []
+
     def programs(self) -> list[Program]:
         """Return its programs, in the order of their numbers."""
-        wanted = inside(self._opened, self._found.debug_context_id)
-        return [
-            program_of(self._opened, node)
-            for node in all_programs(self._opened).values()
-            if node.debug_context_id in wanted
-        ]
+        found = programs_of(self._opened, self._found.debug_context_id)
+        return [program_of(self._opened, program_id) for program_id in found]
+
+    @property
+    def vars(self) -> LazyList[LoweredVariable]:
+        """The parts of variables that its programs read or write, each once."""
+        found = programs_of(self._opened, self._found.debug_context_id)
+        return lowered_variables(self._opened, program_parts(self._opened, found))
 
     @cached_property
     def _steps(self) -> tuple[int, ...]:
@@ -75,7 +80,8 @@ class OperationAnalysis:
         self._report = report
 
     @cached_property
-    def operations(self) -> list[Operation]:
+    def operations(self) -> LazyList[Operation]:
         """All operations."""
         opened = self._report._opened
-        return [Operation(opened, context) for context in table.contexts(opened).values()]
+        found = list(table.contexts(opened).values())
+        return LazyList(len(found), lambda index: Operation(opened, found[index]))

@@ -1,26 +1,45 @@
-"""Programs and visitors, by libpva's names."""
+"""Programs, by libpva's names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from pva.absent import WithAbsent
-from pva.compute_set import ComputeSet, compute_set_of, step_cycles_by_tile
+from pva.compute_set import ComputeSet
 from pva.context import DebugContext
+from pva.entry import Entry
+from pva.lazy import LazyList
+from pva.lowered import lowered_variables
 from tilescope.analyser import programs as tree
 from tilescope.analyser.contexts import contexts
+from tilescope.analyser.occupancy import estimated_cycles
+from tilescope.analyser.program_code import control_code, exchange_code
+from tilescope.analyser.sync import external_steps
+from tilescope.analyser.variable_parts import program_parts
 
 if TYPE_CHECKING:
+    from pva.variable import LoweredVariable
+    from pva.visitor import ProgramVisitor
     from tilescope.analyser.programs import ProgramNode
     from tilescope.reports import Report as Opened
 
-__all__ = ["OnTileExecuteProgram", "Program", "ProgramVisitor", "program_of"]
+__all__ = [
+    "DoExchangeProgram",
+    "ExchangeProgram",
+    "GlobalExchangeProgram",
+    "OnTileExecuteProgram",
+    "Program",
+    "StreamCopyBeginProgram",
+    "StreamCopyEndProgram",
+    "StreamCopyMidProgram",
+    "program_of",
+]
 
 
-class Program(WithAbsent):
-    """A program of the tree; its subclass is named after its kind."""
+class Program(Entry):
+    """A program of the tree; compute, exchanges and stream copies have subclasses."""
 
     class Type(Enum):
         """Kind of a program."""
@@ -42,26 +61,29 @@ class Program(WithAbsent):
         StreamCopyMid = 14
         StreamCopyEnd = 15
         WriteUndef = 16
-
-    _absent: ClassVar[dict[str, str]] = {
-        "vars": "which variables a program uses",
-        "codeBytesByTile": "the code of one program on each tile (see codeBytes for its sum)",
-        "controlCodeByTile": "the control code of one program on each tile",
-    }
+        Execute = 17
+        Copy = 18
+        CopySharedStructure = 19
+        Block = 20
+        PrintTensor = 21
+        ErrorProgram = 22
 
     def __init__(self, opened: Opened, node: ProgramNode) -> None:
-        self._opened = opened
+        super().__init__(opened, node.program_id)
         self._node = node
 
     @property
     def name(self) -> str:
-        """Debug name; empty for a nameless program."""
+        """Debug name, empty for a nameless program; of a sync ``Internal`` or ``External``."""
+        if self._node.kind == "Sync":
+            is_external = self._node.step_id in external_steps(self._opened)
+            return "External" if is_external else "Internal"
         return self._node.name
 
     @property
     def type(self) -> Program.Type:
         """Kind of the program."""
-        return Program.Type.__members__.get(self._node.kind, Program.Type.Unknown)
+        return _TYPES.get(self._node.kind, Program.Type.Unknown)
 
     @property
     def _id(self) -> int:
@@ -72,7 +94,7 @@ class Program(WithAbsent):
     def children(self) -> list[Program]:
         """Programs inside, in order."""
         inside = tree.child_ids(self._opened).get(self._node.program_id, ())
-        return [program_of(self._opened, tree.program(self._opened, each)) for each in inside]
+        return [program_of(self._opened, child) for child in inside]
 
     @property
     def codeBytes(self) -> int:
@@ -80,87 +102,96 @@ class Program(WithAbsent):
         return self._node.code_bytes
 
     @property
+    def controlCodeByTile(self) -> list[int]:
+        """Control code of the program and of all in it on every tile, bytes."""
+        code: list[int] = control_code(self._opened, self._node.program_id).tolist()
+        return code
+
+    @property
+    def vars(self) -> LazyList[LoweredVariable]:
+        """The parts of variables that it reads or writes; none for programs that hold others."""
+        return lowered_variables(self._opened, program_parts(self._opened, [self._node.program_id]))
+
+    @property
     def estimatedCyclesByTile(self) -> list[int]:
-        """Busy cycles of every tile in one execution; empty for programs that hold others."""
+        """Cycles of every tile in one execution; empty for programs that hold others."""
         if self._node.step_id is None:
             return []
-        return step_cycles_by_tile(self._opened, self._node.step_id)
+        cycles: list[int] = estimated_cycles(self._opened, self._node.step_id).tolist()
+        return cycles
 
     @property
     def debugContext(self) -> DebugContext | None:
         """Who asked for it; None for what nobody asked for by name."""
-        found = contexts(self._opened).get(self._node.debug_context_id or 0)
-        if self._node.debug_context_id is None or found is None:
+        if self._node.debug_context_id is None:
             return None
-        return DebugContext(self._opened, found)
+        found = contexts(self._opened).get(self._node.debug_context_id)
+        return None if found is None else DebugContext(self._opened, found)
 
     def accept(self, visitor: ProgramVisitor) -> None:
         """Call the visitor's method for this kind; kinds it has none for are passed over."""
-        method: Callable[[Program], Any] | None = getattr(visitor, f"visit{self._node.kind}", None)
+        name = f"visit{self.type.name}"
+        method: Callable[[Program], Any] | None = getattr(visitor, name, None)
         if method is not None:
             method(self)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Program)
-            and other._opened is self._opened
-            and other._node.program_id == self._node.program_id
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._opened), self._node.program_id))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._node.label} id {self._node.program_id}>"
 
 
+_TYPES = Program.Type.__members__
+
+
 class OnTileExecuteProgram(Program):
     """Runs a compute set."""
 
-    @property
+    @cached_property
     def computeset(self) -> ComputeSet:
         """The compute set that it runs."""
-        return compute_set_of(self._opened, self._node)
+        return ComputeSet(self._opened, self._node.compute_set_id or 0, self._node.step_id)
 
 
-_SUBCLASSES: dict[str, type[Program]] = {"OnTileExecute": OnTileExecuteProgram} | {
-    kind: type(f"{kind}Program", (Program,), {"__doc__": f"A program of kind {kind}."})
-    for kind in Program.Type.__members__
-    if kind not in {"OnTileExecute", "Unknown"}
+class ExchangeProgram(Program):
+    """Moves data between tiles, IPUs, or from and to the host."""
+
+    @property
+    def codeBytesByTile(self) -> list[int]:
+        """Exchange code on every tile, bytes."""
+        code: list[int] = exchange_code(self._opened, self._node.program_id).tolist()
+        return code
+
+
+class DoExchangeProgram(ExchangeProgram):
+    """Moves data between the tiles of an IPU."""
+
+
+class GlobalExchangeProgram(ExchangeProgram):
+    """Moves data between IPUs."""
+
+
+class StreamCopyBeginProgram(Program):
+    """Begins a copy from or to the host."""
+
+
+class StreamCopyMidProgram(ExchangeProgram):
+    """Moves the data of a copy from or to the host."""
+
+
+class StreamCopyEndProgram(Program):
+    """Ends a copy from or to the host."""
+
+
+_SUBCLASSES: dict[str, type[Program]] = {
+    "OnTileExecute": OnTileExecuteProgram,
+    "DoExchange": DoExchangeProgram,
+    "GlobalExchange": GlobalExchangeProgram,
+    "StreamCopyBegin": StreamCopyBeginProgram,
+    "StreamCopyMid": StreamCopyMidProgram,
+    "StreamCopyEnd": StreamCopyEndProgram,
 }
 
 
-class ProgramVisitor:
-    """Base of visitors; override the methods of the kinds you are after."""
-
-    def visitOnTileExecute(self, program: Any) -> None:
-        """Visit a program that runs a compute set."""
-
-    def visitDoExchange(self, program: Any) -> None:
-        """Visit an exchange within an IPU."""
-
-    def visitGlobalExchange(self, program: Any) -> None:
-        """Visit an exchange between IPUs."""
-
-    def visitStreamCopyBegin(self, program: Any) -> None:
-        """Visit the begin of a copy from or to the host."""
-
-    def visitStreamCopyMid(self, program: Any) -> None:
-        """Visit the transfer of a copy from or to the host."""
-
-    def visitStreamCopyEnd(self, program: Any) -> None:
-        """Visit the end of a copy from or to the host."""
-
-    def visitSync(self, program: Any) -> None:
-        """Visit a sync."""
-
-    def visitSequence(self, program: Any) -> None:
-        """Visit a sequence."""
-
-    def visitRepeat(self, program: Any) -> None:
-        """Visit a loop of known length."""
-
-
-def program_of(opened: Opened, node: ProgramNode) -> Program:
-    """Return a program of the subclass of its kind."""
+def program_of(opened: Opened, program_id: int) -> Program:
+    """Return a program by its number, of the subclass of its kind."""
+    node = tree.program(opened, program_id)
     return _SUBCLASSES.get(node.kind, Program)(opened, node)

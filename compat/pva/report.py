@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from pva.absent import NotHeld, WithAbsent
 from pva.compilation import CompilationReport
 from pva.execution import ExecutionReport
 from pva.lazy import set_print_length
@@ -27,6 +27,7 @@ __all__ = [
     "PoplarVersion",
     "ProfileReportVersion",
     "Report",
+    "getReport",
     "openReport",
 ]
 
@@ -79,11 +80,12 @@ class ProfileReportVersion:
     isUnstableFormat: bool
 
 
-class Report(WithAbsent):
+class Report:
     """An opened report; close it, use it in a ``with``, or let go of it."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, *, has_execution: bool = True) -> None:
         self._opened = opened
+        self._has_execution = has_execution
 
     @cached_property
     def compilation(self) -> CompilationReport:
@@ -93,12 +95,12 @@ class Report(WithAbsent):
     @cached_property
     def execution(self) -> ExecutionReport:
         """What ran."""
-        return ExecutionReport(self._opened)
+        return ExecutionReport(self._opened, is_asked=self._has_execution)
 
     @property
     def instrumentationSettings(self) -> InstrumentationSettings:
         """How cycles were measured."""
-        if execution(self._opened).n_runs:
+        if self._has_execution and execution(self._opened).n_runs:
             return InstrumentationSettings(
                 ComputeInstrumentationLevel.Tile, ExternalExchangeInstrumentationLevel.Tile
             )
@@ -141,17 +143,40 @@ class Report(WithAbsent):
 
 
 def openReport(
-    filename: str | PathLike[str], debugInfoFilename: str | PathLike[str] | None = None
+    profileFilename: str | PathLike[str], debugInfoFilename: str | PathLike[str] | None = None
 ) -> Report:
     """Open a report; a directory stands for the ``profile.pop`` in it.
+
+    A debug information file, libpva's ``debug.cbor``, has to exist but is not read: a report holds
+    its debug contexts itself.
 
     Raises
     ------
     ReportError
         When there is no report there, or it cannot be read.
-    NotHeld
-        When a debug information file is given: a report holds its debug contexts itself.
+    FileNotFoundError
+        When there is no such debug information file.
     """
-    if debugInfoFilename is not None:
-        raise NotHeld("a separate debug information file is not read; the report holds its own")
-    return Report(analyser.open(filename))
+    if debugInfoFilename is not None and not Path(debugInfoFilename).exists():
+        raise FileNotFoundError(f"debug information file {debugInfoFilename} does not exist")
+    return Report(analyser.open(profileFilename))
+
+
+class _HasReport(Protocol):
+    """What ran a program and wrote its report, such as TileScope's engine."""
+
+    def get_report(self) -> Opened:
+        """Finish the report and open it."""
+
+
+def getReport(engine: _HasReport, reportExecution: bool = True) -> Report:
+    """Return the report of an engine, in place of Poplar's ``engine.getReport()``.
+
+    Parameters
+    ----------
+    engine
+        An engine of TileScope; its report is finished, and runs after this are not recorded.
+    reportExecution
+        Whether to include what ran.
+    """
+    return Report(engine.get_report(), has_execution=reportExecution)

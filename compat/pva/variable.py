@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pva.absent import WithAbsent
-
-__all__ = ["LoweredVariable", "Variable"]
+__all__ = ["BriefVariable", "EquivalenceClass", "LoweredVariable", "StepInterval", "Variable"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +16,17 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class LoweredVariable(WithAbsent):
-    """A part of a variable on a tile; ``offset`` is its address there, sizes are in bytes."""
+class LoweredVariable:
+    """A part of a variable on a tile; ``offset`` is its address there, sizes are in bytes.
+
+    ``unloweredVar`` names the variable that it is a part of, with the bytes of this part.
+    """
 
     _id: int
     name: str
     bytes: int
     offset: int
+    tileId: int
     alwaysLive: bool
     unloweredVar: Variable = field(repr=False)
 
@@ -32,3 +34,29 @@ class LoweredVariable(WithAbsent):
     def hasUnloweredVar(self) -> bool:
         """Always: every part here belongs to a variable of the graph."""
         return True
+
+
+@dataclass(frozen=True)
+class StepInterval:
+    """Liveness steps, half-open."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class EquivalenceClass:
+    """Parts of variables that are live at the same steps."""
+
+    id: int
+    steps: tuple[StepInterval, ...]
+
+
+@dataclass(frozen=True)
+class BriefVariable:
+    """A part of a variable on a tile in brief; ``id`` is the ``_id`` of its lowered variable."""
+
+    id: int
+    bytes: int
+    tileId: int
+    equivalenceClass: EquivalenceClass

@@ -1,0 +1,78 @@
+"""Occupancy: for how long an execution of a step occupies every tile of an IPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.execution import costs
+from tilescope.analyser.machine import target
+from tilescope.analyser.patterns import pattern
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["cost_rows", "estimated_cycles", "occupied_cycles"]
+
+
+def occupied_cycles(report: Report, pattern_id: int, step_cycles: int) -> NDArray[np.int64]:
+    """Return for how long an execution of a step occupies every tile of an IPU.
+
+    A tile that has work is occupied by it and by what the step takes beyond its busiest tile:
+    latency of an exchange, the host that is waited for. A step in which no tile has work of its
+    own, such as a sync, occupies all of them. The largest value is therefore the time of the step.
+
+    Parameters
+    ----------
+    report
+        The report.
+    pattern_id
+        Row of ``cycles.pattern``; -1 for an IPU that does not take part.
+    step_cycles
+        Time of this execution on the IPU, cycles.
+
+    Returns
+    -------
+    ndarray of int64, shape (tiles_per_ipu,), cycles
+
+    Raises
+    ------
+    BadQuestion
+        When the pattern does not exist.
+    """
+    if pattern_id < 0:
+        return np.zeros(target(report).tiles_per_ipu, dtype=np.int64)
+    busy = pattern(report, "cycles.pattern", pattern_id)
+    busiest = int(busy.max())
+    if not busiest:
+        return np.full(len(busy), step_cycles, dtype=np.int64)
+    beyond = max(step_cycles - busiest, 0)
+    return np.where(busy > 0, busy + beyond, 0)
+
+
+@cached
+def cost_rows(report: Report) -> dict[tuple[int, int], int]:
+    """Return the row in the columns of ``costs`` of every step and IPU that takes part."""
+    column = costs(report).column
+    keys = zip(column["step_id"].tolist(), column["ipu_id"].tolist(), strict=True)
+    return {key: row for row, key in enumerate(keys)}
+
+
+def estimated_cycles(report: Report, step_id: int) -> NDArray[np.int64]:
+    """Return for how long one execution of a step occupies every tile, from its cost.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,), cycles
+    """
+    machine, rows, column = target(report), cost_rows(report), costs(report).column
+    parts = []
+    for ipu_id in range(machine.n_ipus):
+        row = rows.get((step_id, ipu_id))
+        pattern_id = -1 if row is None else int(column["pattern_id"][row])
+        cycles = 0 if row is None else int(column["cycles"][row])
+        parts.append(occupied_cycles(report, pattern_id, cycles))
+    return np.concatenate(parts)

@@ -1,0 +1,95 @@
+"""Code of programs on every tile: exchange code, and their share of control code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.execution import steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.patterns import pattern
+from tilescope.analyser.programs import all_programs, child_ids, program
+from tilescope.analyser.tile_memory import categories, category_bytes
+from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import PROGRAM_KINDS
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["control_code", "exchange_code"]
+
+
+@cached
+def _patterns(report: Report) -> dict[int, int]:
+    """Return the row of ``code.pattern`` of every program with code."""
+    table = schema.program
+    return dict(
+        report.fetch(
+            select(table.c.program_id, table.c.code_pattern_id).where(
+                table.c.code_pattern_id.is_not(None)
+            )
+        )
+    )
+
+
+def exchange_code(report: Report, program_id: int) -> NDArray[np.int64]:
+    """Return the exchange code of a program on every tile; zeros if it is not an exchange.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,), bytes
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    kind = PROGRAM_KINDS[program(report, program_id).kind]
+    row = _patterns(report).get(program_id)
+    if row is None or not kind.has_exchange_code:
+        return np.zeros(target(report).n_tiles, dtype=np.int64)
+    return pattern(report, "code.pattern", row)
+
+
+def control_code(report: Report, program_id: int) -> NDArray[np.int64]:
+    """Return the control code of a program on every tile, with that of all programs in it.
+
+    A report holds the control code of a tile as a whole. Every step takes the same, so a program
+    has the share of the steps in it; what steps do not share evenly belongs to the first program.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,), bytes
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    n_inside = _steps_inside(report, program_id)
+    held, n_steps = _control_code(report), len(steps(report))
+    share = held // max(n_steps, 1)
+    rest = held - share * n_steps if program_id == min(all_programs(report)) else 0
+    answer: NDArray[np.int64] = share * n_inside + rest
+    return answer
+
+
+def _steps_inside(report: Report, program_id: int) -> int:
+    """Return how many steps a program is or holds."""
+    below, inside = child_ids(report), [program_id]
+    for one in inside:
+        inside += below.get(one, ())
+    return sum(program(report, one).step_id is not None for one in inside)
+
+
+@cached
+def _control_code(report: Report) -> NDArray[np.int64]:
+    """Return the control code of every tile, int64 of shape (n_tiles,), bytes."""
+    for row, category in enumerate(categories(report)):
+        if category.name == "controlCode":
+            return category_bytes(report)[row]
+    return np.zeros(target(report).n_tiles, dtype=np.int64)
