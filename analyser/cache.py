@@ -35,7 +35,9 @@ def cached(
     def ask(report: Report, /, *args: P.args, **kwargs: P.kwargs) -> R:
         key = (args, tuple(sorted(kwargs.items())))
         with lock:
-            kept = answers.setdefault(report, {})
+            kept = answers.get(report)
+            if kept is None:
+                kept = answers.setdefault(report, {})
             if key in kept:
                 return kept[key]
         answer = function(report, *args, **kwargs)

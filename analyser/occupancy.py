@@ -15,7 +15,7 @@ from tilescope.analyser.patterns import pattern
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["cost_rows", "estimated_cycles", "occupied_cycles"]
+__all__ = ["cost_rows", "occupied_cycles"]
 
 
 def occupied_cycles(report: Report, pattern_id: int, step_cycles: int) -> NDArray[np.int64]:
@@ -59,20 +59,3 @@ def cost_rows(report: Report) -> dict[tuple[int, int], int]:
     column = costs(report).column
     keys = zip(column["step_id"].tolist(), column["ipu_id"].tolist(), strict=True)
     return {key: row for row, key in enumerate(keys)}
-
-
-def estimated_cycles(report: Report, step_id: int) -> NDArray[np.int64]:
-    """Return for how long one execution of a step occupies every tile, from its cost.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_tiles,), cycles
-    """
-    machine, rows, column = target(report), cost_rows(report), costs(report).column
-    parts = []
-    for ipu_id in range(machine.n_ipus):
-        row = rows.get((step_id, ipu_id))
-        pattern_id = -1 if row is None else int(column["pattern_id"][row])
-        cycles = 0 if row is None else int(column["cycles"][row])
-        parts.append(occupied_cycles(report, pattern_id, cycles))
-    return np.concatenate(parts)

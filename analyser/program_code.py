@@ -91,5 +91,6 @@ def _control_code(report: Report) -> NDArray[np.int64]:
     """Return the control code of every tile, int64 of shape (n_tiles,), bytes."""
     for row, category in enumerate(categories(report)):
         if category.name == "controlCode":
-            return category_bytes(report)[row]
+            held: NDArray[np.int64] = category_bytes(report)[row]
+            return held
     return np.zeros(target(report).n_tiles, dtype=np.int64)

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pva.entry import Entry
+from pva.occupied import estimated_cycles_by_tile
 from pva.vertex import ComputeSetVertex
 from tilescope.analyser.compute_sets import compute_set_vertices, compute_sets
-from tilescope.analyser.occupancy import estimated_cycles
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
@@ -43,8 +43,7 @@ class ComputeSet(Entry):
         """Cycles of every tile in one execution; 0 without work, empty if nothing runs it."""
         if self._step_id is None:
             return []
-        cycles: list[int] = estimated_cycles(self._opened, self._step_id).tolist()
-        return cycles
+        return estimated_cycles_by_tile(self._opened, self._step_id)
 
     def __repr__(self) -> str:
         return f"<ComputeSet {self.name}>"

@@ -9,10 +9,14 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pva.block import Block
 from pva.compute_set import ComputeSet
 from pva.entry import Entry
 from pva.lazy import LazyList
+from pva.occupied import cycles_by_tile
 from pva.program import OnTileExecuteProgram, Program, program_of
 from tilescope.analyser import runs as recorded
 from tilescope.analyser.blocks import block_executions
@@ -89,11 +93,11 @@ class IpuStep(Entry):
     @property
     def activeCycles(self) -> CycleSpan:
         """When the tiles that take part begin and end."""
-        active = [cycles for cycles in self.cyclesByTile if cycles]
-        if not active:
+        active = self._occupied[self._occupied > 0]
+        if not len(active):
             return self.allCycles
-        start = CycleRange(self._start, self._start)
-        return CycleSpan(start, CycleRange(self._start + min(active), self._start + max(active)))
+        ends = CycleRange(self._start + int(active.min()), self._start + int(active.max()))
+        return CycleSpan(CycleRange(self._start, self._start), ends)
 
     @property
     def allCycles(self) -> CycleSpan:
@@ -103,8 +107,12 @@ class IpuStep(Entry):
     @property
     def cyclesByTile(self) -> list[int]:
         """Cycles for which the step occupies every tile of the IPU; 0 for a tile without work."""
-        cycles: list[int] = occupied_cycles(self._opened, self._pattern_id, self.cycles).tolist()
-        return cycles
+        return cycles_by_tile(self._opened, self._pattern_id, self.cycles)
+
+    @property
+    def _occupied(self) -> NDArray[np.int64]:
+        """The cycles of the IPU's tiles."""
+        return occupied_cycles(self._opened, self._pattern_id, self.cycles)
 
     @property
     def dataIn(self) -> int:
@@ -119,14 +127,12 @@ class IpuStep(Entry):
     @property
     def tileBalance(self) -> float:
         """Mean over maximum of the tiles' cycles, 0 to 1; 0 where nothing runs."""
-        cycles = self.cyclesByTile
-        return sum(cycles) / (len(cycles) * max(cycles)) if max(cycles) else 0.0
+        return _balance(self._occupied)
 
     @property
     def activeTileBalance(self) -> float:
         """The same over tiles that take part."""
-        active = [cycles for cycles in self.cyclesByTile if cycles]
-        return sum(active) / (len(active) * max(active)) if active else 0.0
+        return _balance(self._occupied[self._occupied > 0])
 
     def _cost(self, name: str) -> int:
         """Return a column of the step's cost on this IPU; 0 if it takes no part."""
@@ -137,6 +143,12 @@ class IpuStep(Entry):
 
     def __repr__(self) -> str:
         return f"<IpuStep IPU {self._ipu_id}, {self.cycles} cycles>"
+
+
+def _balance(cycles: NDArray[np.int64]) -> float:
+    """Return the mean over the maximum; 0 where there is nothing."""
+    busiest = int(cycles.max(initial=0))
+    return int(cycles.sum()) / (len(cycles) * busiest) if busiest else 0.0
 
 
 class ExecutedComputeSet:
@@ -185,7 +197,10 @@ class ExecutionStep(Entry):
     @property
     def cyclesByTile(self) -> list[int]:
         """Cycles for which the step occupies every tile; 0 for a tile without work."""
-        return [cycles for ipu in self.ipus for cycles in ipu.cyclesByTile]
+        cycles: list[int] = []
+        for ipu in self.ipus:
+            cycles += ipu.cyclesByTile
+        return cycles
 
     @property
     def computeSets(self) -> list[ExecutedComputeSet]:

@@ -12,9 +12,9 @@ from pva.context import DebugContext
 from pva.entry import Entry
 from pva.lazy import LazyList
 from pva.lowered import lowered_variables
+from pva.occupied import estimated_cycles_by_tile
 from tilescope.analyser import programs as tree
 from tilescope.analyser.contexts import contexts
-from tilescope.analyser.occupancy import estimated_cycles
 from tilescope.analyser.program_code import control_code, exchange_code
 from tilescope.analyser.sync import external_steps
 from tilescope.analyser.variable_parts import program_parts
@@ -117,8 +117,7 @@ class Program(Entry):
         """Cycles of every tile in one execution; empty for programs that hold others."""
         if self._node.step_id is None:
             return []
-        cycles: list[int] = estimated_cycles(self._opened, self._node.step_id).tolist()
-        return cycles
+        return estimated_cycles_by_tile(self._opened, self._node.step_id)
 
     @property
     def debugContext(self) -> DebugContext | None:

@@ -228,9 +228,10 @@ def test_live_bytes_follow_from_brief_variables() -> None:
 def test_code_of_programs_adds_up_to_that_of_tiles() -> None:
     with pva.openReport(GOLDEN) as report:
         programs, tiles = report.compilation.programs, report.compilation.tiles
-        kinds = pva.Program.Type
         of_exchange = [
-            program.codeBytesByTile for program in programs if program.type is kinds.DoExchange
+            program.codeBytesByTile
+            for program in programs
+            if isinstance(program, pva.DoExchangeProgram)
         ]
         held = [tile.memory.category.internalExchangeCode.total for tile in tiles]
         assert np.sum(of_exchange, axis=0).tolist() == held
