@@ -180,13 +180,16 @@ class StreamCopyEndProgram(Program):
     """Ends a copy from or to the host."""
 
 
-_SUBCLASSES: dict[str, type[Program]] = {
-    "OnTileExecute": OnTileExecuteProgram,
-    "DoExchange": DoExchangeProgram,
-    "GlobalExchange": GlobalExchangeProgram,
-    "StreamCopyBegin": StreamCopyBeginProgram,
-    "StreamCopyMid": StreamCopyMidProgram,
-    "StreamCopyEnd": StreamCopyEndProgram,
+_SUBCLASSES = {
+    subclass.__name__.removesuffix("Program"): subclass
+    for subclass in (
+        OnTileExecuteProgram,
+        DoExchangeProgram,
+        GlobalExchangeProgram,
+        StreamCopyBeginProgram,
+        StreamCopyMidProgram,
+        StreamCopyEndProgram,
+    )
 }
 
 

@@ -155,7 +155,7 @@ def openReport(
     ReportError
         When there is no report there, or it cannot be read.
     FileNotFoundError
-        When there is no such debug information file.
+        When the debug information file does not exist.
     """
     if debugInfoFilename is not None and not Path(debugInfoFilename).exists():
         raise FileNotFoundError(f"debug information file {debugInfoFilename} does not exist")

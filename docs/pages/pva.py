@@ -7,17 +7,26 @@ import inspect
 from enum import Enum
 from functools import cached_property
 
+from docs.pages.pva_names import NAMES
+
 import pva
 from pva import (
-    absent,
+    block,
     compilation,
+    compute_set,
     context,
     execution,
+    liveness,
+    lowered,
+    memory,
     operations,
     program,
     report,
     target,
+    trace,
     variable,
+    vertex,
+    visitor,
 )
 
 __all__ = ["render"]
@@ -40,23 +49,81 @@ for step in report.execution.runs[0].steps:
     print(step.program.type.name, step.program.name, max(ipu.cycles for ipu in step.ipus))
 ```
 
-Names and types are libpva's: properties, with bytes and cycles as integers. Lists are lazy, so a
-large report opens quickly. The figures come from the analyser, so they agree with the command line
-and the pages.
+Names and types are libpva's: properties, with bytes and cycles as integers. Lists are lazy: an
+entry is made on first access, so a large report opens quickly. Entries of one report are equal and
+hash alike if they stand for the same thing. The figures come from the analyser, so they agree with
+the command line and the pages.
 
-An attribute that reports do not support yet raises `pva.NotHeld`, which is an `AttributeError`, so
-`hasattr` and `getattr` with a default work as with an older libpva. These attributes are listed
-under their class as *not supported yet*.
+## Running existing scripts
+
+Install TileScope in the environment of the script and pass it the `profile.pop` of a report, or the
+directory that holds it. `import pva`, `import pva.pva_core` and `pva.preview` have the same names.
+Where a script gets its report from a running engine, write `pva.getReport(engine)` in place of
+`engine.getReport()`: the engine does not depend on `pva`.
+
+Cycles by step type add up to what `tilescope summary` reports for one IPU, whichever way a script
+adds them up:
+
+```python
+for step in report.execution.steps:
+    kind = step.program.type.name
+    by_tile[kind] += max(step.cyclesByTile)
+    by_ipu[kind] += step.ipus[0].cycles
+    active = step.ipus[0].activeCycles
+    by_span[kind] += active.cyclesTo.max - active.cyclesFrom.min
+```
+
+- `cyclesByTile` is the time for which a step occupies a tile: its own work and what the step takes
+  beyond its busiest tile, such as the latency of an exchange or the wait for the host. A tile
+  without work in a step has 0. A sync has no work on tiles and occupies all of them. A script that
+  sums `cyclesByTile` over tiles gets tile cycles, not time: idle tiles count nothing, so unbalanced
+  compute weighs less than in the summary.
+- With several IPUs, add up `step.ipus[i].cycles` per IPU. The IPUs run different steps at the same
+  time, so the sum over all steps exceeds the time of the run. An IPU that takes no part in a step
+  has 0 everywhere.
+- Steps of an `Overlap` run at the same time: stream copies on I/O tiles are separate steps, which
+  the summary counts only where the program waits for them.
+- `microseconds` of a run are its cycles over the clock of the machine.
+
+## Names of libpva
+
+Names that scripts in public repositories use, with the class that has them here.
+
 """
 
-_MODULES = (report, target, compilation, program, operations, context, execution, variable)
+_MODULES = (
+    report,
+    target,
+    compilation,
+    memory,
+    vertex,
+    program,
+    visitor,
+    compute_set,
+    liveness,
+    variable,
+    lowered,
+    execution,
+    block,
+    operations,
+    context,
+    trace,
+)
 
 
 def render() -> str:
     """Return the page as Markdown."""
-    lines = [_INTRODUCTION, "## Module\n"]
-    lines += [f"- `openReport(filename)`: {_first_line(pva.openReport)}"]
-    lines += [f"- *not supported yet*: {', '.join(f'`{name}`' for name in pva.ABSENT)}", ""]
+    lines = [_INTRODUCTION + "| Owner | Name | Type | Support |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{name.owner}` | `{name.name}` | {name.type} | {_support(name.note)} |"
+        for name in NAMES
+    ]
+    lines += ["", "## Module\n"]
+    lines += [
+        f"- `{function.__name__}{_parameters(function)}`: {_first_line(function)}"
+        for function in (pva.openReport, pva.openTrace, pva.getReport)
+    ]
+    lines += [""]
     for module in _MODULES:
         for name, owner in vars(module).items():
             is_ours = inspect.isclass(owner) and owner.__module__ == module.__name__
@@ -80,8 +147,12 @@ def _members(owner: type) -> list[str]:
             lines.append(f"- `{name}{_parameters(value)}`: {_first_line(value)}")
         elif inspect.isclass(value) and issubclass(value, Enum):
             lines.append(f"- `{name}`: {', '.join(f'`{member.name}`' for member in value)}")
-    missing = owner._absent if issubclass(owner, absent.WithAbsent) else {}
-    return lines + [f"- *not supported yet*: `{name}`, {what}" for name, what in missing.items()]
+    return lines
+
+
+def _support(note: str) -> str:
+    """Return the state of support of a name."""
+    return f"Yes: {note}" if note else "Yes"
 
 
 def _parameters(function: object) -> str:

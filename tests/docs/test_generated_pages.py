@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from docs.generate import DOCS, PAGES, main
+from docs.pages.pva_names import NAMES
 
 from tilescope.analyser.metrics import METRICS
 from tilescope.engine import program
@@ -85,8 +86,10 @@ def test_every_figure_of_a_machine_and_target_option_is_on_its_page() -> None:
     assert [name for name in (*FIGURES, *TARGET_OPTIONS) if f"`{name}`" not in text] == []
 
 
-def test_the_page_of_pva_names_what_is_not_supported_yet() -> None:
-    assert "*not supported yet*: `vars`, which variables a program uses" in page("pva")
+def test_every_name_of_libpva_is_on_its_page() -> None:
+    text = page("pva")
+    rows = [f"| `{name.owner}` | `{name.name}` | {name.type} |" for name in NAMES]
+    assert [row for row in rows if row not in text] == []
 
 
 def test_everything_public_of_the_graph_api_is_on_its_page() -> None:

@@ -107,7 +107,7 @@ def shares(cycles: dict[str, int]) -> dict[str, float]:
 
 
 def peak_memory(report: pva.Report) -> int:
-    """Return what is always live, and the most that is live besides, over all tiles."""
+    """Return what is always live and the most that is not always live, over all tiles."""
     always = sum(tile.memory.alwaysLiveBytes for tile in report.compilation.tiles)
     steps = report.compilation.livenessProgramSteps
     return always + max((step.notAlwaysLiveMemory.bytes for step in steps), default=0)

@@ -1,0 +1,267 @@
+"""The names of libpva that scripts use: where each stands, its type, and how it is supported."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["NAMES", "Name"]
+
+
+class Name(NamedTuple):
+    """A name of libpva.
+
+    Attributes
+    ----------
+    owner
+        Where it stands: the module, or a class as TileScope calls it.
+    name
+        Exact spelling; with brackets if it is called.
+    type
+        Type of its value, ``list`` for anything that indexes, iterates and has a length.
+    note
+        What a script should know; empty if it is just as in libpva.
+    """
+
+    owner: str
+    name: str
+    type: str
+    note: str = ""
+
+
+_OTHER_KINDS = "never in a report: programs are recorded after lowering"
+
+#: By owner, in the order in which a script meets them.
+NAMES = (
+    Name("pva", "openReport()", "Report", "a `debug.cbor` has to exist but is not read"),
+    Name("pva", "openTrace()", "Trace", "reads the runs of a `profile.pop`; `.pvti` is refused"),
+    Name(
+        "pva", "getReport()", "Report", "`pva.getReport(engine)` in place of `engine.getReport()`"
+    ),
+    Name("pva", "OperationAnalysis", "type"),
+    Name("pva", "ProgramVisitor", "type"),
+    Name("pva", "pva_core", "module"),
+    Name("pva", "preview", "module"),
+    Name("pva", "Report", "type"),
+    Name("pva", "Program", "type"),
+    Name("pva", "Target", "type"),
+    Name("pva", "IPU", "type"),
+    Name("pva", "Event", "type"),
+    Name("Report", "compilation", "CompilationReport"),
+    Name("Report", "execution", "ExecutionReport"),
+    Name("Report", "instrumentationSettings", "InstrumentationSettings"),
+    Name("Report", "poplarVersion", "PoplarVersion", "the version of TileScope"),
+    Name("Report", "version", "ProfileReportVersion", "the version of the report's schema"),
+    Name("Report", "listPrintLength()", "None"),
+    Name("InstrumentationSettings", "compute", "ComputeInstrumentationLevel"),
+    Name("InstrumentationSettings", "externalExchange", "ExternalExchangeInstrumentationLevel"),
+    Name("PoplarVersion", "string", "str"),
+    Name("PoplarVersion", "major", "int"),
+    Name("PoplarVersion", "minor", "int"),
+    Name("PoplarVersion", "point", "int"),
+    Name("PoplarVersion", "packageHash", "str", "empty"),
+    Name("ProfileReportVersion", "major", "int"),
+    Name("ProfileReportVersion", "minor", "int"),
+    Name("ProfileReportVersion", "point", "int"),
+    Name("ProfileReportVersion", "isUnstableFormat", "bool"),
+    Name("CompilationReport", "target", "Target"),
+    Name("CompilationReport", "graph", "Graph"),
+    Name("CompilationReport", "tiles", "list"),
+    Name("CompilationReport", "ipus", "list"),
+    Name("CompilationReport", "computeSets", "list"),
+    Name("CompilationReport", "programs", "list"),
+    Name("CompilationReport", "livenessProgramSteps", "list"),
+    Name("CompilationReport", "alwaysLiveVariables", "list"),
+    Name("CompilationReport", "alwaysLiveVariablesForTile()", "list"),
+    Name("CompilationReport", "loweredVariables", "LoweredVariables"),
+    Name("Graph", "numComputeSets", "int"),
+    Name("Graph", "numVertices", "int"),
+    Name("Target", "type", "Type"),
+    Name("Target", "architecture", "Architecture"),
+    Name("Target", "numIPUs", "int"),
+    Name("Target", "numTiles", "int"),
+    Name("Target", "tilesPerIpu", "int"),
+    Name("Target", "bytesPerTile", "int", "bytes"),
+    Name("Target", "bytesPerIPU", "int", "bytes"),
+    Name("Target", "totalMemory", "int", "bytes"),
+    Name("Target", "clockFrequency", "float", "hertz"),
+    Name("Target", "numReplicas", "int"),
+    Name("Target", "ipusPerReplica", "int"),
+    Name("Target", "tilesPerReplica", "int"),
+    Name("Target", "memoryPerReplica", "int", "bytes"),
+    Name("IpuTiles", "tiles", "list"),
+    Name("Tile", "memory", "TileMemory"),
+    Name("TileMemory", "total", "Gaps"),
+    Name("TileMemory", "overflowed", "Gaps"),
+    Name("TileMemory", "alwaysLiveBytes", "int"),
+    Name("TileMemory", "notAlwaysLiveBytes", "int"),
+    Name("TileMemory", "vertices", "list"),
+    Name("TileMemory", "category", "Categories"),
+    Name("Gaps", "includingGaps", "int", "bytes"),
+    Name("Gaps", "excludingGaps", "int", "bytes"),
+    *(
+        Name("Categories", category, "CategoryMemory")
+        for category in (
+            "constant",
+            "controlCode",
+            "copyDescriptor",
+            "globalExchangeCode",
+            "hostExchangeCode",
+            "internalExchangeCode",
+            "vectorListDescriptor",
+            "vertexCode",
+            "vertexFieldData",
+            "vertexInstanceState",
+        )
+    ),
+    Name("CategoryMemory", "total", "int", "bytes"),
+    Name("CategoryMemory", "nonInterleaved", "Overlap"),
+    Name("CategoryMemory", "interleaved", "Overlap"),
+    Name("CategoryMemory", "overflowed", "Overlap"),
+    Name("Overlap", "nonOverlapped", "int", "bytes"),
+    Name("Overlap", "overlapped", "int", "bytes"),
+    Name("TileVertex", "type", "VertexType"),
+    Name("TileVertex", "codeBytes", "int"),
+    Name("Program", "name", "str", "of a sync `External` or `Internal`"),
+    Name("Program", "type", "Type"),
+    Name("Program", "_id", "int"),
+    Name("Program", "children", "list"),
+    Name("Program", "vars", "list"),
+    Name("Program", "accept()", "None"),
+    Name("Program", "controlCodeByTile", "list", "the share of its steps in a tile's control code"),
+    Name("Program", "estimatedCyclesByTile", "list"),
+    Name("DoExchangeProgram", "codeBytesByTile", "list"),
+    Name("OnTileExecuteProgram", "computeset", "ComputeSet"),
+    *(
+        Name("Program.Type", kind, "Type")
+        for kind in (
+            "OnTileExecute",
+            "DoExchange",
+            "GlobalExchange",
+            "StreamCopyBegin",
+            "StreamCopyMid",
+            "StreamCopyEnd",
+            "Sync",
+            "Repeat",
+            "Sequence",
+            "WriteUndef",
+            "Call",
+            "Switch",
+            "Unknown",
+            "Block",
+        )
+    ),
+    *(
+        Name("Program.Type", kind, "Type", _OTHER_KINDS)
+        for kind in ("Sans", "SyncAns", "Execute", "Copy", "CopySharedStructure")
+    ),
+    *(
+        Name("ProgramVisitor", f"visit{kind}()", "None")
+        for kind in (
+            "OnTileExecute",
+            "DoExchange",
+            "GlobalExchange",
+            "StreamCopyBegin",
+            "StreamCopyMid",
+            "StreamCopyEnd",
+            "Sync",
+            "Sequence",
+            "Repeat",
+            "Call",
+            "Switch",
+            "Block",
+            "WriteUndef",
+        )
+    ),
+    Name("ComputeSet", "name", "str"),
+    Name("ComputeSet", "vertices", "list"),
+    Name("ComputeSet", "estimatedCyclesByTile", "list"),
+    Name("ComputeSetVertex", "type", "VertexType"),
+    Name("ComputeSetVertex", "countByTile", "list"),
+    Name("ComputeSetVertex", "estimatedCycles", "int"),
+    Name("VertexType", "name", "str"),
+    Name("VertexType", "size", "int", "bytes of state of one vertex"),
+    Name("LivenessProgramStep", "program", "Program"),
+    Name("LivenessProgramStep", "notAlwaysLiveMemory", "LiveMemory"),
+    Name("LivenessProgramStep", "notAlwaysLiveMemoryForIpu()", "LiveMemory"),
+    Name("LivenessProgramStep", "notAlwaysLiveMemoryForTile()", "LiveMemory"),
+    Name("LiveMemory", "bytes", "int"),
+    Name("LiveMemory", "variables", "list"),
+    Name("Variable", "name", "str"),
+    Name("Variable", "size", "int", "bytes"),
+    Name("LoweredVariables", "allBriefVars", "list"),
+    Name("LoweredVariables", "forTile()", "list"),
+    Name("LoweredVariable", "_id", "int"),
+    Name("LoweredVariable", "name", "str"),
+    Name("LoweredVariable", "bytes", "int"),
+    Name("LoweredVariable", "alwaysLive", "bool"),
+    Name("LoweredVariable", "hasUnloweredVar", "bool", "always true"),
+    Name("LoweredVariable", "unloweredVar", "Variable", "with the bytes of this part"),
+    Name("BriefVariable", "id", "int"),
+    Name("BriefVariable", "bytes", "int"),
+    Name("BriefVariable", "tileId", "int"),
+    Name("BriefVariable", "equivalenceClass", "EquivalenceClass"),
+    Name("EquivalenceClass", "id", "int"),
+    Name("EquivalenceClass", "steps", "list"),
+    Name("StepInterval", "start", "int"),
+    Name("StepInterval", "end", "int"),
+    Name("ExecutionReport", "steps", "list"),
+    Name("ExecutionReport", "runs", "list"),
+    Name("ExecutionReport", "totalCycles", "TotalCycles"),
+    Name("ExecutionReport", "blocks()", "list"),
+    Name("TotalCycles", "total", "int"),
+    Name("Run", "name", "str"),
+    Name("Run", "steps", "list"),
+    Name("Run", "microseconds", "Microseconds"),
+    Name("Run", "cyclesByIpu", "list"),
+    Name("Microseconds", "start", "int", "cycles over the clock"),
+    Name("Microseconds", "end", "int", "cycles over the clock"),
+    Name("ExecutionStep", "program", "Program"),
+    Name("ExecutionStep", "ipus", "list"),
+    Name("ExecutionStep", "cyclesByTile", "list"),
+    Name("ExecutionStep", "computeSets", "list"),
+    Name("ExecutedComputeSet", "name", "str"),
+    Name("ExecutedComputeSet", "cyclesByTile", "list"),
+    Name("ExecutedComputeSet", "estimatedCyclesByTile", "list"),
+    Name("IpuStep", "cycles", "int"),
+    Name("IpuStep", "activeCycles", "CycleSpan"),
+    Name("IpuStep", "allCycles", "CycleSpan"),
+    Name("IpuStep", "dataIn", "int", "bytes"),
+    Name("IpuStep", "dataOut", "int", "bytes"),
+    Name("IpuStep", "tileBalance", "float"),
+    Name("IpuStep", "activeTileBalance", "float"),
+    Name("CycleSpan", "cyclesFrom", "CycleRange"),
+    Name("CycleSpan", "cyclesTo", "CycleRange"),
+    Name("CycleRange", "min", "int"),
+    Name("CycleRange", "max", "int"),
+    Name("Block", "cyclesFrom", "int"),
+    Name("Block", "cyclesTo", "int"),
+    Name("Block", "program", "Program"),
+    Name("Block", "tile", "int"),
+    Name("Block", "isCommon()", "bool"),
+    Name("Block", "isStreamCopy()", "bool"),
+    Name("Block", "isBlockFlush()", "bool", "always false"),
+    Name("Block", "isOverflow()", "bool", "always false"),
+    Name("OperationAnalysis", "operations", "list"),
+    Name("Operation", "name", "str"),
+    Name("Operation", "programs()", "list"),
+    Name("Operation", "vars", "list"),
+    Name("Operation", "firstStepIndex", "int"),
+    Name("Operation", "lastStepIndex", "int"),
+    Name("Operation", "debugContext", "DebugContext"),
+    Name("Operation", "replacedDebugContext", "list", "always empty"),
+    Name("DebugContext", "id", "int"),
+    Name("DebugContext", "json", "str"),
+    Name("DebugContext", "layer", "str"),
+    Name("DebugContext", "parents", "list"),
+    Name("DebugContext", "location", "Location"),
+    Name("Location", "fileName", "str", "base name; known for calls of the graph API"),
+    Name("Location", "lineNumber", "int"),
+    Name("Trace", "processes", "list", "IPUs"),
+    Name("Process", "pid", "int"),
+    Name("Process", "threads", "list", "tracks"),
+    Name("Thread", "tid", "int"),
+    Name("Thread", "events", "list", "runs"),
+    Name("Event", "label", "str"),
+    Name("Event", "duration", "float", "microseconds"),
+    Name("Event", "children()", "list", "steps of a run"),
+)
