@@ -29,12 +29,22 @@ class LazyList(Sequence[T], Generic[T]):
         Returns the entry of an index.
     is_kept
         Whether an entry that was made stays in memory; False for millions of small entries.
+    walk
+        Makes all entries in order, quicker than one by one; None if there is no quicker way.
     """
 
-    def __init__(self, length: int, make: Callable[[int], T], *, is_kept: bool = True) -> None:
+    def __init__(
+        self,
+        length: int,
+        make: Callable[[int], T],
+        *,
+        is_kept: bool = True,
+        walk: Callable[[], Iterator[T]] | None = None,
+    ) -> None:
         self._length = length
         self._make = make
         self._is_kept = is_kept
+        self._walk = walk
         self._kept: dict[int, T] = {}
 
     def __len__(self) -> int:
@@ -53,6 +63,8 @@ class LazyList(Sequence[T], Generic[T]):
         return self._entry(position)
 
     def __iter__(self) -> Iterator[T]:
+        if self._walk is not None:
+            return self._walk()
         return (self._entry(index) for index in range(self._length))
 
     def __eq__(self, other: object) -> bool:

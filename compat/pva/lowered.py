@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LoweredVariables", "lowered_variables"]
 
+#: Parts whose columns become Python numbers at once.
+_PARTS_AT_A_TIME = 1 << 14
+
 
 class LoweredVariables:
     """The parts of variables on tiles."""
@@ -52,7 +56,15 @@ class LoweredVariables:
             tile_id, size = int(every.tile_id[index]), int(every.bytes[index])
             return BriefVariable(index, size, tile_id, classes[int(every.class_id[index])])
 
-        return LazyList(len(every), make, is_kept=False)
+        def walk() -> Iterator[BriefVariable]:
+            for first in range(0, len(every), _PARTS_AT_A_TIME):
+                rows = slice(first, first + _PARTS_AT_A_TIME)
+                columns = (every.bytes, every.tile_id, every.class_id)
+                values = zip(*(column[rows].tolist() for column in columns), strict=True)
+                for number, (size, tile_id, class_id) in enumerate(values, start=first):
+                    yield BriefVariable(number, size, tile_id, classes[class_id])
+
+        return LazyList(len(every), make, is_kept=False, walk=walk)
 
 
 def lowered_variables(opened: Opened, part_ids: NDArray[np.int64]) -> LazyList[LoweredVariable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 __all__ = ["BriefVariable", "EquivalenceClass", "LoweredVariable", "StepInterval", "Variable"]
 
@@ -52,8 +53,7 @@ class EquivalenceClass:
     steps: tuple[StepInterval, ...]
 
 
-@dataclass(frozen=True)
-class BriefVariable:
+class BriefVariable(NamedTuple):
     """A part of a variable on a tile in brief; ``id`` is the ``_id`` of its lowered variable."""
 
     id: int

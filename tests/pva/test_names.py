@@ -196,6 +196,15 @@ def test_a_trace_lasts_as_long_as_its_runs() -> None:
                 )
 
 
+def test_a_number_of_a_list_counts_from_its_end() -> None:
+    with pva.openReport(GOLDEN) as report:
+        brief = report.compilation.loweredVariables.allBriefVars
+        assert list(brief) == [brief[place] for place in range(len(brief))]
+        assert brief[-1] == brief[len(brief) - 1]
+        with pytest.raises(IndexError, match=str(len(brief))):
+            brief[len(brief)]
+
+
 def test_a_report_may_leave_out_what_ran() -> None:
     with pva.getReport(Engine(), reportExecution=False) as report:
         assert len(report.execution.runs) == len(report.execution.steps) == 0
@@ -221,5 +230,5 @@ def test_lists_are_read_in_few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
             for vertices in compute_set.vertices:
                 assert sum(vertices.countByTile) == vertices.count
         for step in report.execution.steps:
-            assert [entry.name for entry in step.computeSets] != None
+            assert all(entry.name for entry in step.computeSets)
         assert 0 < n_queries <= 20
