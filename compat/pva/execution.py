@@ -23,6 +23,7 @@ from tilescope.analyser.blocks import block_executions
 from tilescope.analyser.execution import costs, execution, steps
 from tilescope.analyser.machine import target, tile_range
 from tilescope.analyser.occupancy import cost_rows, occupied_cycles
+from tilescope.analyser.sync import external_steps
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
@@ -84,20 +85,21 @@ class IpuStep(Entry):
         self._step_id = int(executed.step_id[row])
         self._ipu_id = ipu_id
         super().__init__(opened, self._step_id, ipu_id, self._start)
+        self._begin = self._end - self._own_cycles(int((executed.pattern_id[row] >= 0).sum()))
 
     @property
     def cycles(self) -> int:
-        """Time of the step on this IPU, cycles."""
+        """Time of the step on this IPU with what it waited for other IPUs, cycles."""
         return self._end - self._start
 
     @property
     def activeCycles(self) -> CycleSpan:
-        """When the tiles that take part begin and end."""
+        """When the tiles that take part begin and end; they begin when no IPU is waited for."""
         active = self._occupied[self._occupied > 0]
         if not len(active):
             return self.allCycles
-        ends = CycleRange(self._start + int(active.min()), self._start + int(active.max()))
-        return CycleSpan(CycleRange(self._start, self._start), ends)
+        ends = CycleRange(self._begin + int(active.min()), self._begin + int(active.max()))
+        return CycleSpan(CycleRange(self._begin, self._begin), ends)
 
     @property
     def allCycles(self) -> CycleSpan:
@@ -106,13 +108,16 @@ class IpuStep(Entry):
 
     @property
     def cyclesByTile(self) -> list[int]:
-        """Cycles for which the step occupies every tile of the IPU; 0 for a tile without work."""
-        return cycles_by_tile(self._opened, self._pattern_id, self.cycles)
+        """Cycles for which the step occupies every tile of the IPU; 0 for a tile without work.
+
+        What the IPU waits for other IPUs is not in it.
+        """
+        return cycles_by_tile(self._opened, self._pattern_id, self._end - self._begin)
 
     @property
     def _occupied(self) -> NDArray[np.int64]:
         """The cycles of the IPU's tiles."""
-        return occupied_cycles(self._opened, self._pattern_id, self.cycles)
+        return occupied_cycles(self._opened, self._pattern_id, self._end - self._begin)
 
     @property
     def dataIn(self) -> int:
@@ -133,6 +138,12 @@ class IpuStep(Entry):
     def activeTileBalance(self) -> float:
         """The same over tiles that take part."""
         return _balance(self._occupied[self._occupied > 0])
+
+    def _own_cycles(self, n_ipus: int) -> int:
+        """Return the time of the step without waiting for other IPUs, cycles."""
+        if n_ipus > 1 and self._step_id in external_steps(self._opened):
+            return min(self._cost("cycles"), self.cycles)
+        return self.cycles
 
     def _cost(self, name: str) -> int:
         """Return a column of the step's cost on this IPU; 0 if it takes no part."""

@@ -78,9 +78,11 @@ for step in report.execution.steps:
   without work in a step has 0. A sync has no work on tiles and occupies all of them. A script that
   sums `cyclesByTile` over tiles gets tile cycles, not time: idle tiles count nothing, so unbalanced
   compute weighs less than in the summary.
-- With several IPUs, add up `step.ipus[i].cycles` per IPU. The IPUs run different steps at the same
-  time, so the sum over all steps exceeds the time of the run. An IPU that takes no part in a step
-  has 0 everywhere.
+- With several IPUs, `step.ipus[i].cycles` add up to the time of each IPU, waiting for other IPUs
+  included. `cyclesByTile` and `activeCycles` leave that waiting out, so the busiest tiles add up to
+  the critical path if all IPUs run the same steps. If they run different steps at the same time, as
+  in a pipeline, the sum over all steps exceeds the time of the run. An IPU that takes no part in a
+  step has 0 everywhere.
 - Steps of an `Overlap` run at the same time: stream copies on I/O tiles are separate steps, which
   the summary counts only where the program waits for them.
 - `microseconds` of a run are its cycles over the clock of the machine.
