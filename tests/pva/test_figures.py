@@ -20,7 +20,14 @@ from tilescope.analyser.metrics import ipu_values
 from tilescope.engine import Builder, compile_model, compile_programs, load_machine
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.elementwise import unary
-from tilescope.engine.program import Block, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.program import (
+    Block,
+    Overlap,
+    Repeat,
+    Sequence,
+    StreamCopyIn,
+    StreamCopyOut,
+)
 from tilescope.main import main
 
 Client = Callable[[pva.Report], dict[str, int]]
@@ -326,3 +333,31 @@ def test_calls_of_the_graph_api_know_their_line(loop_report: Path) -> None:
             for where in [operation.debugContext.location]
         }
     assert (Path(__file__).name, True) in places
+
+
+def test_an_engine_gives_its_report_and_tracks_are_threads(tmp_path: Path) -> None:
+    graph = engine.Graph(load_machine("gc200", tiles_per_ipu=8), n_io_tiles=2)
+    coming = graph.add_variable("float32", (4096,), "coming")
+    graph.map_linearly(coming, grain=8, tiles=graph.io_tiles)
+    x = graph.add_variable("float32", (4096,), "x")
+    graph.map_linearly(x, grain=8)
+    compute = Sequence("compute")
+    unary(Builder(graph, compute, ROOT), "exp", x)
+    beside = Overlap(io=StreamCopyIn("in", coming), compute=compute, name="beside")
+    executable = compile_programs(graph, [Sequence("main", [beside])])
+    with engine.Engine(executable, options(tmp_path)) as device:
+        device.connect_stream("in", lambda: np.zeros(4096, np.float32))
+        device.run()
+        with pva.getReport(device) as report:
+            total = report.execution.totalCycles.total
+            clock = report.compilation.target.clockFrequency / 1e6
+            kinds = {program.type for program in report.compilation.programs}
+    assert pva.Program.Type.Unknown in kinds, "libpva has no programs that run at the same time"
+    with pva.openTrace(tmp_path) as trace:
+        ((compute_thread, io_thread),) = (process.threads for process in trace.processes)
+        assert (compute_thread.tid, io_thread.tid) == (0, 1)
+        assert compute_thread.events[0].duration * clock == pytest.approx(total)
+        assert [step.label for step in io_thread.events[0].children()] == ["in"] * 3
+        labels = {step.label for step in compute_thread.events[0].children()}
+        assert "in" not in labels
+        assert labels
