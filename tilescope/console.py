@@ -24,6 +24,7 @@ __all__ = [
     "print_json",
     "print_line",
     "print_table",
+    "print_text",
     "report_json",
 ]
 
@@ -62,6 +63,11 @@ def fit_streams() -> None:
 def print_line(text: str = "") -> None:
     """Print a line, cleaned."""
     print(clean(text))  # noqa: T201
+
+
+def print_text(text: str) -> None:
+    """Print a text that its writer has already escaped, such as XML."""
+    sys.stdout.write(text)
 
 
 def print_json(answer: object) -> None:

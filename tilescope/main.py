@@ -28,6 +28,8 @@ COMMANDS = (
     "ops",
     "trace",
     "diff",
+    "baseline",
+    "export",
     "models",
     "machines",
     "doctor",

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from tilescope.analyser.quantities import BytesStyle
 
-__all__ = ["AsJson", "ReportPath", "TopOption", "Units", "UnitsOption"]
+__all__ = ["AsJson", "ConfigOption", "ReportPath", "TopOption", "Units", "UnitsOption"]
 
 
 class Units(StrEnum):
@@ -43,4 +43,13 @@ UnitsOption: TypeAlias = Annotated[
 ]
 TopOption: TypeAlias = Annotated[
     int, typer.Option("--top", min=1, help="Number of rows shown of a long list.")
+]
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration; default: the nearest tilescope.toml here or above.",
+        show_default=False,
+    ),
 ]

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser.diff import Difference, compare
+from tilescope.analyser.diff import compare
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.gates import evaluate, parse_gate
+from tilescope.analyser.gates import (
+    GateResult,
+    evaluate,
+    parse_acknowledgement,
+    parse_gate,
+    parse_limit,
+)
 from tilescope.reports import Report
+
+Sides = tuple[Report, Report]
+
+
+def outcomes(sides: Sides, *gates: str) -> tuple[GateResult, ...]:
+    return evaluate([parse_gate(gate) for gate in gates], compare(*sides), *sides)
 
 
 @pytest.fixture
-def slower(small: Report, variation: Callable[[Shape], Report]) -> Difference:
-    """Return a difference of +120 cycles of 970 and +16 bytes of 288 on the fullest tile."""
-    return compare(small, variation(Shape(conv_tile0_cycles=260, has_bias=True)))
+def slower(small: Report, variation: Callable[[Shape], Report]) -> Sides:
+    """Return two reports: +120 cycles of 970, +16 bytes on the fullest tile."""
+    return small, variation(Shape(conv_tile0_cycles=260, has_bias=True))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +50,8 @@ def slower(small: Report, variation: Callable[[Shape], Report]) -> Difference:
 )
 def test_a_gate_is_read(text: str, metric: str, limit: Fraction, is_percent: bool) -> None:
     gate = parse_gate(text)
-    assert (gate.metric, gate.limit, gate.is_percent) == (metric, limit, is_percent)
+    read = gate.limits[metric]
+    assert (gate.metric, read.amount, read.kind == "percent") == (metric, limit, is_percent)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +66,13 @@ def test_a_gate_is_read(text: str, metric: str, limit: Fraction, is_percent: boo
         ("cycles.total:+nan", "METRIC:LIMIT"),
         ("cycles.total:++1%", "METRIC:LIMIT"),
         ("", "METRIC:LIMIT"),
-        ("cycles.total:+1KiB", "cycles.total allows %, cycles"),
-        ("memory.max_tile:+1cycles", "memory.max_tile allows %, B"),
-        ("graph.variables:+1B", "graph.variables allows %"),
+        ("cycles.total:+1KiB", "limit of cycles.total: unit 'KiB' is not one of %, c, us"),
+        ("memory.max_tile:+1cycles", "not one of %, B, kB"),
+        ("cycles.total@tile3:+1%", "expected an IPU such as ipu1"),
+        ("operation.cycles:+1%", "operation.cycles@Conv1"),
+        ("operation.cycle@a:+1%", "nearest is 'operation.cycles'"),
+        ("nothing*:+1%", "no metric matches 'nothing*'"),
+        ("graph.variables:+1B", "not one of % or a plain number"),
     ],
 )
 def test_an_invalid_gate_is_explained(text: str, said: str) -> None:
@@ -83,26 +101,28 @@ def test_an_invalid_gate_is_explained(text: str, said: str) -> None:
         ("memory.category.stack:+50%", "passed"),
     ],
 )
-def test_a_gate_comes_out(slower: Difference, text: str, status: str) -> None:
-    (result,) = evaluate([parse_gate(text)], slower)
+def test_a_gate_comes_out(slower: Sides, text: str, status: str) -> None:
+    (result,) = outcomes(slower, text)
     assert result.status == status
     assert ("within" if status == "passed" else "outside") in result.text
 
 
 def test_an_improvement_passes(small: Report, variation: Callable[[Shape], Report]) -> None:
-    faster = compare(variation(Shape(conv_tile0_cycles=260)), small)
-    gates = [parse_gate(text) for text in ("cycles.total:+0%", "parallel.efficiency:-0%")]
-    assert [gate.status for gate in evaluate(gates, faster)] == ["passed", "passed"]
-    assert evaluate([parse_gate("cycles.total:-11%")], faster)[0].status == "passed"
-    assert evaluate([parse_gate("cycles.total:-12%")], faster)[0].status == "failed"
+    faster = variation(Shape(conv_tile0_cycles=260)), small
+    results = outcomes(
+        faster, "cycles.total:+0%", "parallel.efficiency:-0%", "cycles.total:-11%",
+        "cycles.total:-12%",
+    )  # fmt: skip
+    assert [result.status for result in results] == ["passed", "passed", "passed", "failed"]
 
 
 def test_a_figure_that_is_new_is_gated_in_its_own_unit_only(
     small: Report, variation: Callable[[Shape], Report]
 ) -> None:
-    appeared = compare(variation(Shape(n_runs=0)), small)
-    texts = ("cycles.total:+1%", "cycles.total:+969", "cycles.total:+970")
-    results = evaluate([parse_gate(text) for text in texts], appeared)
+    results = outcomes(
+        (variation(Shape(n_runs=0)), small),
+        "cycles.total:+1%", "cycles.total:+969", "cycles.total:+970",
+    )  # fmt: skip
     assert [result.status for result in results] == ["missing", "failed", "passed"]
     assert "is missing in the baseline" in results[0].text
 
@@ -110,8 +130,7 @@ def test_a_figure_that_is_new_is_gated_in_its_own_unit_only(
 def test_a_figure_that_is_gone_is_missing(
     small: Report, variation: Callable[[Shape], Report]
 ) -> None:
-    gone = compare(small, variation(Shape(n_runs=0)))
-    (result,) = evaluate([parse_gate("cycles.total:+100")], gone)
+    (result,) = outcomes((small, variation(Shape(n_runs=0))), "cycles.total:+100")
     assert result.status == "missing"
     assert "is missing in the candidate" in result.text
 
@@ -119,10 +138,124 @@ def test_a_figure_that_is_gone_is_missing(
 def test_data_dependent_cycles_are_marked(
     small: Report, variation: Callable[[Shape], Report]
 ) -> None:
-    found = compare(small, variation(Shape(is_data_dependent=True)))
-    cycles, memory = evaluate(
-        [parse_gate("cycles.total:+0%"), parse_gate("memory.total:+0B")], found
+    cycles, memory = outcomes(
+        (small, variation(Shape(is_data_dependent=True))), "cycles.total:+0%", "memory.total:+0B"
     )
     assert cycles.is_data_dependent
     assert cycles.text.endswith("These cycles are data-dependent.")
     assert not memory.is_data_dependent
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        # 120 cycles at 1 GHz are 0.12 µs.
+        ("cycles.total:+0.12us", "passed"),
+        ("cycles.total:+0.119us", "failed"),
+        ("cycles.total:+120c", "passed"),
+        ("time.total:+0.12us", "passed"),
+        ("time.total:+0.11us", "failed"),
+        ("memory.max_tile:+0.000000015GB", "failed"),
+        ("memory.max_tile:+0.000000016GB", "passed"),
+    ],
+)
+def test_units_of_limits(slower: Sides, text: str, status: str) -> None:
+    assert outcomes(slower, text)[0].status == status
+
+
+def test_a_wildcard_gates_every_metric_that_it_matches(slower: Sides) -> None:
+    results = outcomes(slower, "cycles.*:+0c")
+    failed = [result.metric for result in results if result.status == "failed"]
+    assert failed == ["cycles.total", "cycles.compute"]
+    assert len(results) > 5
+
+
+def test_a_wildcard_leaves_out_figures_of_other_units(slower: Sides) -> None:
+    names = {result.metric for result in outcomes(slower, "memory.*:+0B")}
+    assert "memory.max_tile" in names
+    assert "memory.tiles_over_capacity" not in names
+
+
+def test_a_gate_on_an_operation(slower: Sides) -> None:
+    results = outcomes(
+        slower,
+        "operation.cycles@layer1/conv:+119c",
+        "operation.cycles@layer1/conv:+120c",
+        "operation.cycles@layer1*:+20%",
+    )
+    assert [(result.name, result.status) for result in results] == [
+        ("operation.cycles@layer1/conv", "failed"),
+        ("operation.cycles@layer1/conv", "passed"),
+        ("operation.cycles@layer1", "failed"),
+        ("operation.cycles@layer1/conv", "failed"),
+    ]
+
+
+def test_an_operation_that_neither_report_has_is_missing(slower: Sides) -> None:
+    named, pattern = outcomes(slower, "operation.cycles@laye1/conv:+1%", "operation.code@x*[:+1B")
+    assert (named.status, pattern.status) == ("missing", "missing")
+    assert named.text == "operation.cycles@laye1/conv is missing in either report."
+    assert pattern.text == "operation.code@x*[ matches nothing in either report."
+
+
+def test_an_operation_of_the_baseline_that_is_gone(
+    small: Report, variation: Callable[[Shape], Report]
+) -> None:
+    sides = small, variation(Shape(conv_name="layer1/other"))
+    named, *others = outcomes(
+        sides, "operation.cycles@layer1:+0c", "operation.cycles@layer1/c*:+0c"
+    )
+    assert named.status == "passed"
+    assert [other.status for other in others] == ["passed"]
+
+
+def test_cycles_of_operations_need_runs_on_both_sides(
+    small: Report, variation: Callable[[Shape], Report]
+) -> None:
+    sides = small, variation(Shape(n_runs=0))
+    cycles, code = outcomes(
+        sides, "operation.cycles@layer1/conv:+100%", "operation.code@layer1/conv:+0B"
+    )
+    assert (cycles.status, code.status) == ("missing", "passed")
+
+
+def test_names_with_colons_at_signs_and_brackets() -> None:
+    gate = parse_gate("operation.cycles@a:b@c[0]/*:+1%")
+    assert gate.selector == "a:b@c[0]/*"
+
+
+def test_a_gate_that_only_warns(slower: Sides) -> None:
+    gate = parse_gate("cycles.total:+0%", "warn")
+    (result,) = evaluate([gate], compare(*slower), *slower)
+    assert result.status == "warned"
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "until", "status"),
+    [
+        ("cycles.total", None, "2026-12-31", "acknowledged"),
+        ("cycles.*", "+13%", "2026-12-31", "acknowledged"),
+        ("cycles.total", "+120c", "2026-06-01", "acknowledged"),
+        ("cycles.total", "+12%", "2026-12-31", "failed"),
+        ("cycles.total", None, "2026-05-31", "failed"),
+        ("cycles.compute", None, "2026-12-31", "failed"),
+        ("memory.*", None, "2026-12-31", "failed"),
+    ],
+)
+def test_an_acknowledged_regression_passes_until_its_last_day(
+    slower: Sides, metric: str, limit: str | None, until: str, status: str
+) -> None:
+    accepted = parse_acknowledgement(metric, date.fromisoformat(until), "the new kernel.", limit)
+    (result,) = evaluate(
+        [parse_gate("cycles.total:+0%")], compare(*slower), *slower,
+        acknowledgements=[accepted], today=date(2026, 6, 1),
+    )  # fmt: skip
+    assert result.status == status
+    if status == "acknowledged":
+        assert result.text.endswith(f"until {until}: the new kernel.")
+
+
+def test_a_limit_without_a_baseline_takes_no_percentage() -> None:
+    assert parse_limit("300 KiB", "bytes", allows_percent=False).amount == 300 * 1024
+    with pytest.raises(BadQuestion, match="unit '%' is not one of B, kB"):
+        parse_limit("3%", "bytes", allows_percent=False)

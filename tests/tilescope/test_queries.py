@@ -241,7 +241,7 @@ def test_diff(tilescope: Run, reports_directory: Path) -> None:
     assert done.code == 0
     lines = [line.split() for line in done.out.splitlines()]
     assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
-    assert ["bias", "–", "16", "B", "+16", "B", "added"] in lines
+    assert ["bias", "constant", "–", "16", "B", "+16", "B", "added"] in lines
     assert "Cycles change by +120 cycles (+12.37 %)" in done.out
 
 

@@ -2,25 +2,84 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table
-from tilescope.parameters import AsJson, TopOption, Units, UnitsOption
+from tilescope.console import Column, print_line, print_table, print_text
+from tilescope.parameters import AsJson, ConfigOption, TopOption, Units, UnitsOption
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tilescope.analyser.diff import Difference, StepChange, VariableChange
-    from tilescope.analyser.gates import GateResult
+    from tilescope.analyser.breakdown import ChangeTable
+    from tilescope.analyser.diff import Difference
+    from tilescope.analyser.export import DiffDocument
+    from tilescope.analyser.gates import Gate, GateResult
+    from tilescope.configuration import Configuration
 
 __all__ = ["register"]
 
 EXIT_GATE_FAILED = 1
 EXIT_METRIC_MISSING = 3
+
+
+class Format(StrEnum):
+    """Format of the output."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    JUNIT = "junit"
+    HTML = "html"
+    SARIF = "sarif"
+
+
+class By(StrEnum):
+    """What to list changes by."""
+
+    OPERATION = "operation"
+    LAYER = "layer"
+    VARIABLE = "variable"
+    TILE = "tile"
+    CATEGORY = "category"
+    IPU = "ipu"
+    STEP = "step"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A difference with its gates, ready for any format."""
+
+    difference: Difference
+    sentences: tuple[str, ...]
+    tables: Mapping[str, tuple[ChangeTable, ...]]
+    results: tuple[GateResult, ...]
+    notes: tuple[str, ...]
+    units: Units
+    top: int
+
+    def document(self) -> DiffDocument:
+        """Return the difference as a document."""
+        from tilescope.analyser.export import diff_document
+
+        tables = [] if self.difference.is_identical else self.tables.values()
+        return diff_document(
+            self.difference,
+            self.sentences,
+            [table for listed in tables for table in listed],
+            self.results,
+            notes=self.notes,
+            style=self.units.style,
+            top=self.top,
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -35,208 +94,248 @@ def register(app: typer.Typer) -> None:
             Path, typer.Argument(metavar="CANDIDATE", help="Report that may have changed.")
         ],
         as_json: AsJson = False,
+        form: Annotated[
+            Format, typer.Option("--format", help="Format of the output.")
+        ] = Format.TEXT,
+        write: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--write",
+                metavar="FORMAT=FILE",
+                help="Also write a format to a file, such as junit=gates.xml; repeatable.",
+            ),
+        ] = None,
+        by: Annotated[
+            list[By] | None,
+            typer.Option(
+                "--by", help="List changes by this instead of step and variable; repeatable."
+            ),
+        ] = None,
+        min_change: Annotated[
+            str | None,
+            typer.Option(
+                metavar="AMOUNT",
+                help="Smallest change listed in tables: 1%, 100c or 1KiB.",
+                show_default=False,
+            ),
+        ] = None,
         fail_on: Annotated[
             list[str] | None,
             typer.Option(
                 "--fail-on",
-                metavar="METRIC:LIMIT",
-                help="Exit with 1 if a metric exceeds a limit, such as cycles.total:+1% or"
-                " memory.max_tile:+1024B; repeatable.",
+                metavar="METRIC[@SELECTOR]:LIMIT",
+                help="Exit with 1 if a figure exceeds a limit, such as cycles.total:+1%,"
+                " cycles.compute@ipu1:+100c or memory.max_tile:+1KiB; repeatable.",
             ),
         ] = None,
+        warn_on: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--warn-on",
+                metavar="METRIC[@SELECTOR]:LIMIT",
+                help="Warn if a figure exceeds a limit; repeatable.",
+            ),
+        ] = None,
+        config: ConfigOption = None,
+        github: Annotated[
+            bool,
+            typer.Option(
+                "--github",
+                help="In GitHub Actions: annotate gates, and append Markdown to the step summary.",
+            ),
+        ] = False,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
-        """Compare a baseline report with a candidate report."""
-        from tilescope import analyser
-        from tilescope.analyser.diff import compare, explain
-        from tilescope.analyser.gates import evaluate, parse_gate
+        """Compare a baseline report with a candidate report.
 
-        gates = [parse_gate(text) for text in fail_on or ()]
-        with analyser.open(baseline) as one, analyser.open(candidate) as other:
-            difference = compare(one, other)
-            results = evaluate(gates, difference)
-            sentences = explain(difference)
-        if as_json:
-            print_json(_as_json(difference, sentences, results))
+        Exit codes: 0 no gate failed, 1 a gate failed, 2 invalid usage or input, 3 a gated figure is
+        missing.
+
+        Example: tilescope diff main/ candidate/ --fail-on cycles.total:+1%
+        """
+        from tilescope.configuration import read
+
+        if as_json and form is not Format.TEXT:
+            raise typer.BadParameter("--json and --format are mutually exclusive")
+        files = _files(write or [])
+        given = [*_gates(fail_on, "fail"), *_gates(warn_on, "warn")]
+        settings = read(config)
+        found = _compare(
+            (baseline, candidate),
+            (*settings.gates, *given),
+            settings,
+            [each.value for each in by or ()],
+            min_change,
+            (units, top),
+        )
+        render = _renderers(found, settings, candidate)
+        chosen = Format.JSON if as_json else form
+        if chosen is Format.TEXT:
+            _print(found.document())
         else:
-            _print(difference, sentences, results, units, top)
-        statuses = {result.status for result in results}
-        if "failed" in statuses:
-            raise typer.Exit(EXIT_GATE_FAILED)
-        if "missing" in statuses:
-            raise typer.Exit(EXIT_METRIC_MISSING)
+            print_text(render[chosen]())
+        for name, path in files:
+            path.write_text(render[name](), encoding="utf-8")
+        if github:
+            _tell_github(found, render[Format.MARKDOWN])
+        _exit(found)
 
 
-def _as_json(
-    difference: Difference, sentences: Sequence[str], results: Sequence[GateResult]
-) -> dict[str, object]:
-    """Return the whole difference with raw numbers."""
-    steps, variables, tiles = difference.steps, difference.variables, difference.tiles
+def _gates(texts: Sequence[str] | None, level: str) -> list[Gate]:
+    """Return gates of the command line."""
+    from tilescope.analyser.gates import parse_gate
+
+    return [parse_gate(text, "warn" if level == "warn" else "fail") for text in texts or ()]
+
+
+def _files(texts: Sequence[str]) -> list[tuple[Format, Path]]:
+    """Parse ``FORMAT=FILE``."""
+    allowed = [each for each in Format if each is not Format.TEXT]
+    found = []
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not path or name not in allowed:
+            raise typer.BadParameter(
+                f"expected FORMAT=FILE for --write, with a format of {', '.join(allowed)},"
+                f" got {text}"
+            )
+        found.append((Format(name), Path(path)))
+    return found
+
+
+def _compare(
+    paths: tuple[Path, Path],
+    gates: Sequence[Gate],
+    settings: Configuration,
+    listed_by: Sequence[str],
+    min_change: str | None,
+    style: tuple[Units, int],
+) -> _Found:
+    """Compare two reports and evaluate gates."""
+    from tilescope import analyser
+    from tilescope.analyser.breakdown import (
+        BREAKDOWNS,
+        change_tables,
+        metric_table,
+        parse_min_change,
+        without_small,
+    )
+    from tilescope.analyser.diff import compare, explain
+    from tilescope.analyser.gates import evaluate
+
+    smallest = None if min_change is None else parse_min_change(min_change)
+    wanted = [name for name in BREAKDOWNS if name in (listed_by or ("step", "variable"))]
+    today = datetime.now(UTC).date()
+    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
+        difference = compare(one, other)
+        tables: dict[str, tuple[ChangeTable, ...]] = {"metric": (metric_table(difference),)}
+        tables |= {name: change_tables(name, difference, one, other) for name in wanted}
+        results = evaluate(
+            gates,
+            difference,
+            one,
+            other,
+            acknowledgements=settings.acknowledgements,
+            today=today,
+        )
+        sentences = explain(difference)
+    notes = [
+        f"The acknowledgement of {item.text} expired on {item.until.isoformat()}: {item.reason}"
+        for item in settings.acknowledgements
+        if item.has_expired(today)
+    ]
+    small = {
+        name: tuple(without_small(table, smallest) for table in listed)
+        for name, listed in tables.items()
+    }
+    return _Found(difference, sentences, small, results, tuple(notes), *style)
+
+
+def _renderers(
+    found: _Found, settings: Configuration, candidate: Path
+) -> dict[Format, Callable[[], str]]:
+    """Return the function that renders every format but text."""
+    from tilescope.analyser import export
+
+    def as_json() -> str:
+        answer = export.json_document(
+            found.difference, found.sentences, found.tables, found.results, found.notes
+        )
+        return json.dumps(answer, indent=2, allow_nan=False) + "\n"
+
+    def as_junit() -> str:
+        path = Path(found.difference.candidate.path)
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        timestamp = written.strftime("%Y-%m-%dT%H:%M:%S")
+        return export.junit(found.results, found.sentences, timestamp)
+
+    def as_sarif() -> str:
+        def place(gate: Gate) -> tuple[str, int]:
+            return _place(gate, settings, candidate)
+
+        return export.sarif(found.results, found.sentences, version("tilescope"), place)
+
     return {
-        "baseline": asdict(difference.baseline),
-        "candidate": asdict(difference.candidate),
-        "is_identical": difference.is_identical,
-        "is_data_dependent": difference.is_data_dependent,
-        "unequal": list(difference.unequal),
-        "sentences": list(sentences),
-        "context": [asdict(fact) for fact in difference.context],
-        "metrics": {
-            metric.name: {key: value for key, value in asdict(metric).items() if key != "name"}
-            for metric in difference.metrics
-        },
-        "tiles": {
-            "n_changed": tiles.n_changed,
-            "baseline_bytes": tiles.baseline_bytes.tolist(),
-            "candidate_bytes": tiles.candidate_bytes.tolist(),
-            "delta_bytes": tiles.delta_bytes.tolist(),
-        },
-        "variables": {
-            "added": [asdict(variable) for variable in variables.added],
-            "removed": [asdict(variable) for variable in variables.removed],
-            "changed": [asdict(variable) for variable in variables.changed],
-            "n_same": variables.n_same,
-        },
-        "steps": {
-            "basis": steps.basis,
-            "added": [asdict(step) for step in steps.added],
-            "removed": [asdict(step) for step in steps.removed],
-            "changed": [asdict(step) for step in steps.changed],
-            "n_same": steps.n_same,
-            "delta_cycles": steps.delta_cycles,
-        },
-        "gates": [
-            {
-                "gate": result.gate.text,
-                "metric": result.gate.metric,
-                "status": result.status,
-                "baseline": result.baseline,
-                "candidate": result.candidate,
-                "delta": result.delta,
-                "is_data_dependent": result.is_data_dependent,
-                "text": result.text,
-            }
-            for result in results
-        ],
+        Format.MARKDOWN: lambda: export.markdown(found.document()),
+        Format.JSON: as_json,
+        Format.JUNIT: as_junit,
+        Format.HTML: lambda: export.html_page(found.document()),
+        Format.SARIF: as_sarif,
     }
 
 
-def _print(
-    difference: Difference,
-    sentences: Sequence[str],
-    results: Sequence[GateResult],
-    units: Units,
-    top: int,
-) -> None:
+def _place(gate: Gate, settings: Configuration, candidate: Path) -> tuple[str, int]:
+    """Return file and line to show a gate at: where it is written, else the candidate."""
+    from tilescope.configuration import line_of
+
+    is_in_file = bool(gate.origin) and settings.path is not None
+    path = settings.path if is_in_file and settings.path is not None else candidate
+    line = line_of(path, gate.text) if is_in_file else 1
+    try:
+        relative = path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        relative = Path(path.name)
+    return quote(relative.as_posix()), line
+
+
+def _tell_github(found: _Found, as_markdown: Callable[[], str]) -> None:
+    """Print annotations, and append the difference to the step summary if there is one."""
+    from tilescope.analyser.export import workflow_commands
+
+    for line in workflow_commands(found.results, found.notes):
+        print_line(line)
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with open(summary, "a", encoding="utf-8") as file:
+            file.write(as_markdown())
+
+
+def _exit(found: _Found) -> None:
+    """Exit with the code that the gates ask for."""
+    statuses = {result.status for result in found.results}
+    if "failed" in statuses:
+        raise typer.Exit(EXIT_GATE_FAILED)
+    if "missing" in statuses:
+        raise typer.Exit(EXIT_METRIC_MISSING)
+
+
+def _print(document: DiffDocument) -> None:
     """Print sentences, then tables of the changes, then gates."""
-    print_line(f"Baseline  {difference.baseline.path}")
-    print_line(f"Candidate {difference.candidate.path}")
+    print_line(f"Baseline  {document.baseline}")
+    print_line(f"Candidate {document.candidate}")
     print_line()
-    for sentence in sentences:
+    for sentence in document.sentences:
         print_line(sentence)
-    if not difference.is_identical:
-        _print_metrics(difference, units)
-        _print_steps(difference, top)
-        _print_variables(difference, units, top)
-    if results:
+    for table in document.tables:
         print_line()
-    for result in results:
-        print_line(f"{result.status}: {result.text}")
-
-
-def _print_metrics(difference: Difference, units: Units) -> None:
-    """Print the changed metrics."""
-    from tilescope.analyser.quantities import format_change, format_percent, format_value
-
-    style = units.style
-    rows = [
-        (
-            metric.name,
-            format_value(metric.baseline, _unit_suffix(metric.unit), style),
-            format_value(metric.candidate, _unit_suffix(metric.unit), style),
-            format_change(metric.delta, _unit_suffix(metric.unit), style),
-            format_percent(metric.percent_of_baseline, is_signed=True),
-            metric.verdict,
-        )
-        for metric in difference.metrics
-        if metric.verdict not in {"same", "absent"}
-    ]
-    if rows:
-        numbers = ("Baseline", "Candidate", "Change", "% of baseline")
-        titles = [Column(title, is_number=True) for title in numbers]
+        columns = [Column(column.title, column.is_number) for column in table.columns]
+        print_table(columns, table.rows)
+        if table.n_omitted:
+            print_line(f"… {table.n_omitted:,} more; --top N shows more, --format json all")
+    if document.gates or document.notes:
         print_line()
-        print_table([Column("Metric"), *titles, Column("")], rows)
-
-
-def _unit_suffix(unit: str) -> str:
-    """Return the unit to print; empty where the metric's name states it."""
-    return "" if unit in {"cycles", "flops", "tiles"} else unit
-
-
-def _print_steps(difference: Difference, top: int) -> None:
-    """Print the steps with the largest changes."""
-    steps = difference.steps
-    every: list[tuple[str, StepChange]] = [
-        *(("added", step) for step in steps.added),
-        *(("removed", step) for step in steps.removed),
-        *(("changed", step) for step in steps.changed),
-    ]
-    every.sort(key=lambda item: -abs(item[1].delta_cycles))
-    rows = [
-        (
-            step.name,
-            step.kind,
-            _cycles(step.baseline_cycles),
-            _cycles(step.candidate_cycles),
-            f"{step.delta_cycles:+,}" if step.delta_cycles else "0",
-            word,
-        )
-        for word, step in every[:top]
-    ]
-    if rows:
-        numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
-        cycles = "cycles, all runs" if steps.basis == "runs" else "cycles, one execution"
-        print_line()
-        print_table([Column(f"Step ({cycles})"), Column("Kind"), *numbers, Column("")], rows)
-        _print_rest(len(every) - len(rows))
-
-
-def _print_variables(difference: Difference, units: Units, top: int) -> None:
-    """Print the variables with the largest changes."""
-    from tilescope.analyser.quantities import format_bytes, format_change
-
-    variables = difference.variables
-    every: list[tuple[str, VariableChange]] = [
-        *(("added", variable) for variable in variables.added),
-        *(("removed", variable) for variable in variables.removed),
-        *(("changed", variable) for variable in variables.changed),
-    ]
-    every.sort(key=lambda item: -abs(item[1].delta_bytes))
-    rows = [
-        (
-            variable.name,
-            format_bytes(variable.baseline.bytes if variable.baseline else None, units.style),
-            format_bytes(variable.candidate.bytes if variable.candidate else None, units.style),
-            format_change(variable.delta_bytes, "bytes", units.style),
-            word,
-        )
-        for word, variable in every[:top]
-    ]
-    if rows:
-        numbers = [Column(title, is_number=True) for title in ("Baseline", "Candidate", "Change")]
-        print_line()
-        print_table([Column("Variable"), *numbers, Column("")], rows)
-        _print_rest(len(every) - len(rows))
-
-
-def _print_rest(n_omitted: int) -> None:
-    """Print the number of omitted rows."""
-    if n_omitted:
-        print_line(f"… {n_omitted:,} more; --top N shows more, --json all")
-
-
-def _cycles(cycles: int | None) -> str:
-    """Return cycles without their unit, which is in the heading."""
-    from tilescope.analyser.quantities import MISSING
-
-    return MISSING if cycles is None else f"{cycles:,}"
+    for status, text in document.gates:
+        print_line(f"{status}: {text}")
+    for note in document.notes:
+        print_line(f"note: {note}")

@@ -1,0 +1,247 @@
+"""``tilescope baseline``: a directory and a git branch, saves at once, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.analyser.small_report import Shape, write_small_report
+
+from tilescope.baselines import StoreNotUsable, open_store
+from tilescope.baselines.key import BaselineKey
+
+Run = Callable[..., Any]
+KEY = "small/small-2x4-hardware/default"
+ROOT = Path(__file__).parents[2]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a repository with a file, an uncommitted change and a staged one; work there."""
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "a.txt").write_text("one\n")
+    git(folder, "add", "a.txt")
+    git(folder, "commit", "-q", "-m", "one")
+    (folder / "a.txt").write_text("two\n")
+    (folder / "b.txt").write_text("staged\n")
+    git(folder, "add", "b.txt")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(params=["directory", "git"])
+def store(request: pytest.FixtureRequest, repository: Path) -> str:
+    return "git:baselines" if request.param == "git" else str(repository.parent / "store")
+
+
+def test_save_list_get(
+    tilescope: Run, reports_directory: Path, repository: Path, store: str
+) -> None:
+    before = git(repository, "status", "--porcelain")
+    saved = tilescope("baseline", "save", reports_directory / "baseline", "--store", store)
+    assert (saved.code, saved.out, saved.err) == (0, f"Saved {KEY}\n", "")
+    listed = tilescope("baseline", "list", "--store", store, "--json").json()
+    original = (reports_directory / "baseline" / "profile.pop").read_bytes()
+    assert listed == {
+        "baselines": [
+            {
+                "model": "small", "machine": "small-2x4-hardware", "options": "default",
+                "bytes": len(original),
+            }
+        ]
+    }  # fmt: skip
+    assert "small-2x4-hardware" in tilescope("baseline", "list", "--store", store).out
+    target = repository.parent / "got"
+    got = tilescope(
+        "baseline", "get", reports_directory / "slower", "--store", store, "--output", target
+    )
+    assert (got.code, got.err) == (0, "")
+    assert (target / "profile.pop").read_bytes() == original
+    assert git(repository, "status", "--porcelain") == before
+    assert tilescope("diff", target, reports_directory / "same").code == 0
+
+
+def test_a_later_save_replaces_the_baseline(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, store: str
+) -> None:
+    for name in ("baseline", "slower", "slower"):
+        assert tilescope("baseline", "save", reports_directory / name, "--store", store).code == 0
+    target = tmp_path / "got"
+    tilescope("baseline", "get", reports_directory / "same", "--store", store, "--output", target)
+    newest = (reports_directory / "slower" / "profile.pop").read_bytes()
+    assert (target / "profile.pop").read_bytes() == newest
+
+
+def test_saving_the_same_twice_makes_one_commit(
+    tilescope: Run, reports_directory: Path, repository: Path
+) -> None:
+    for _ in range(2):
+        tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:baselines")
+    assert git(repository, "rev-list", "--count", "baselines").strip() == "1"
+    assert git(repository, "rev-list", "--max-parents=0", "baselines", "main").count("\n") == 2
+
+
+def test_a_baseline_that_is_gone_is_one_sentence(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, store: str
+) -> None:
+    command = ("baseline", "get", reports_directory / "baseline", "--store", store,
+               "--output", tmp_path / "got")  # fmt: skip
+    done = tilescope(*command)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"tilescope: no baseline for {KEY} ")
+    assert len(done.err.splitlines()) == 1
+    allowed = tilescope(*command, "--allow-missing")
+    assert (allowed.code, allowed.err) == (0, "")
+    assert allowed.out.startswith(f"No baseline for {KEY} ")
+    assert not (tmp_path / "got").exists()
+
+
+def test_options_machine_and_name_are_of_the_key(tilescope: Run, tmp_path: Path) -> None:
+    shapes = {
+        "default": Shape(),
+        "options": Shape(options={"autoReport.all": "true", "target.x": "1"}),
+        "machine": Shape(target_name="other/../machine"),
+    }
+    said = {}
+    for name, shape in shapes.items():
+        write_small_report(tmp_path / name, shape)
+        store = tmp_path / "store"
+        said[name] = tilescope("baseline", "save", tmp_path / name, "--store", store).out
+    named = tilescope(
+        "baseline", "save", tmp_path / "default", "--store", store, "--name", "../../x"
+    )
+    assert len({*said.values(), named.out}) == 4
+    assert ".." not in named.out.replace("..-", "")
+    paths = {path.relative_to(store).parts for path in store.rglob("profile.pop")}
+    assert len(paths) == 4
+    assert {len(parts) for parts in paths} == {4}
+
+
+def test_an_incomplete_report_is_refused(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    done = tilescope(
+        "baseline", "save", reports_directory / "incomplete", "--store", tmp_path / "store"
+    )
+    assert (done.code, done.out) == (2, "")
+    assert "is incomplete and cannot become a baseline" in done.err
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        ("git:main", "branch main is checked out"),
+        ("git:other", "branch other holds other files"),
+        ("git:-x", "is not a valid name of a branch"),
+        ("git:a..b", "is not a valid name of a branch"),
+        ("git:", "is not a valid name of a branch"),
+    ],
+)
+def test_a_branch_that_is_not_for_baselines(
+    tilescope: Run, reports_directory: Path, repository: Path, store: str, said: str
+) -> None:
+    git(repository, "branch", "other")
+    tips = git(repository, "for-each-ref")
+    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", store)
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert said in done.err
+    assert git(repository, "for-each-ref") == tips
+
+
+def test_no_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    with pytest.raises(StoreNotUsable, match="is not in a git repository"):
+        open_store("git:baselines")
+    with pytest.raises(StoreNotUsable, match="--remote needs a store such as git:baselines"):
+        open_store("folder", "origin")
+
+
+_SAVER = """
+import sys
+from pathlib import Path
+from tilescope.baselines import open_store
+from tilescope.baselines.key import BaselineKey
+store, remote, report, number = sys.argv[1:]
+for turn in range(3):
+    key = BaselineKey(f"model{number}", "machine", f"{turn}")
+    open_store(store, remote or None).save(key, Path(report))
+"""
+
+
+def save_at_once(folders: list[Path], store: str, remote: str, report: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "compat")}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SAVER, store, remote, str(report), str(number)],
+            cwd=folder,
+            env=environ,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number, folder in enumerate(folders)
+    ]
+    for process in running:
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+
+
+def test_saves_at_once_lose_nothing(reports_directory: Path, store: str, repository: Path) -> None:
+    report = reports_directory / "baseline" / "profile.pop"
+    save_at_once([repository] * 4, store, "", report)
+    assert len(open_store(store).sizes()) == 12
+
+
+def test_saves_at_once_to_a_remote_lose_nothing(
+    tilescope: Run, reports_directory: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = reports_directory / "baseline" / "profile.pop"
+    server = repository.parent / "server.git"
+    git(repository.parent, "init", "-q", "--bare", str(server))
+    git(repository, "push", "-q", str(server), "main")
+    clones = [repository.parent / f"clone{number}" for number in range(3)]
+    for clone in clones:
+        git(repository.parent, "clone", "-q", "--depth=1", "--branch=main", f"file://{server}",
+            str(clone))  # fmt: skip
+    save_at_once(clones, "git:ci/baselines", "origin", report)
+    monkeypatch.chdir(clones[0])
+    found = open_store("git:ci/baselines", "origin").sizes()
+    assert len(found) == 9
+    assert BaselineKey("model2", "machine", "2") in found
+    gone = tilescope("baseline", "get", report, "--store", "git:ci/baselines", "--remote", "origin")
+    assert f"no baseline for {KEY} on branch origin/ci/baselines" in gone.err
+    nowhere = tilescope(
+        "baseline", "save", report, "--store", "git:ci/baselines", "--remote", "nowhere"
+    )
+    assert (nowhere.code, len(nowhere.err.splitlines())) == (2, 1)
+
+
+def test_the_store_of_the_configuration(
+    tilescope: Run, reports_directory: Path, repository: Path
+) -> None:
+    (repository / "tilescope.toml").write_text('[baseline]\nstore = "git:kept"\n')
+    assert tilescope("baseline", "save", reports_directory / "baseline").code == 0
+    assert git(repository, "ls-tree", "-r", "--name-only", "kept").splitlines() == [
+        f"{KEY}/profile.pop",
+        "tilescope-baselines.txt",
+    ]

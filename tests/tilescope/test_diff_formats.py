@@ -1,0 +1,245 @@
+"""The formats of ``tilescope diff``: each is valid, and hostile names cannot break it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from tests.analyser.small_report import Shape, write_small_report
+
+Run = Callable[..., Any]
+
+HOSTILE = (
+    "a\"'<script>alert(1)</script>|\n::error::x\r\n- [x](http://e) `c` ]]>&amp;\x07\u202e"
+    + "n" * 10_000
+)
+GATES = (
+    "--fail-on", "cycles.total:+0%",
+    "--fail-on", "memory.max_tile:+1KiB",
+    "--fail-on", "operation.cycles@*:+0c",
+    "--warn-on", "memory.total:+0B",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("hostile")
+    one, other = folder / "one", folder / "other"
+    write_small_report(one, Shape(conv_name=HOSTILE))
+    write_small_report(other, Shape(conv_name=HOSTILE, conv_tile0_cycles=260, has_bias=True))
+    return one, other
+
+
+def test_tables_by_everything(tilescope: Run, reports_directory: Path) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step")
+    done = tilescope("diff", *sides, *(part for name in names for part in ("--by", name)))
+    assert done.code == 0
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["layer1/conv", "poplin.convolution", "580", "700", "+120", "changed"] in lines
+    assert ["layer1", "Conv", "580", "700", "+120", "changed"] in lines
+    assert ["bias", "constant", "–", "16", "B", "+16", "B", "added"] in lines
+    assert ["Tile", "0", "288", "B", "304", "B", "+16", "B", "changed"] in lines
+    assert ["Constants", "320", "B", "336", "B", "+16", "B", "changed"] in lines
+    assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
+
+
+def test_by_leaves_other_tables_out(tilescope: Run, reports_directory: Path) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    found = tilescope("diff", *sides, "--by", "tile", "--format", "json").json()
+    assert list(found["tables"]) == ["metric", "tile"]
+    assert found["tables"]["tile"] == [
+        {
+            "name": "Tile 0", "detail": "", "unit": "bytes", "baseline": 288, "candidate": 304,
+            "delta": 16, "verdict": "changed", "percent_of_baseline": pytest.approx(5.5555555),
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("smallest", "steps", "variables"),
+    [
+        ("120c", 1, 1), ("121c", 0, 1), ("30%", 1, 1), ("31%", 0, 1), ("17B", 1, 0),
+        ("17", 1, 0), ("1KiB", 1, 0), ("121", 0, 0),
+    ],
+)  # fmt: skip
+def test_small_changes_are_left_out(
+    tilescope: Run, reports_directory: Path, smallest: str, steps: int, variables: int
+) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    found = tilescope("diff", *sides, "--min-change", smallest, "--json").json()["tables"]
+    assert (len(found["step"]), len(found["variable"])) == (steps, variables)
+
+
+@pytest.mark.parametrize("smallest", ["", "-1%", "+1", "1us", "x", "1e3"])
+def test_a_smallest_change_that_is_none(
+    tilescope: Run, reports_directory: Path, smallest: str
+) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    done = tilescope("diff", *sides, "--min-change", smallest)
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+
+
+def test_warnings_do_not_fail(tilescope: Run, reports_directory: Path) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    done = tilescope("diff", *sides, "--warn-on", "cycles.total:+0%")
+    assert done.code == 0
+    assert "warned: cycles.total: 970 cycles → 1,090 cycles" in done.out
+
+
+def test_passes_of_a_wildcard_are_one_line(tilescope: Run, reports_directory: Path) -> None:
+    sides = reports_directory / "baseline", reports_directory / "same"
+    done = tilescope("diff", *sides, "--fail-on", "cycles.*:+0%")
+    assert done.out.count("passed: ") == 1
+    assert "figures are within it." in done.out
+
+
+@pytest.mark.parametrize("name", ["markdown", "json", "junit", "html", "sarif", "text"])
+def test_formats_take_hostile_names(
+    tilescope: Run, hostile_pair: tuple[Path, Path], name: str
+) -> None:
+    done = tilescope("diff", *hostile_pair, *GATES, "--by", "operation", "--by", "step",
+                     "--format", name)  # fmt: skip
+    assert done.code == 1, done.err
+    assert not {"\x07", "\u202e", "\x1b"} & set(done.out)
+    check: dict[str, Callable[[str], object]] = {
+        "markdown": is_markdown,
+        "json": json.loads,
+        "junit": is_junit,
+        "html": is_html,
+        "sarif": is_sarif,
+        "text": str,
+    }
+    check[name](done.out)
+
+
+def is_markdown(text: str) -> None:
+    assert "<script>" not in text
+    assert "](http" not in text.replace(r"\]", "")
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert tables
+    assert all(line.endswith(" |") for line in tables)
+    assert not any(line.startswith("::") for line in text.splitlines())
+    assert len(text) < 65_536, "a comment on GitHub has at most so many characters"
+
+
+def is_junit(text: str) -> None:
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    (suite,) = root
+    children = [child.tag for child in suite]
+    assert children == [
+        "properties", *["testcase"] * int(suite.attrib["tests"]), "system-out", "system-err"
+    ]  # fmt: skip
+    required = ("name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname")
+    assert set(required) <= set(suite.attrib)
+    cases = suite.findall("testcase")
+    assert all({"name", "classname", "time"} == set(case.attrib) for case in cases)
+    failures = suite.findall("testcase/failure")
+    assert len(failures) == int(suite.attrib["failures"]) > 0
+    assert all({"message", "type"} == set(failure.attrib) for failure in failures)
+    assert len(suite.findall("testcase/skipped")) == int(suite.attrib["skipped"]) == 1
+    assert int(root.attrib["tests"]) == len(cases)
+
+
+def is_html(text: str) -> None:
+    tags: list[str] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            tags.append(tag)
+            assert not {"src", "href"} & {name for name, _ in attrs}
+            assert not any(name.startswith("on") for name, _ in attrs)
+
+    Parser().feed(text)
+    assert "script" not in tags
+    assert {"html", "table", "li"} <= set(tags)
+    assert "url(" not in text
+
+
+def is_sarif(text: str) -> None:
+    found = json.loads(text)
+    assert found["version"] == "2.1.0"
+    (run,) = found["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert run["tool"]["driver"]["name"] == "TileScope"
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in {"error", "warning", "note"}
+        assert result["message"]["text"]
+        (location,) = result["locations"]
+        physical = location["physicalLocation"]
+        assert not physical["artifactLocation"]["uri"].startswith("/")
+        assert physical["region"]["startLine"] >= 1
+        assert set(result["partialFingerprints"]) == {"gate/v1"}
+    assert {result["level"] for result in run["results"]} == {"error", "warning"}
+    identities = [result["partialFingerprints"]["gate/v1"] for result in run["results"]]
+    assert len(set(identities)) == len(identities)
+
+
+def test_sarif_names_the_line_of_a_gate_in_the_file(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tilescope.toml").write_text('[diff]\nfail-on = [\n  "cycles.total:+0%",\n]\n')
+    done = tilescope(
+        "diff", reports_directory / "baseline", reports_directory / "slower", "--format", "sarif"
+    )
+    (result,) = done.json()["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "tilescope.toml"},
+        "region": {"startLine": 3},
+    }
+
+
+def test_junit_without_a_gate_has_one_case(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope(
+        "diff", reports_directory / "baseline", reports_directory / "same", "--format", "junit"
+    )
+    (case,) = ElementTree.fromstring(done.out).iter("testcase")
+    assert case.attrib["name"] == "compare"
+
+
+def test_several_formats_in_one_call(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    done = tilescope(
+        "diff", reports_directory / "baseline", reports_directory / "slower", *GATES,
+        "--write", f"junit={tmp_path / 'gates.xml'}", "--write", f"html={tmp_path / 'diff.html'}",
+    )  # fmt: skip
+    assert "failed: cycles.total" in done.out
+    ElementTree.parse(tmp_path / "gates.xml")
+    is_html((tmp_path / "diff.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("text", ["junit", "text=a.txt", "pdf=a", "junit="])
+def test_a_format_that_cannot_be_written(
+    tilescope: Run, reports_directory: Path, text: str
+) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    done = tilescope("diff", *sides, "--write", text)
+    assert (done.code, done.out) == (2, "")
+    assert "expected FORMAT=FILE for --write" in done.err
+
+
+def test_annotations_and_step_summary(
+    tilescope: Run,
+    hostile_pair: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    done = tilescope("diff", *hostile_pair, *GATES, "--github")
+    commands = [line for line in done.out.splitlines() if line.startswith("::")]
+    assert [line.partition(" ")[0] for line in commands] == ["::error"] * 3 + ["::warning"]
+    assert commands[0].startswith("::error title=cycles.total::cycles.total: 970 cycles → 1,090")
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("before\n## TileScope diff\n")
+    is_markdown(text.removeprefix("before\n"))

@@ -1,0 +1,79 @@
+"""``tilescope export``: figures of a report in the formats of benchmark trackers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tilescope.console import print_json
+from tilescope.parameters import ReportPath
+
+__all__ = ["register"]
+
+
+class TrackerFormat(StrEnum):
+    """Format of a benchmark tracker."""
+
+    GITHUB_ACTION_BENCHMARK = "github-action-benchmark"
+    BENCHER = "bencher"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``export``."""
+
+    @app.command()
+    def export(
+        path: ReportPath,
+        form: Annotated[
+            TrackerFormat,
+            typer.Option(
+                "--format",
+                help="github-action-benchmark (its tool customSmallerIsBetter), or bencher (Bencher"
+                " Metric Format).",
+                show_default=False,
+            ),
+        ],
+        metric: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--metric",
+                metavar="METRIC",
+                help="Export these metrics only; * stands for any text; repeatable.",
+                show_default=False,
+            ),
+        ] = None,
+        name: Annotated[
+            str | None,
+            typer.Option(
+                help="Name of the model; default: that in the report.", show_default=False
+            ),
+        ] = None,
+        bigger_is_better: Annotated[
+            bool,
+            typer.Option(
+                "--bigger-is-better",
+                help="With github-action-benchmark: export the metrics for which lower is worse,"
+                " for its tool customBiggerIsBetter.",
+            ),
+        ] = False,
+    ) -> None:
+        """Export the figures of a report for a benchmark tracker.
+
+        Example: tilescope export report --format bencher > figures.json
+        """
+        from tilescope import analyser
+        from tilescope.analyser.export import bencher, github_action_benchmark
+        from tilescope.analyser.gates import figures_named
+        from tilescope.analyser.metrics import METRICS
+        from tilescope.analyser.provenance import model_name
+
+        wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}
+        with analyser.open(path) as report:
+            values = {key: METRICS[key].compute(report) for key in METRICS if key in wanted}
+            model = name or model_name(report) or report.path.parent.name
+        if form is TrackerFormat.BENCHER:
+            print_json(bencher(values, model))
+        else:
+            print_json(github_action_benchmark(values, model, is_bigger_better=bigger_is_better))
