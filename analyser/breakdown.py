@@ -150,7 +150,7 @@ def _has_size(row: ChangeRow) -> bool:
 
 
 def _ipus(baseline: Report, candidate: Report) -> ChangeTable:
-    """Return the metrics of every IPU that changed."""
+    """Return the metrics of every IPU that changed, the largest change in percent first."""
     sides = ipu_values(baseline), ipu_values(candidate)
     rows = []
     for name, metric in METRICS.items():
@@ -164,8 +164,14 @@ def _ipus(baseline: Report, candidate: Report) -> ChangeTable:
                 rows.append(
                     ChangeRow(f"IPU {ipu_id}", name, metric.unit, one, other, delta, verdict)
                 )
-    rows.sort(key=lambda row: row.name)
+    rows.sort(key=_relative_size)
     return ChangeTable("ipu", "IPU", "Metric", tuple(rows))
+
+
+def _relative_size(row: ChangeRow) -> float:
+    """Return minus the size of a change in percent, by which figures of any unit compare."""
+    percent = row.percent_of_baseline
+    return -abs(percent) if percent is not None else float("-inf")
 
 
 def _variables(difference: Difference) -> ChangeTable:

@@ -176,6 +176,24 @@ def test_a_wildcard_leaves_out_figures_of_other_units(slower: Sides) -> None:
     assert "memory.tiles_over_capacity" not in names
 
 
+def test_a_gate_on_ipus(small: Report, variation: Callable[[Shape], Report]) -> None:
+    sides = small, variation(Shape(conv_tile0_cycles=260))
+    results = outcomes(
+        sides, "cycles.total@ipu*:+0c", "cycles.total@ipu1:+0c", "cycles.total@ipu2:+0c"
+    )
+    assert [(result.name, result.status) for result in results] == [
+        ("cycles.total@ipu0", "failed"),
+        ("cycles.total@ipu1", "passed"),
+        ("cycles.total@ipu1", "passed"),
+        ("cycles.total@ipu2", "missing"),
+    ]
+
+
+def test_a_metric_without_values_of_ipus() -> None:
+    with pytest.raises(BadQuestion, match="has no value per IPU; remove '@ipu1'"):
+        parse_gate("graph.steps@ipu1:+0")
+
+
 def test_a_gate_on_an_operation(slower: Sides) -> None:
     results = outcomes(
         slower,
