@@ -104,7 +104,10 @@ def tilescope_run(tilescope_report: Path) -> Callable[..., Path]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Refuse a marker with an unknown figure before the test runs."""
     if item.get_closest_marker("tilescope"):
-        _Expected.of(item)
+        try:
+            _Expected.of(item)
+        except _BadMarker as error:
+            pytest.fail(f"pytest.mark.tilescope: {error}", pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,6 +121,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
             if problems:
                 pytest.fail("\n".join(problems), pytrace=False)
     return result
+
+
+class _BadMarker(Exception):
+    """The marker has an unknown argument or value."""
 
 
 class _Expected:
@@ -134,7 +141,7 @@ class _Expected:
         self._is_updated = bool(item.config.getoption("--tilescope-update"))
         golden, fail_on = given.get("golden"), given.get("fail_on")
         if fail_on is not None and not golden:
-            raise _usage("fail_on compares with a golden report; add golden=True")
+            raise _BadMarker("fail_on compares with a golden report; add golden=True")
         texts = [fail_on] if isinstance(fail_on, str) else fail_on or _GOLDEN_GATES
         try:
             self._gates = [parse_gate(text) for text in texts]
@@ -144,7 +151,7 @@ class _Expected:
                 if key not in {"golden", "fail_on"}
             }
         except BadQuestion as error:
-            raise _usage(str(error)) from None
+            raise _BadMarker(str(error)) from None
         self._golden = None
         if golden:
             stem = re.sub(r"[^A-Za-z0-9._-]+", "-", item.name)
@@ -157,7 +164,7 @@ class _Expected:
         given: dict[str, Any] = {}
         for marker in item.iter_markers("tilescope"):
             if marker.args:
-                raise _usage("expected arguments with names, such as max_cycles=1000")
+                raise _BadMarker("expected arguments with names, such as max_cycles=1000")
             given = {**marker.kwargs, **given}
         return cls(item, given)
 
@@ -222,11 +229,6 @@ class _Expected:
                 said.append(f"Since {golden}:")
                 said += [f"  {text}" for text in explain(difference)[:_N_SENTENCES]]
         return said
-
-
-def _usage(problem: str) -> pytest.UsageError:
-    """Return an error about the marker."""
-    return pytest.UsageError(f"pytest.mark.tilescope: {problem}")
 
 
 def _limit(key: str, value: object) -> tuple[str, Limit]:

@@ -36,7 +36,7 @@ def junit(results: Sequence[GateResult], sentences: Sequence[str], timestamp: st
         "errors": "0",
         "time": "0",
     }
-    root = ElementTree.Element("testsuites", {"name": "tilescope diff", **counts})
+    root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(
         root,
         "testsuite",
