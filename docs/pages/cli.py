@@ -93,15 +93,25 @@ occurrence, not by id. Percentages are relative to the baseline.
 tilescope diff baseline/ candidate/ --fail-on 'cycles.total:+1%' --fail-on 'memory.max_tile:+1KiB'
 ```
 
-A limit is a percentage (`+1%`), an amount of memory (`+1024B`, `+1KiB`, `+1kB`, `+1MiB` …) or a
-plain number in the metric's unit (`+100`). A negative limit requires an improvement: with `-5%`, a
-metric for which higher is worse must fall by 5 % or more. A metric missing from the baseline is new
-and is gated in its own unit only.
+[Gates](gates.md) describes gates, `tilescope.toml` and the formats. `--by` lists library calls
+(`operation`), nodes of the model (`layer`), variables, tiles, categories of memory, IPUs or steps.
 
 JSON: `is_identical`; `unequal`, the tables and arrays that differ; `sentences`; `context` (what
 differs in machine, options, provenance); `metrics` by name (baseline, candidate, delta,
 percent_of_baseline, verdict); `tiles`; `variables` and `steps`, each with added, removed and
-changed; `gates`.
+changed; `tables`, a list of rows per name of `--by`; `gates` (gate, level, metric, selector, unit,
+status, baseline, candidate, delta, acknowledged_until, text); `notes`.
+""",
+    "baseline": """\
+A store is a directory or `git:BRANCH`; a model's baseline is `MODEL/MACHINE/OPTIONS/profile.pop` in
+it. OPTIONS is `default`, or a digest of the options that are set, except those that say where
+reports and caches go.
+
+JSON of `list`: `baselines` (model, machine, options, bytes).
+""",
+    "export": """\
+The formats are JSON: for github-action-benchmark, a list of `name`, `unit` and `value`; for Bencher,
+`value` by model and measure, whose name holds the unit, as in `cycles.total (cycles)`.
 """,
     "doctor": """\
 JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with

@@ -40,9 +40,12 @@ def options_of(*command: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", help_of(*command)))
 
 
+GROUPS = {"models": ("list", "fetch"), "baseline": ("save", "get", "list")}
+
+
 def full_commands() -> list[tuple[str, ...]]:
-    singles = [(name,) for name in COMMANDS if name != "models"]
-    return [*singles, ("models", "list"), ("models", "fetch")]
+    singles = [(name,) for name in COMMANDS if name not in GROUPS]
+    return [*singles, *((name, inner) for name, inners in GROUPS.items() for inner in inners)]
 
 
 def shell_lines(page: Path) -> list[str]:
@@ -100,7 +103,7 @@ def test_every_command_a_page_shows_exists(page: Path) -> None:
     for line in shell_lines(page):
         for part in re.findall(r"(?:^|[\s(;])(tilescope [^)\n]*)", line):
             words = shlex.split(part.replace('"', " "), comments=True)[1:]
-            command = tuple(words[: 2 if words[0] == "models" else 1])
+            command = tuple(words[: 2 if words[0] in GROUPS else 1])
             if command == ("--help",) or words[0].endswith((".", ":")):
                 continue
             assert command in full_commands(), line

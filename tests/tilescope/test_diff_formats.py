@@ -105,8 +105,10 @@ def test_formats_take_hostile_names(
     tilescope: Run, hostile_pair: tuple[Path, Path], name: str
 ) -> None:
     gate = f"operation.cycles@{HOSTILE}:+1%"
-    done = tilescope("diff", *hostile_pair, *GATES, "--fail-on", gate, "--by", "operation", "--by", "step",
-                     "--format", name)  # fmt: skip
+    done = tilescope(
+        "diff", *hostile_pair, *GATES, "--fail-on", gate,
+        "--by", "operation", "--by", "step", "--format", name,
+    )  # fmt: skip
     assert done.code == 1, done.err
     assert not {"\x07", "\u202e", "\x1b"} & set(done.out)
     check: dict[str, Callable[[str], object]] = {
