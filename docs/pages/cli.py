@@ -110,8 +110,8 @@ reports and caches go.
 JSON of `list`: `baselines` (model, machine, options, bytes).
 """,
     "export": """\
-The formats are JSON: for github-action-benchmark, a list of `name`, `unit` and `value`; for Bencher,
-`value` by model and measure, whose name holds the unit, as in `cycles.total (cycles)`.
+The formats are JSON: for github-action-benchmark, a list of `name`, `unit` and `value`; for
+Bencher, `value` by model and measure, whose name holds the unit: `cycles.total (cycles)`.
 """,
     "doctor": """\
 JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with

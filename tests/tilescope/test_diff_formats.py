@@ -186,6 +186,40 @@ def is_sarif(text: str) -> None:
     assert len(set(identities)) == len(identities)
 
 
+KINDS = ("no_runs", "no_memory", "depends", "incomplete", "hostile", "machine", "empty")
+PAIRS = [pair for kind in KINDS for pair in (("baseline", kind), (kind, "baseline"), (kind, kind))]
+
+
+@pytest.fixture(scope="module")
+def more_reports(reports_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a report of another machine, one without data, and all others."""
+    folder = tmp_path_factory.mktemp("more")
+    for path in reports_directory.iterdir():
+        (folder / path.name).symlink_to(path)
+    write_small_report(folder / "machine", Shape(target_name="other", bytes_per_tile=2000))
+    write_small_report(folder / "empty", Shape(has_memory=False, n_runs=0))
+    return folder
+
+
+@pytest.mark.parametrize(("baseline", "candidate"), PAIRS)
+def test_any_two_reports_compare_in_any_format(
+    tilescope: Run, more_reports: Path, tmp_path: Path, baseline: str, candidate: str
+) -> None:
+    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step")
+    formats = ("markdown", "json", "junit", "html", "sarif")
+    done = tilescope(
+        "diff", more_reports / baseline, more_reports / candidate,
+        *(part for name in names for part in ("--by", name)),
+        *(part for name in formats for part in ("--write", f"{name}={tmp_path / name}")),
+        "--fail-on", "*:+0%", "--fail-on", "*@ipu*:+0%", "--fail-on", "operation.*@*:+0",
+        "--min-change", "1%",
+    )  # fmt: skip
+    assert done.code in {0, 1, 3}, done.err
+    if baseline == candidate:
+        assert done.code == (3 if baseline == "empty" else 0), "cycles of IPUs are missing"
+    assert done.err == ""
+
+
 def test_sarif_names_the_line_of_a_gate_in_the_file(
     tilescope: Run, reports_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
