@@ -163,6 +163,21 @@ def test_units_of_limits(slower: Sides, text: str, status: str) -> None:
     assert outcomes(slower, text)[0].status == status
 
 
+def test_one_planted_cycle_moves_the_gates_of_report_ipu_and_operation(
+    small: Report, variation: Callable[[Shape], Report]
+) -> None:
+    sides = small, variation(Shape(conv_tile0_cycles=201, n_runs=2))
+    names = ("cycles.total", "cycles.compute@ipu0", "operation.cycles@layer1/conv")
+    # One cycle of one step, in two runs.
+    tight = outcomes(sides, *(f"{name}:+1c" for name in names))
+    wide = outcomes(sides, *(f"{name}:+2c" for name in names))
+    assert [result.status for result in tight] == ["failed"] * 3
+    assert [result.status for result in wide] == ["passed"] * 3
+    others = outcomes(sides, "memory.*:+0B", "cycles.*@ipu1:+0c")
+    moved = {result.name for result in others if result.status != "passed"}
+    assert moved <= {"cycles.waiting@ipu1"}
+
+
 def test_a_wildcard_gates_every_metric_that_it_matches(slower: Sides) -> None:
     results = outcomes(slower, "cycles.*:+0c")
     failed = [result.metric for result in results if result.status == "failed"]

@@ -265,6 +265,25 @@ def test_a_format_that_cannot_be_written(
     assert "expected FORMAT=FILE for --write" in done.err
 
 
+def test_a_file_that_cannot_be_written_is_one_sentence(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    sides = reports_directory / "baseline", reports_directory / "slower"
+    done = tilescope("diff", *sides, "--write", f"junit={tmp_path / 'gone' / 'gates.xml'}")
+    assert done.code == 2
+    assert done.err.startswith(f"tilescope: Invalid value: cannot write {tmp_path}")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_report_of_another_schema_version_is_one_sentence(
+    tilescope: Run, reports_directory: Path
+) -> None:
+    old = Path(__file__).parents[1] / "golden" / "v1" / "small.pop"
+    done = tilescope("diff", old, reports_directory / "baseline", "--fail-on", "cycles.total:+0%")
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "schema" in done.err
+
+
 def test_annotations_and_step_summary(
     tilescope: Run,
     hostile_pair: tuple[Path, Path],

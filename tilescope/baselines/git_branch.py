@@ -211,15 +211,20 @@ class GitBranchStore:
     ) -> bytes:
         """Run git in the repository and return what it prints."""
         settings = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environ or {})}
-        done = subprocess.run(
-            ["git", *arguments],
-            cwd=self._directory,
-            input=given,
-            env={**os.environ, **settings},
-            capture_output=True,
-            check=True,
-            timeout=_TIMEOUT_S,
-        )
+        try:
+            done = subprocess.run(
+                ["git", *arguments],
+                cwd=self._directory,
+                input=given,
+                env={**os.environ, **settings},
+                capture_output=True,
+                check=True,
+                timeout=_TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise StoreNotUsable(
+                f"git {arguments[0]} for branch {self._branch} took more than {_TIMEOUT_S} s"
+            ) from None
         return done.stdout
 
     def _word(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -176,7 +176,7 @@ def register(app: typer.Typer) -> None:
         else:
             print_text(render[chosen]())
         for name, path in files:
-            path.write_text(render[name](), encoding="utf-8")
+            _write(path, render[name](), "w")
         if github:
             _tell_github(found, render[Format.MARKDOWN])
         _exit(found)
@@ -274,7 +274,7 @@ def _renderers(
         def place(gate: Gate) -> tuple[str, int]:
             return _place(gate, settings, candidate)
 
-        return export.sarif(found.results, found.sentences, version("tilescope"), place)
+        return export.sarif(found.results, found.sentences, _version(), place)
 
     return {
         Format.MARKDOWN: lambda: export.markdown(found.document()),
@@ -307,8 +307,24 @@ def _tell_github(found: _Found, as_markdown: Callable[[], str]) -> None:
         print_line(line)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        with open(summary, "a", encoding="utf-8") as file:
-            file.write(as_markdown())
+        _write(Path(summary), as_markdown(), "a")
+
+
+def _write(path: Path, text: str, mode: str) -> None:
+    """Write or append a text; a file that cannot be written is invalid usage."""
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}") from None
+
+
+def _version() -> str:
+    """Return the version of TileScope; 0 in a checkout that is not installed."""
+    try:
+        return version("tilescope")
+    except PackageNotFoundError:
+        return "0"
 
 
 def _exit(found: _Found) -> None:
