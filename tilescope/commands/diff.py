@@ -108,7 +108,10 @@ def register(app: typer.Typer) -> None:
         by: Annotated[
             list[By] | None,
             typer.Option(
-                "--by", help="List changes by this instead of step and variable; repeatable."
+                "--by",
+                metavar="WHAT",
+                help="List changes by operation, layer, variable, tile, category, ipu or step;"
+                " repeatable. By default by step and variable.",
             ),
         ] = None,
         min_change: Annotated[
