@@ -20,10 +20,9 @@ from pva.occupied import cycles_by_tile
 from pva.program import OnTileExecuteProgram, Program, program_of
 from tilescope.analyser import runs as recorded
 from tilescope.analyser.blocks import block_executions
-from tilescope.analyser.execution import costs, execution, steps
+from tilescope.analyser.execution import costs, execution, external_syncs, steps
 from tilescope.analyser.machine import target, tile_range
 from tilescope.analyser.occupancy import cost_rows, occupied_cycles
-from tilescope.analyser.sync import external_steps
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
@@ -141,7 +140,7 @@ class IpuStep(Entry):
 
     def _own_cycles(self, n_ipus: int) -> int:
         """Return the time of the step without waiting for other IPUs, cycles."""
-        if n_ipus > 1 and self._step_id in external_steps(self._opened):
+        if n_ipus > 1 and external_syncs(self._opened)[self._step_id]:
             return min(self._cost("cycles"), self.cycles)
         return self.cycles
 

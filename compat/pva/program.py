@@ -15,8 +15,8 @@ from pva.lowered import lowered_variables
 from pva.occupied import estimated_cycles_by_tile
 from tilescope.analyser import programs as tree
 from tilescope.analyser.contexts import contexts
+from tilescope.analyser.execution import external_syncs
 from tilescope.analyser.program_code import control_code, exchange_code
-from tilescope.analyser.sync import external_steps
 from tilescope.analyser.variable_parts import program_parts
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Program(Entry):
     def name(self) -> str:
         """Debug name, empty for a nameless program; of a sync ``Internal`` or ``External``."""
         if self._node.kind == "Sync":
-            is_external = self._node.step_id in external_steps(self._opened)
+            is_external = bool(external_syncs(self._opened)[self._node.step_id])
             return "External" if is_external else "Internal"
         return self._node.name
 
