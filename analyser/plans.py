@@ -142,12 +142,16 @@ def plans(report: Report) -> tuple[Plan, ...]:
         if stage.predicted_cycles is not None:
             predicted.setdefault(stage.plan_id, {})[stage.name] = stage.predicted_cycles
     rows = report.fetch(select(*columns).order_by(table.c.predicted_cycles.desc(), table.c.plan_id))
+    known: dict[str, dict[str, int]] = {}
     answer = []
     for row in rows:
         named = dict(zip(names, row, strict=True))
         named["predicted"] = predicted.get(named["plan_id"], {})
         for name in ("grouping", "split"):
-            named[name] = _counts(named[name])
+            text = named[name]
+            if text not in known:
+                known[text] = _counts(text)
+            named[name] = known[text]
         named["swaps_operands"] = bool(named["swaps_operands"])
         named["runner_up"] = _runner_up(named["runner_up"])
         require(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,21 @@ class Report:
             rows, tables = self._connection.rows_and_tables(text, parameters)
             for name in sorted(tables):
                 self._verifier.verify(name)
-        flags = [isinstance(c.type, Boolean) for c in statement.selected_columns]
-        if any(flags):
-            return [
-                tuple(
-                    bool(value) if is_flag and value is not None else value
-                    for value, is_flag in zip(row, flags, strict=True)
-                )
-                for row in rows
-            ]
-        return rows
+        flags = [
+            place
+            for place, column in enumerate(statement.selected_columns)
+            if isinstance(column.type, Boolean)
+        ]
+        if not flags or not rows:
+            return rows
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        for place in flags:
+            columns[place] = [v if v is None else bool(v) for v in columns[place]]
+        return list(zip(*columns, strict=True))
+
+    def n_rows(self, table: Table) -> int:
+        """Return the number of rows that were sealed in a table, without reading them."""
+        return self._verifier.n_rows(table.name)
 
     def table(self, table: Table) -> dict[str, list[Any]]:
         """Return a whole table as columns, in order of the primary key.

@@ -48,6 +48,10 @@ class TableVerifier:
             self._blocks.setdefault(block[1], []).append(block)
         self._verdicts: dict[str, str | None] = dict.fromkeys(_SEALED)
 
+    def n_rows(self, name: str) -> int:
+        """Return the number of rows that the digests of a table cover."""
+        return sum(block[4] for block in self._blocks.get(name, []))
+
     def verify(self, name: str) -> None:
         """Verify a table, unless it was verified before.
 
