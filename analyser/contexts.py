@@ -19,7 +19,10 @@ __all__ = ["DebugContext", "contexts", "enclosing", "location"]
 
 @dataclass(frozen=True)
 class DebugContext:
-    """Who asked; ``layer`` is onnx, library or poplar, ``detail`` the call's arguments as JSON."""
+    """Who asked; ``layer`` is onnx, library or poplar, ``detail`` the call's arguments as JSON.
+
+    ``weights_digest`` is of its constant operands, None without any.
+    """
 
     debug_context_id: int
     parent_id: int | None
@@ -27,6 +30,7 @@ class DebugContext:
     name: str
     operation: str
     detail: str
+    weights_digest: str | None = None
 
 
 @cached

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.call_tree import CallTree, call_tree
 from tilescope.analyser.contexts import contexts
 from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
@@ -91,13 +92,15 @@ class Operations:
     """The operations of a layer, those that take longest first.
 
     ``total_cycles`` is of the whole program, so that what is in no operation is the difference;
-    ``n_runs`` is 0 where cycles are those of one execution of each step.
+    ``n_runs`` is 0 where cycles are those of one execution of each step. ``calls``
+    are those of all layers.
     """
 
     layer: Layer
     operations: tuple[Operation, ...]
     total_cycles: int
     n_runs: int
+    calls: CallTree | None = None
 
     @property
     def cycles(self) -> int:
@@ -106,7 +109,7 @@ class Operations:
 
     @property
     def by_key(self) -> dict[str, Operation]:
-        """Operations by what identifies them in either of two reports, the longest first.
+        """Operations by what identifies them in this report, the longest first.
 
         The key is the name; of several of one name, ``name#2`` and so on in program order.
         """
@@ -197,7 +200,7 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
     ]
     found.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
     total = ran.total_cycles if ran.n_runs else int(time.cycles.sum())
-    return Operations(layer, tuple(found), total, ran.n_runs)
+    return Operations(layer, tuple(found), total, ran.n_runs, call_tree(report))
 
 
 def inside(report: Report, context_id: int) -> frozenset[int]:

@@ -12,6 +12,7 @@ from tilescope.analyser.diff.operations import (
     OperationChange,
     kind_changes,
     operation_changes,
+    operation_pairs,
 )
 from tilescope.analyser.diff.pairs import Pair, SizeChange
 from tilescope.analyser.diff.steps import StepChange, StepChanges, step_changes
@@ -41,6 +42,7 @@ __all__ = [
     "memory_row_pairs",
     "metric_changes",
     "operation_changes",
+    "operation_pairs",
     "option_pairs",
     "row_pairs",
     "step_changes",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Alignment", "align"]
+__all__ = ["Alignment", "align", "align_in_turn"]
 
 #: Pairs of indices, indices only in the baseline, only in the candidate; each in order.
 Alignment = tuple[list[tuple[int, int]], list[int], list[int]]
@@ -48,6 +48,51 @@ def align(
         [one for one in range(len(baseline_names)) if one not in in_baseline],
         [other for other in range(len(candidate_names)) if other not in in_candidate],
     )
+
+
+def align_in_turn(
+    rounds: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]],
+    baseline_shapes: Sequence[Hashable],
+    candidate_shapes: Sequence[Hashable],
+) -> Alignment:
+    """Pair the entries of two lists by several names in turn.
+
+    Parameters
+    ----------
+    rounds
+        Names of both sides, the strongest first; a round pairs what the earlier ones have left. An
+        entry whose name is None takes no part in the round.
+    baseline_shapes, candidate_shapes
+        As for `align`.
+    """
+    left = [list(range(len(baseline_shapes))), list(range(len(candidate_shapes)))]
+    shapes = baseline_shapes, candidate_shapes
+    found: list[tuple[int, int]] = []
+    for names in rounds:
+        chosen = [
+            [index for index in indices if side[index] is not None]
+            for indices, side in zip(left, names, strict=True)
+        ]
+        if not all(chosen):
+            continue
+        pairs, _, _ = align(
+            *(
+                [side[index] for index in indices]
+                for indices, side in zip(chosen, names, strict=True)
+            ),
+            *(
+                [side[index] for index in indices]
+                for indices, side in zip(chosen, shapes, strict=True)
+            ),
+        )
+        found += [(chosen[0][one], chosen[1][other]) for one, other in pairs]
+        taken = {one for one, _ in found}, {other for _, other in found}
+        left = [
+            [index for index in indices if index not in done]
+            for indices, done in zip(left, taken, strict=True)
+        ]
+    found.sort()
+    return found, left[0], left[1]
 
 
 def _places(names: Sequence[Hashable]) -> dict[Hashable, list[int]]:

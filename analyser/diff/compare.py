@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from tilescope.analyser.call_tree import call_tree
+from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
-from tilescope.analyser.diff.steps import StepChanges, no_step_changes, step_changes
-from tilescope.analyser.diff.variables import VariableChanges, variable_changes
+from tilescope.analyser.diff.steps import StepChanges, align_steps, step_changes
+from tilescope.analyser.diff.variables import VariableChanges, align_variables, variable_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.reports import schema
 
@@ -87,6 +89,9 @@ def compare(baseline: Report, candidate: Report) -> Difference:
             )
         report.verify()  # whether data are equal is told by digests, which must therefore hold
     unequal = unequal_data(baseline, candidate)
+    calls = align_calls(call_tree(baseline), call_tree(candidate))
+    variables = align_variables(baseline, candidate, calls)
+    steps = align_steps(baseline, candidate, calls)
     return Difference(
         _side(baseline),
         _side(candidate),
@@ -95,8 +100,8 @@ def compare(baseline: Report, candidate: Report) -> Difference:
         context_changes(baseline, candidate),
         metric_changes(baseline, candidate),
         tile_changes(baseline, candidate),
-        variable_changes(baseline, candidate),
-        step_changes(baseline, candidate) if unequal else no_step_changes(baseline),
+        variable_changes(variables),
+        step_changes(baseline, candidate, steps),
     )
 
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
+from itertools import count
 
-from tilescope.analyser.diff.pairs import Pair, pairs, size_changes
+from tilescope.analyser.call_tree import CallTree
+from tilescope.analyser.contexts import DebugContext
+from tilescope.analyser.diff.calls import align_calls
+from tilescope.analyser.diff.pairs import Pair, pairs
 from tilescope.analyser.operations import KindTotal, Operation, Operations
+from tilescope.analyser.quantities import percent_of
 
-__all__ = ["MEASURES", "Measure", "OperationChange", "kind_changes", "operation_changes"]
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "OperationChange",
+    "kind_changes",
+    "operation_changes",
+    "operation_pairs",
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,18 @@ MEASURES: dict[str, Measure] = {
 
 @dataclass(frozen=True)
 class OperationChange:
-    """An operation's figure on the sides that have it; ``key`` as in `Operations.by_key`."""
+    """An operation's figure on the sides that have it.
+
+    Attributes
+    ----------
+    key
+        That of the baseline in `Operations.by_key`; of an operation that only the candidate has,
+        its key there, with a number if that is taken.
+    name
+        Name in the baseline, else in the candidate.
+    candidate_name
+        Name in the candidate, which may have been renamed; None if it does not have it.
+    """
 
     key: str
     name: str
@@ -40,6 +63,58 @@ class OperationChange:
     baseline: int | None
     candidate: int | None
     delta: int
+    candidate_name: str | None = None
+
+    @property
+    def percent_of_baseline(self) -> float | None:
+        """Change in percent of the baseline; None if that is missing or 0."""
+        return percent_of(self.baseline, self.delta)
+
+
+def operation_pairs(baseline: Operations, candidate: Operations) -> tuple[Pair[Operation], ...]:
+    """Return the operations of two reports, aligned by structure; the order of the baseline first.
+
+    Parameters
+    ----------
+    baseline, candidate
+        Operations of the same layer.
+    """
+    pairs = align_calls(*(_tree(side) for side in (baseline, candidate))).pairs
+    others = {operation.debug_context_id: operation for operation in candidate.operations}
+    found, known = [], set()
+    for key, operation in baseline.by_key.items():
+        other = others.pop(pairs.get(operation.debug_context_id, -1), None)
+        found.append(Pair(key, operation, other))
+        known.add(key)
+    for key, operation in candidate.by_key.items():
+        if operation.debug_context_id in others:
+            free = _free_key(key, operation.name, known)
+            known.add(free)
+            found.append(Pair(free, None, operation))
+    return tuple(found)
+
+
+def _free_key(key: str, name: str, known: Container[str]) -> str:
+    """Return a key that is not taken."""
+    numbers = count(2)
+    while key in known:
+        key = f"{name}#{next(numbers)}"
+    return key
+
+
+def _tree(side: Operations) -> CallTree:
+    """Return the calls of a side; without any, its operations as calls without arguments."""
+    if side.calls is not None:
+        return side.calls
+    ordered = sorted(side.operations, key=lambda operation: operation.debug_context_id)
+    return CallTree(
+        {
+            one.debug_context_id: DebugContext(
+                one.debug_context_id, None, side.layer, one.name, one.operation, "{}"
+            )
+            for one in ordered
+        }
+    )
 
 
 def operation_changes(
@@ -55,20 +130,21 @@ def operation_changes(
         A name in ``MEASURES``.
     """
     value = MEASURES[measure].value
-    sides = baseline.by_key, candidate.by_key
-    known = {pair.key: pair.known for pair in pairs(*sides)}
-    sizes = [{key: value(operation) for key, operation in side.items()} for side in sides]
-    return tuple(
-        OperationChange(
-            change.key,
-            known[change.key].name,
-            known[change.key].operation,
-            change.baseline,
-            change.candidate,
-            change.delta,
+    changes = []
+    for pair in operation_pairs(baseline, candidate):
+        sizes = [None if side is None else value(side) for side in (pair.baseline, pair.candidate)]
+        changes.append(
+            OperationChange(
+                pair.key,
+                pair.known.name,
+                pair.known.operation,
+                sizes[0],
+                sizes[1],
+                (sizes[1] or 0) - (sizes[0] or 0),
+                None if pair.candidate is None else pair.candidate.name,
+            )
         )
-        for change in size_changes(*sizes)
-    )
+    return tuple(sorted(changes, key=lambda change: -abs(change.delta)))
 
 
 def kind_changes(baseline: Operations, candidate: Operations) -> tuple[Pair[KindTotal], ...]:

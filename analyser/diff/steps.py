@@ -1,4 +1,4 @@
-"""Program steps added, removed and changed, aligned by path name and structure."""
+"""Program steps added, removed and changed, aligned by the calls that they belong to."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 
-from tilescope.analyser.diff.align import align
-from tilescope.analyser.execution import Steps, costs, execution, steps
+from tilescope.analyser.cache import cached
+from tilescope.analyser.call_tree import relative_name
+from tilescope.analyser.diff.align import align_in_turn
+from tilescope.analyser.execution import costs, execution, steps
+from tilescope.analyser.validation import require_below
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
+    from tilescope.analyser.diff.calls import CallPairs
     from tilescope.reports import Report
 
-__all__ = ["StepChange", "StepChanges", "no_step_changes", "step_changes"]
+__all__ = [
+    "StepChange",
+    "StepChanges",
+    "StepPairs",
+    "align_steps",
+    "no_step_changes",
+    "step_changes",
+    "step_contexts",
+]
 
 
 @dataclass(frozen=True)
@@ -52,61 +66,86 @@ class StepChanges:
     delta_cycles: int
 
 
-def step_changes(baseline: Report, candidate: Report) -> StepChanges:
-    """Return how the steps of two reports differ; an equal step costs the same and works alike."""
+@dataclass(frozen=True)
+class StepPairs:
+    """Which steps of two reports are the same, by id.
+
+    ``cycles`` are of every step on both sides, as in `StepChange`; ``is_same`` holds for pairs that
+    cost the same and work alike.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    removed: tuple[int, ...]
+    added: tuple[int, ...]
+    cycles: tuple[NDArray[np.int64], NDArray[np.int64]]
+    is_same: tuple[bool, ...]
+    has_runs: bool
+
+
+def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPairs:
+    """Return which steps of two reports are the same.
+
+    A step follows its call: within it, by name and kind, then by kind and stage of the plan. A step
+    outside of calls is aligned by name and kind; a renamed one by what it does.
+    """
     has_runs = execution(baseline).n_runs > 0 and execution(candidate).n_runs > 0
-    baseline_steps, candidate_steps = steps(baseline), steps(candidate)
-    baseline_works, candidate_works = (
-        _work(baseline, len(baseline_steps)),
-        _work(candidate, len(candidate_steps)),
+    sides = baseline, candidate
+    works = [_work(report, len(steps(report))) for report in sides]
+    described = [_described(report, calls, side) for side, report in enumerate(sides)]
+    pairs, removed, added = align_in_turn(
+        [
+            ([one.name for one in described[0]], [other.name for other in described[1]]),
+            ([one.stage for one in described[0]], [other.stage for other in described[1]]),
+            (_alone(described[0], works[0]), _alone(described[1], works[1])),
+        ],
+        *works,
     )
-    pairs, removed, added = align(
-        _names(baseline_steps), _names(candidate_steps), baseline_works, candidate_works
+    cycles = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
+    return StepPairs(
+        tuple(pairs),
+        tuple(removed),
+        tuple(added),
+        cycles,
+        tuple(
+            cycles[0][one] == cycles[1][other] and works[0][one] == works[1][other]
+            for one, other in pairs
+        ),
+        has_runs,
     )
-    before, after = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
-    changed = [
-        StepChange(
-            candidate_steps.name[other],
-            candidate_steps.kind[other],
+
+
+def step_changes(baseline: Report, candidate: Report, aligned: StepPairs) -> StepChanges:
+    """Return how the steps of two reports differ; an equal step costs the same and works alike."""
+    every = steps(baseline), steps(candidate)
+
+    def change(one: int | None, other: int | None) -> StepChange:
+        side, index = (0, one) if other is None else (1, other)
+        assert index is not None
+        before = None if one is None else int(aligned.cycles[0][one])
+        after = None if other is None else int(aligned.cycles[1][other])
+        return StepChange(
+            every[side].name[index],
+            every[side].kind[index],
             one,
             other,
-            int(before[one]),
-            int(after[other]),
-            int(after[other] - before[one]),
+            before,
+            after,
+            (after or 0) - (before or 0),
         )
-        for one, other in pairs
-        if before[one] != after[other] or baseline_works[one] != candidate_works[other]
+
+    changed = [
+        change(one, other)
+        for (one, other), is_same in zip(aligned.pairs, aligned.is_same, strict=True)
+        if not is_same
     ]
-    gone = [
-        StepChange(
-            baseline_steps.name[i],
-            baseline_steps.kind[i],
-            i,
-            None,
-            int(before[i]),
-            None,
-            -int(before[i]),
-        )
-        for i in removed
-    ]
-    come = [
-        StepChange(
-            candidate_steps.name[i],
-            candidate_steps.kind[i],
-            None,
-            i,
-            None,
-            int(after[i]),
-            int(after[i]),
-        )
-        for i in added
-    ]
+    gone = [change(index, None) for index in aligned.removed]
+    come = [change(None, index) for index in aligned.added]
     return StepChanges(
-        "runs" if has_runs else "estimate",
+        "runs" if aligned.has_runs else "estimate",
         _sorted(come),
         _sorted(gone),
         _sorted(changed),
-        len(pairs) - len(changed),
+        len(aligned.pairs) - len(changed),
         sum(change.delta_cycles for change in (*come, *gone, *changed)),
     )
 
@@ -117,9 +156,67 @@ def no_step_changes(report: Report) -> StepChanges:
     return StepChanges(basis, (), (), (), len(steps(report)), 0)
 
 
-def _names(all_steps: Steps) -> list[Hashable]:
-    """Return what two steps must share to be the same: kind and path name."""
-    return list(zip(all_steps.kind, all_steps.name, strict=True))
+@dataclass(frozen=True)
+class _Described:
+    """What two steps must share in each round to be the same; None to take no part in it."""
+
+    name: Hashable
+    stage: Hashable = None
+    kind: str | None = None
+
+
+@cached
+def step_contexts(report: Report) -> NDArray[np.int64]:
+    """Return the debug context of every step, -1 for none: int64, shape (n_steps,)."""
+    table = schema.program
+    found = np.full(len(steps(report)), -1, np.int64)
+    rows = report.fetch(
+        select(table.c.step_id, table.c.debug_context_id).where(
+            table.c.step_id.is_not(None) & table.c.debug_context_id.is_not(None)
+        )
+    )
+    if rows:
+        numbers = np.array(rows, np.int64)
+        require_below(report, numbers[:, 0], len(found), "step")
+        found[numbers[:, 0]] = numbers[:, 1]
+    return found
+
+
+@cached
+def _stages(report: Report) -> dict[int, str]:
+    """Return the stage of its plan of every step that has one."""
+    table, stages = schema.step, schema.plan_stage
+    joined = table.join(stages, table.c.plan_stage_id == stages.c.plan_stage_id)
+    rows = report.fetch(select(table.c.step_id, stages.c.name).select_from(joined))
+    return dict(rows)
+
+
+def _described(report: Report, calls: CallPairs, side: int) -> list[_Described]:
+    """Return what is said of every step of a side."""
+    tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
+    every, stages, found = steps(report), _stages(report), []
+    for index, (context, name, kind) in enumerate(
+        zip(step_contexts(report).tolist(), every.name, every.kind, strict=True)
+    ):
+        if context < 0:
+            found.append(_Described((name, kind), None, kind))
+            continue
+        number = numbers.get(context)
+        if number is None:
+            found.append(_Described(None))
+            continue
+        known = tree.contexts[context].name
+        own = (number, relative_name(name, known), kind)
+        found.append(_Described(own, (number, kind, stages.get(index, ""))))
+    return found
+
+
+def _alone(described: Sequence[_Described], works: Sequence[Hashable]) -> list[Hashable]:
+    """Return kind and work of the steps that are in no call, by which renamed ones are found."""
+    return [
+        None if step.kind is None else (step.kind, work)
+        for step, work in zip(described, works, strict=True)
+    ]
 
 
 def _cycles(report: Report, has_runs: bool) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Variables added, removed and changed, aligned by debug name and occurrence."""
+"""Variables added, removed and changed, aligned by the calls that they belong to."""
 
 from __future__ import annotations
 
@@ -7,18 +7,33 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from tilescope.analyser.diff.align import align
+from tilescope.analyser.cache import cached
+from tilescope.analyser.call_tree import relative_name
+from tilescope.analyser.diff.align import align_in_turn
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from tilescope.analyser.diff.calls import CallPairs
     from tilescope.reports import Report
 
-__all__ = ["VariableChange", "VariableChanges", "VariableFacts", "variable_changes"]
+__all__ = [
+    "VariableChange",
+    "VariableChanges",
+    "VariableFacts",
+    "VariablePairs",
+    "align_variables",
+    "variable_changes",
+]
 
 
 @dataclass(frozen=True)
 class VariableFacts:
-    """A variable as the compiler made it; ``shape`` is JSON, sizes are in bytes."""
+    """A variable as the compiler made it; ``shape`` is JSON, sizes are in bytes.
+
+    The digests are of its tile mapping and of its contents, None without.
+    """
 
     variable_id: int
     name: str
@@ -29,6 +44,9 @@ class VariableFacts:
     is_always_live: bool
     n_tiles: int
     max_tile_bytes: int
+    mapping_digest: str | None
+    content_digest: str | None
+    debug_context_id: int | None
 
 
 @dataclass(frozen=True)
@@ -51,33 +69,82 @@ class VariableChanges:
     n_same: int
 
 
-def variable_changes(baseline: Report, candidate: Report) -> VariableChanges:
-    """Return how the variables of two reports differ."""
-    baseline_variables, candidate_variables = _variables(baseline), _variables(candidate)
-    pairs, removed, added = align(
-        [one.name for one in baseline_variables],
-        [other.name for other in candidate_variables],
-        [_facts(one) for one in baseline_variables],
-        [_facts(other) for other in candidate_variables],
-    )
-    changed = [
-        _change(baseline_variables[one], candidate_variables[other])
-        for one, other in pairs
-        if _facts(baseline_variables[one]) != _facts(candidate_variables[other])
+@dataclass(frozen=True)
+class VariablePairs:
+    """All variables of two reports, and which of them are the same; None on the side without it."""
+
+    pairs: tuple[tuple[VariableFacts, VariableFacts], ...]
+    removed: tuple[VariableFacts, ...]
+    added: tuple[VariableFacts, ...]
+
+
+def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> VariablePairs:
+    """Return which variables of two reports are the same.
+
+    A variable follows its call: within it, by name and category, then by category. One outside of
+    calls is aligned by name; a renamed one by what it is.
+    """
+    sides = _variables(baseline), _variables(candidate)
+    facts = [[_facts(variable) for variable in side] for side in sides]
+    names = [_names(side, calls, place) for place, side in enumerate(sides)]
+    alone = [
+        [
+            (variable.category, fact) if variable.debug_context_id is None else None
+            for variable, fact in zip(side, of_side, strict=True)
+        ]
+        for side, of_side in zip(sides, facts, strict=True)
     ]
-    return VariableChanges(
-        _sorted([_change(None, candidate_variables[index]) for index in added]),
-        _sorted([_change(baseline_variables[index], None) for index in removed]),
-        _sorted(changed),
-        len(pairs) - len(changed),
+    rounds = [([row[k] for row in names[0]], [row[k] for row in names[1]]) for k in range(3)]
+    pairs, removed, added = align_in_turn([*rounds, (alone[0], alone[1])], *facts)
+    return VariablePairs(
+        tuple((sides[0][one], sides[1][other]) for one, other in pairs),
+        tuple(sides[0][index] for index in removed),
+        tuple(sides[1][index] for index in added),
     )
 
 
-def _variables(report: Report) -> list[VariableFacts]:
+def _names(
+    variables: Sequence[VariableFacts], calls: CallPairs, side: int
+) -> list[tuple[Hashable, Hashable, Hashable]]:
+    """Return what two variables must share in each round; None to take no part in it.
+
+    The name of a message buffer ends with that of the variable that is sent, which a second round
+    leaves out.
+    """
+    tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
+    found: list[tuple[Hashable, Hashable, Hashable]] = []
+    for variable in variables:
+        context, category = variable.debug_context_id, variable.category
+        if context is None:
+            found.append(((variable.name, category), None, None))
+            continue
+        number = numbers.get(context)
+        if number is None:
+            found.append((None, None, None))
+            continue
+        own = relative_name(variable.name, tree.contexts[context].name)
+        sender = own.partition("/message/")[0] if category == "message" else own
+        found.append(((number, own, category), (number, sender, category), (number, category)))
+    return found
+
+
+def variable_changes(aligned: VariablePairs) -> VariableChanges:
+    """Return how the variables of two reports differ; contents are not compared."""
+    changed = [_change(one, other) for one, other in aligned.pairs if _facts(one) != _facts(other)]
+    return VariableChanges(
+        _sorted([_change(None, variable) for variable in aligned.added]),
+        _sorted([_change(variable, None) for variable in aligned.removed]),
+        _sorted(changed),
+        len(aligned.pairs) - len(changed),
+    )
+
+
+@cached
+def _variables(report: Report) -> tuple[VariableFacts, ...]:
     """Return all variables in order of their id."""
     columns = [schema.variable.c[name] for name in VariableFacts.__dataclass_fields__]
     rows = report.fetch(select(*columns).order_by(schema.variable.c.variable_id))
-    return [VariableFacts(*row) for row in rows]
+    return tuple(VariableFacts(*row) for row in rows)
 
 
 def _facts(variable: VariableFacts) -> tuple[object, ...]:
@@ -90,6 +157,7 @@ def _facts(variable: VariableFacts) -> tuple[object, ...]:
         bool(variable.is_always_live),
         variable.n_tiles,
         variable.max_tile_bytes,
+        variable.mapping_digest,
     )
 
 

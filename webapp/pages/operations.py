@@ -7,8 +7,8 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from tilescope.analyser.diff import MEASURES
-from tilescope.analyser.operations import Layer, Operations, operations
+from tilescope.analyser.diff import MEASURES, operation_pairs
+from tilescope.analyser.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.plans import plans
 from tilescope.analyser.quantities import format_percent
 from tilescope.reports import Report
@@ -186,12 +186,12 @@ def register(app: Dash, library: Library) -> None:
             return no_update, no_update
         if not view["op"]:
             return empty_state("Select an operation above to see its cost and plan."), []
+        chosen = _chosen(*_asked(library, view), view["op"])
         sides: list[OperationDetails | None] = []
-        for report_id in (view["report"], view["with"]):
+        for report_id, found in zip((view["report"], view["with"]), chosen, strict=True):
             if report_id:
                 with library.opened(report_id) as report:
                     listed = operations(report, _layer(view))
-                    found = listed.by_key.get(view["op"])
                     sides.append(
                         operation_details(report, listed, found) if found is not None else None
                     )
@@ -233,6 +233,16 @@ def _layer(view: Mapping[str, str]) -> Layer:
         if layer == view["layer"]:
             return layer
     raise BadView(f"Unknown layer {view['layer'][:40]!r} in the address; choose one above.")
+
+
+def _chosen(
+    baseline: Operations, candidate: Operations | None, key: str
+) -> tuple[Operation | None, Operation | None]:
+    """Return the operation of a key in both reports; in a comparison, of the pair with the key."""
+    if candidate is None:
+        return baseline.by_key.get(key), None
+    found = next((pair for pair in operation_pairs(baseline, candidate) if pair.key == key), None)
+    return (None, None) if found is None else (found.baseline, found.candidate)
 
 
 def _metric(view: Mapping[str, str]) -> str:

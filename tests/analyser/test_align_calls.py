@@ -1,0 +1,148 @@
+"""Alignment of calls: by structure first, whatever their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilescope.analyser.call_tree import CallTree
+from tilescope.analyser.contexts import DebugContext
+from tilescope.analyser.diff.calls import CallPairs, align_calls
+from tilescope.analyser.diff.operations import operation_pairs
+from tilescope.analyser.operations import Operation, Operations
+
+
+@dataclass(frozen=True)
+class Model:
+    """A chain of convolutions, Relus and additions, and what is done to it."""
+
+    n_nodes: int = 60
+    dropped: tuple[int, ...] = ()
+    has_first: bool = False
+    is_renamed: bool = False
+    batch: int = 1
+    weights: str = "w"
+
+    def nodes(self) -> list[DebugContext]:
+        """Return its nodes; the output of node i is ``v<i>``, or has another name."""
+        found: list[DebugContext] = []
+        shape = ["float32", [self.batch, 3]]
+
+        def add(
+            value: str, operation: str, operands: list[list[object]], digest: str | None
+        ) -> None:
+            number = len(found)
+            name = f"renamed {number * 7}" if self.is_renamed else f"{operation}_{number}"
+            attributes = {"kernel_shape": [3]} if operation == "Conv" else {}
+            outputs = [[value, *shape]]
+            detail = {"attributes": attributes, "inputs": operands, "outputs": outputs}
+            text = json.dumps(detail)
+            found.append(DebugContext(number, None, "onnx", name, operation, text, digest))
+
+        value = "x"
+        if self.has_first:
+            add("first", "Relu", [[value, *shape, False]], None)
+            value = "first"
+        for i in range(self.n_nodes):
+            if i in self.dropped:
+                continue
+            operation = ("Conv", "Relu", "Add")[i % 3]
+            operands: list[list[object]] = [[value, *shape, False]]
+            if operation == "Conv":
+                operands.append([f"k{i}", "float32", [3, 3], True])
+            value = f"v{i}"
+            add(value, operation, operands, f"{self.weights}{i}" if operation == "Conv" else None)
+        return found
+
+
+def tree(model: Model) -> CallTree:
+    return CallTree({context.debug_context_id: context for context in model.nodes()})
+
+
+def aligned(baseline: Model, candidate: Model) -> tuple[CallPairs, Container[int]]:
+    """Return the alignment and the baseline's nodes that were paired with the same node."""
+    found = align_calls(tree(baseline), tree(candidate))
+    right = {
+        one
+        for one, other in found.pairs.items()
+        if found.baseline.call(one).outputs[0][0] == found.candidate.call(other).outputs[0][0]
+    }
+    assert right == set(found.pairs)
+    return found, right
+
+
+@pytest.mark.parametrize(
+    ("candidate", "n_removed", "n_added"),
+    [
+        (Model(), 0, 0),
+        (Model(is_renamed=True), 0, 0),
+        (Model(has_first=True), 0, 1),
+        (Model(has_first=True, is_renamed=True), 0, 1),
+        (Model(dropped=(13,)), 1, 0),
+        (Model(dropped=(12, 31), weights="new"), 2, 0),
+        (Model(batch=4), 0, 0),
+        (Model(batch=4, weights="new", is_renamed=True), 0, 0),
+        (Model(dropped=(13, 40), batch=4, weights="new", is_renamed=True), 2, 0),
+    ],
+)
+def test_nodes_are_found_again(candidate: Model, n_removed: int, n_added: int) -> None:
+    found, _ = aligned(Model(), candidate)
+    assert (len(found.only(0)), len(found.only(1))) == (n_removed, n_added)
+
+
+def test_long_models_are_aligned_too() -> None:
+    changed = Model(9_000, dropped=(100, 5_002), weights="new", is_renamed=True)
+    found, _ = aligned(Model(9_000), changed)
+    assert (len(found.only(0)), len(found.only(1))) == (2, 0)
+
+
+models = st.builds(
+    Model,
+    n_nodes=st.integers(0, 14),
+    dropped=st.lists(st.integers(0, 14), max_size=3).map(tuple),
+    has_first=st.booleans(),
+    is_renamed=st.booleans(),
+    batch=st.sampled_from([1, 4]),
+    weights=st.sampled_from(["w", "new"]),
+)
+
+
+@given(models, models)
+def test_alignment_is_symmetric(baseline: Model, candidate: Model) -> None:
+    there, back = (
+        align_calls(tree(one), tree(other)).pairs
+        for one, other in ((baseline, candidate), (candidate, baseline))
+    )
+    assert there == {one: other for other, one in sorted(back.items(), key=lambda pair: pair[1])}
+    nodes = baseline.nodes(), candidate.nodes()
+    assert all(nodes[0][one].operation == nodes[1][other].operation for one, other in there.items())
+    assert all(one < other for one, other in pairwise(there.values())) or len(there) < len(nodes[0])
+
+
+def test_a_node_in_front_of_generic_names_is_the_only_new_operation() -> None:
+    def listed(model: Model) -> Operations:
+        found = tree(model)
+        return Operations(
+            "onnx",
+            tuple(
+                Operation(number, context.name, context.operation, 1, 1, 0, None, 0, 0, 0, 1)
+                for number, context in found.contexts.items()
+            ),
+            100,
+            1,
+            found,
+        )
+
+    pairs = operation_pairs(listed(Model()), listed(Model(has_first=True)))
+    assert [pair.key for pair in pairs if pair.baseline is None] == ["Relu_0"]
+    assert all(pair.candidate is not None for pair in pairs)
+    second = next(pair for pair in pairs if pair.key == "Relu_1")
+    assert second.candidate is not None
+    assert second.candidate.name == "Relu_2"
+    assert len({pair.key for pair in pairs}) == len(pairs)
