@@ -1,5 +1,6 @@
 """What changed between two reports, a baseline and a candidate."""
 
+from tilescope.analyser.diff.causes import Cause, CauseKind
 from tilescope.analyser.diff.compare import Difference, Side, compare
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.explain import explain
@@ -21,6 +22,8 @@ from tilescope.analyser.diff.variables import VariableChange, VariableChanges, v
 
 __all__ = [
     "MEASURES",
+    "Cause",
+    "CauseKind",
     "ContextChange",
     "Difference",
     "Measure",

@@ -9,6 +9,8 @@ from sqlalchemy import select
 
 from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.diff.calls import align_calls
+from tilescope.analyser.diff.causes import Cause, find_causes
+from tilescope.analyser.diff.causes.evidence import Evidence
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
@@ -38,8 +40,7 @@ class Difference:
     """What changed from baseline to candidate.
 
     ``unequal`` names the tables and arrays that differ; with none, ``is_identical`` is True and
-    everything else is empty of changes. ``context`` comes first: another machine or option
-    explains what follows.
+    everything else is empty of changes. ``causes`` say why, those with the most impact first.
     """
 
     baseline: Side
@@ -51,6 +52,7 @@ class Difference:
     tiles: TileChange
     variables: VariableChanges
     steps: StepChanges
+    causes: tuple[Cause, ...] = ()
 
     @property
     def is_data_dependent(self) -> bool:
@@ -92,16 +94,20 @@ def compare(baseline: Report, candidate: Report) -> Difference:
     calls = align_calls(call_tree(baseline), call_tree(candidate))
     variables = align_variables(baseline, candidate, calls)
     steps = align_steps(baseline, candidate, calls)
+    context = context_changes(baseline, candidate)
+    metrics = metric_changes(baseline, candidate)
+    evidence = Evidence(baseline, candidate, calls, steps, variables, context, metrics)
     return Difference(
         _side(baseline),
         _side(candidate),
         not unequal,
         unequal,
-        context_changes(baseline, candidate),
-        metric_changes(baseline, candidate),
+        context,
+        metrics,
         tile_changes(baseline, candidate),
         variable_changes(variables),
         step_changes(baseline, candidate, steps),
+        find_causes(evidence) if unequal else (),
     )
 
 

@@ -11,26 +11,24 @@ from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.compare import Difference
-    from tilescope.analyser.diff.context import ContextChange
     from tilescope.analyser.diff.measures import MetricChange
     from tilescope.analyser.diff.steps import StepChange
     from tilescope.analyser.diff.variables import VariableChange
 
 __all__ = ["explain"]
 
-_MACHINE_WORDS = {
-    "name": "machine",
-    "n_ipus": "number of IPUs",
-    "n_replicas": "number of replicas",
-    "tiles_per_ipu": "number of tiles per IPU",
-}
+#: Most causes that are said; the others are counted.
+_MOST_CAUSES = 6
 
 
 def explain(difference: Difference) -> tuple[str, ...]:
-    """Return the difference in sentences, most important first."""
+    """Return the difference in sentences: what caused most first, then what changed."""
     if difference.is_identical:
         return ("The two reports hold identical data.", *_incomplete(difference))
-    causes = [*_sides(difference), *_context(difference.context)]
+    causes = [cause.sentence for cause in difference.causes[:_MOST_CAUSES]]
+    more = len(difference.causes) - _MOST_CAUSES
+    if more > 0:
+        causes.append(f"{_count(more, 'smaller cause')} more.")
     effects = [
         *_cycles(difference),
         *_steps(difference),
@@ -41,20 +39,10 @@ def explain(difference: Difference) -> tuple[str, ...]:
         agreed = "All metrics, variables and steps agree"
         names = ", ".join(difference.unequal)
         effects = [f"{agreed}." if causes else f"{agreed}; only details differ: {names}."]
-    return (*causes, *effects)
-
-
-def _sides(difference: Difference) -> list[str]:
-    """Return what limits the comparison."""
-    sentences = _incomplete(difference)
-    if difference.baseline.n_runs != difference.candidate.n_runs:
-        sentences.append(
-            f"The baseline recorded {_count(difference.baseline.n_runs, 'run')}, the candidate"
-            f" {difference.candidate.n_runs}; cycles are summed over runs."
-        )
+    notes = []
     if difference.is_data_dependent:
-        sentences.append("Some cycles are data-dependent and may vary between identical runs.")
-    return sentences
+        notes.append("Some cycles are data-dependent and may vary between identical runs.")
+    return (*_incomplete(difference), *causes, *effects, *notes)
 
 
 def _incomplete(difference: Difference) -> list[str]:
@@ -64,38 +52,6 @@ def _incomplete(difference: Difference) -> list[str]:
         for side in (difference.baseline, difference.candidate)
         if not side.is_complete
     ]
-
-
-def _context(changes: Sequence[ContextChange]) -> list[str]:
-    """Return sentences about machine, options and provenance."""
-    sentences = []
-    for change in changes:
-        if change.section == "machine" and not change.follows:
-            word = _MACHINE_WORDS.get(change.key, change.key)
-            sentences.append(
-                f"{word[0].upper()}{word[1:]} changed: {_fact(change.baseline)} →"
-                f" {_fact(change.candidate)}."
-            )
-        elif change.key == "model_sha256":
-            sentences.append("Model file changed.")
-    options = [change for change in changes if change.section == "option"]
-    if options:
-        listed = _listing(
-            [f"{option.key} {option.baseline} → {option.candidate}" for option in options]
-        )
-        sentences.append(f"Options changed: {listed}.")
-    versions = [change for change in changes if change.key.endswith("_version")]
-    if versions:
-        listed = _listing(
-            [f"{version.key} {version.baseline} → {version.candidate}" for version in versions]
-        )
-        sentences.append(f"Versions changed: {listed}.")
-    return sentences
-
-
-def _fact(value: object) -> str:
-    """Return a value of the machine; counts have thousands separators."""
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _cycles(difference: Difference) -> list[str]:
@@ -249,9 +205,3 @@ def _bytes(value: float | None) -> str:
 def _count(number: int, word: str) -> str:
     """Return a number with its word in singular or plural."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def _listing(items: Sequence[str]) -> str:
-    """Return at most five items and the number of the others."""
-    shown = ", ".join(items[:5])
-    return shown if len(items) <= 5 else f"{shown} and {len(items) - 5} more"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
-from tilescope.analyser.diff import ContextChange, compare, explain
+from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.diff.align import align
 from tilescope.analyser.metrics import METRICS
 from tilescope.reports import DamagedReport, Report, open_report
@@ -75,15 +74,6 @@ def test_another_machine_comes_first(small: Report, variation: Variation) -> Non
     assert (first.key, first.baseline, first.candidate) == ("name", "small", "bow")
     assert {change.follows for change in found.context[1:]} == {"name"}
     assert explain(found)[0] == "Machine changed: small → bow."
-
-
-def test_counts_of_the_machine_have_thousands_separators(
-    small: Report, variation: Variation
-) -> None:
-    found = compare(small, variation(Shape()))
-    change = ContextChange("machine", "tiles_per_ipu", 1472, 64)
-    changed = replace(found, is_identical=False, context=(change,))
-    assert explain(changed)[0] == "Number of tiles per IPU changed: 1,472 → 64."
 
 
 def test_a_changed_option_without_effect_is_reported(small: Report, variation: Variation) -> None:

@@ -1,0 +1,198 @@
+"""Causes around the program: machine, versions, options, batch, runs, weights and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilescope.analyser.diff.causes.cause import Cause, CauseKind, short
+from tilescope.analyser.quantities import format_change_of
+
+if TYPE_CHECKING:
+    from tilescope.analyser.call_tree import Call
+    from tilescope.analyser.diff.causes.evidence import Evidence
+
+__all__ = ["batch_causes", "identity_causes", "machine_causes", "option_causes", "run_causes"]
+
+_MACHINE_WORDS = {
+    "name": "machine",
+    "n_ipus": "number of IPUs",
+    "n_replicas": "number of replicas",
+    "tiles_per_ipu": "number of tiles per IPU",
+}
+#: Options and the library calls whose plans they change.
+_CALLS_OF_OPTIONS = {"convolutionOptions.": "poplin.convolution", "matmulOptions.": "poplin.matMul"}
+#: Share of the shapes that a new batch must explain.
+_MOST_SHAPES = 0.8
+
+
+def _total(evidence: Evidence) -> tuple[int, int]:
+    """Return the change of cycles and memory as a whole."""
+    found = [evidence.metric(name).delta for name in ("cycles.total", "memory.total")]
+    return int(found[0] or 0), int(found[1] or 0)
+
+
+def machine_causes(evidence: Evidence) -> list[Cause]:
+    """Return what changed in the machine and in versions."""
+    causes = []
+    cycles, n_bytes = _total(evidence)
+    for change in evidence.context:
+        if change.section == "machine" and not change.follows:
+            word = _MACHINE_WORDS.get(change.key, change.key)
+            before, after = (_fact(value) for value in (change.baseline, change.candidate))
+            text = f"{word[0].upper()}{word[1:]} changed: {before} → {after}."
+            causes.append(Cause("machine", word, cycles, n_bytes, text))
+    versions = [change for change in evidence.context if change.key.endswith("_version")]
+    if versions:
+        listed = _listing([f"{one.key} {one.baseline} → {one.candidate}" for one in versions])
+        causes.append(Cause("version", "versions", cycles, n_bytes, f"Versions changed: {listed}."))
+    return causes
+
+
+def _fact(value: object) -> str:
+    """Return a value of the machine; counts have thousands separators."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def batch_causes(evidence: Evidence) -> list[Cause]:
+    """Return a new size of the batch: the first dimension of almost all values is scaled by it."""
+    trees = evidence.calls.baseline, evidence.calls.candidate
+    if all(
+        trees[0].contexts[one].detail == trees[1].contexts[other].detail
+        for one, other in evidence.calls.roots
+    ):
+        return []
+    scaled: dict[tuple[int, int], int] = {}
+    n_values = 0
+    for one, other in evidence.calls.roots:
+        calls = trees[0].call(one), trees[1].call(other)
+        for before, after in zip(*(_activations(call) for call in calls), strict=False):
+            n_values += 1
+            if before and after and before[0] != after[0] and before[1:] == after[1:]:
+                key = (before[0], after[0])
+                scaled[key] = scaled.get(key, 0) + 1
+    if not scaled:
+        return []
+    (before_size, after_size), count = max(scaled.items(), key=lambda item: (item[1], item[0]))
+    if count < _MOST_SHAPES * n_values:
+        return []
+    text = f"Batch size changed: {before_size:,} → {after_size:,}."
+    return [Cause("batch", "batch size", *_total(evidence), text)]
+
+
+def _activations(call: Call) -> list[list[Any]]:
+    """Return the shapes of a node's inputs and outputs that are not constant."""
+    operands = [operand for operand in call.inputs if not operand[-1]]
+    return [list(operand[2]) for operand in (*operands, *call.outputs) if operand[2]]
+
+
+def option_causes(evidence: Evidence) -> list[Cause]:
+    """Return changed options: those with an effect, then those without."""
+    changed = [change for change in evidence.context if change.section == "option"]
+    if not changed:
+        return []
+    moved = any(metric.delta for metric in evidence.metrics)
+    cycles = n_bytes = 0
+    if moved:
+        cycles, n_bytes = _planned(evidence, [change.key for change in changed])
+    listed = _listing([f"{one.key} {one.baseline} → {one.candidate}" for one in changed])
+    tail = "" if moved else ", without effect on cycles and memory"
+    return [Cause("option", changed[0].key, cycles, n_bytes, f"Options changed: {listed}{tail}.")]
+
+
+def _planned(evidence: Evidence, keys: list[str]) -> tuple[int, int]:
+    """Return the impact of options: of the calls that they plan, or of everything."""
+    wanted = {_CALLS_OF_OPTIONS.get(f"{key.partition('.')[0]}.", "") for key in keys}
+    if "" in wanted:
+        return _total(evidence)
+    tree, cycles, n_bytes = evidence.calls.baseline, 0, 0
+    for group in evidence.groups:
+        one = group.calls[0]
+        if one is None or group.calls[1] is None:
+            continue
+        inside = (one, *tree.children(one))
+        if wanted & {tree.contexts[number].operation for number in inside}:
+            cycles, n_bytes = cycles + group.cycles, n_bytes + group.bytes
+    return cycles, n_bytes
+
+
+def run_causes(evidence: Evidence) -> list[Cause]:
+    """Return that the reports hold different numbers of runs."""
+    before, after = evidence.n_runs
+    if before == after:
+        return []
+    text = f"The baseline recorded {before} run{'s' * (before != 1)}, the candidate {after}"
+    total = evidence.metric("cycles.total")
+    if not before or not after:
+        text += "; cycles are not compared."
+    else:
+        ones = (int(total.baseline or 0) // before, int(total.candidate or 0) // after)
+        change = format_change_of(ones[0], ones[1] - ones[0], "cycles")
+        text += f"; figures of runs are sums, per run cycles change by {change}."
+    return [Cause("runs", "runs", int(total.delta or 0), 0, text)]
+
+
+def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
+    """Return that weights, names or the file of the model changed.
+
+    Parameters
+    ----------
+    evidence
+        What the reports hold.
+    is_alone
+        Whether nothing else changed.
+    """
+    changed = {change.key for change in evidence.context if change.section == "provenance"}
+    calls = evidence.calls
+    renamed = [
+        one
+        for one, other in calls.roots
+        if calls.baseline.contexts[one].name != calls.candidate.contexts[other].name
+    ]
+    weighted = [
+        one
+        for one, other in calls.roots
+        if calls.baseline.contexts[one].weights_digest
+        != calls.candidate.contexts[other].weights_digest
+    ]
+    causes: list[Cause] = []
+
+    def add(kind: CauseKind, subject: str, sentence: str) -> None:
+        causes.append(Cause(kind, subject, 0, 0, sentence))
+
+    has_weights = "weights_digest" in changed
+    if has_weights and is_alone and not renamed:
+        add(
+            "weights", "weights", "Only the weights changed; the program and its cost are the same."
+        )
+    elif has_weights and weighted:
+        add("weights", "weights", f"Weights changed {_of(weighted, evidence)}.")
+    elif has_weights:
+        add("weights", "weights", "Weights changed.")
+    if renamed:
+        nodes = "All nodes" if len(renamed) == len(calls.roots) else _count(len(renamed), "node")
+        verb = "was" if len(renamed) == 1 else "were"
+        rest = "; nothing else changed" if is_alone and not has_weights else ""
+        add("names", "names", f"{nodes} {verb} renamed{rest}.")
+    if not causes and "graph_digest" not in changed and "model_sha256" in changed:
+        add("model", "model file", "Model file changed.")
+    return causes
+
+
+def _of(weighted: list[int], evidence: Evidence) -> str:
+    """Return which operations have other weights."""
+    if len(weighted) > 2:
+        return f"in {len(weighted):,} operations"
+    return "of " + " and ".join(
+        short(evidence.calls.baseline.contexts[number].name) for number in weighted
+    )
+
+
+def _count(number: int, word: str) -> str:
+    """Return a number with its word in singular or plural."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _listing(items: list[str]) -> str:
+    """Return at most five items and the number of the others."""
+    shown = ", ".join(items[:5])
+    return shown if len(items) <= 5 else f"{shown} and {len(items) - 5} more"

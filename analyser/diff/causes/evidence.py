@@ -1,0 +1,238 @@
+"""What two reports hold that causes are found in: aligned calls, steps and variables, and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.analyser.diff.steps import step_contexts
+from tilescope.analyser.execution import costs, execution, steps, taken_cycles
+from tilescope.analyser.machine import target
+
+if TYPE_CHECKING:
+    from tilescope.analyser.diff.calls import CallPairs
+    from tilescope.analyser.diff.context import ContextChange
+    from tilescope.analyser.diff.measures import MetricChange
+    from tilescope.analyser.diff.steps import StepPairs
+    from tilescope.analyser.diff.variables import VariableFacts, VariablePairs
+    from tilescope.reports import Report
+
+__all__ = ["Evidence", "Group"]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """An outermost call, or steps of one name outside of calls, on the sides that have it.
+
+    Attributes
+    ----------
+    calls
+        Debug contexts of both sides; None for a side without, and for steps outside of calls.
+    before, after : ndarray of int64, shape (n_ipus,), cycles
+        Time in its steps on every IPU, without waiting for other IPUs.
+    before_bytes, after_bytes
+        Its variables and message buffers over all tiles.
+    steps
+        Pairs of its steps that are on both sides, by id.
+    """
+
+    name: str
+    calls: tuple[int | None, int | None]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    before_bytes: int
+    after_bytes: int
+    steps: tuple[tuple[int, int], ...]
+
+    @property
+    def is_on_both(self) -> bool:
+        """Whether both sides have it."""
+        return (self.calls[0] is None) == (self.calls[1] is None)
+
+    @cached_property
+    def ipu_id(self) -> int:
+        """The IPU where its time changed most."""
+        return int(np.abs(self.after - self.before).argmax())
+
+    @property
+    def cycles(self) -> int:
+        """Change of its time on that IPU."""
+        return int(self.after[self.ipu_id] - self.before[self.ipu_id])
+
+    @property
+    def baseline_cycles(self) -> int:
+        """Its time on that IPU in the baseline."""
+        return int(self.before[self.ipu_id])
+
+    @property
+    def bytes(self) -> int:
+        """Change of its bytes."""
+        return self.after_bytes - self.before_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Two reports with what was aligned."""
+
+    baseline: Report
+    candidate: Report
+    calls: CallPairs
+    steps: StepPairs
+    variables: VariablePairs
+    context: tuple[ContextChange, ...]
+    metrics: tuple[MetricChange, ...]
+
+    @property
+    def sides(self) -> tuple[Report, Report]:
+        """Baseline and candidate."""
+        return self.baseline, self.candidate
+
+    def metric(self, name: str) -> MetricChange:
+        """Return the change of a metric."""
+        return next(metric for metric in self.metrics if metric.name == name)
+
+    @cached_property
+    def n_runs(self) -> tuple[int, int]:
+        """Recorded runs of both sides."""
+        return execution(self.baseline).n_runs, execution(self.candidate).n_runs
+
+    @cached_property
+    def own_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Time of every step without waiting for other IPUs: int64, shape (n_ipus, n_steps).
+
+        If the reports hold different numbers of runs, of one run on average.
+        """
+        found = []
+        for report in self.sides:
+            if not self.steps.has_runs:
+                found.append(_compiled_cycles(report))
+                continue
+            own = taken_cycles(report) - execution(report).waiting_cycles
+            if self.n_runs[0] != self.n_runs[1]:
+                own = np.rint(own / execution(report).n_runs).astype(np.int64)
+            found.append(own)
+        return found[0], found[1]
+
+    @cached_property
+    def waiting_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Time that IPUs wait for others, as a sum: int64, shape (n_ipus,)."""
+        one, other = (execution(report).waiting_cycles.sum(axis=1) for report in self.sides)
+        return one, other
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """All outermost calls and other steps, in the order of the baseline, then of the candidate.
+
+        Steps of one name outside of calls are one group.
+        """
+        keys = self._step_keys
+        members: dict[object, list[tuple[int, int]]] = {}
+        places: dict[object, int] = {}
+        for side in (0, 1):
+            for key in keys[side]:
+                places.setdefault(key, len(places))
+            for root in self._roots(side):
+                places.setdefault(root, len(places))
+        for one, other in self.steps.pairs:
+            if keys[0][one] == keys[1][other]:
+                members.setdefault(keys[0][one], []).append((one, other))
+        n_ipus = max(target(report).n_ipus for report in self.sides)
+        time = np.zeros((2, n_ipus, len(places)), np.int64)
+        for side, own in enumerate(self.own_cycles):
+            where = np.array([places[key] for key in keys[side]], np.int64)
+            for ipu_id, values in enumerate(own):
+                np.add.at(time[side, ipu_id], where, values)
+        sizes = self._bytes(places)
+        return tuple(
+            Group(
+                self._name(key),
+                key[1:] if isinstance(key, tuple) and key[0] == "call" else (None, None),
+                time[0, :, place],
+                time[1, :, place],
+                int(sizes[0, place]),
+                int(sizes[1, place]),
+                tuple(members.get(key, ())),
+            )
+            for key, place in places.items()
+        )
+
+    @cached_property
+    def _step_keys(self) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
+        """The group of every step of both sides."""
+        partner = {other: one for one, other in self.steps.pairs}
+        names = steps(self.baseline).name, steps(self.candidate).name
+        kinds = steps(self.baseline).kind, steps(self.candidate).kind
+        found: list[list[tuple[object, ...]]] = [[], []]
+        for side, report in enumerate(self.sides):
+            for step_id, context in enumerate(step_contexts(report).tolist()):
+                root = self._root(side, context)
+                if root is not None:
+                    found[side].append(root)
+                    continue
+                # A renamed step keeps the baseline's name.
+                known = (0, partner[step_id]) if side and step_id in partner else (side, step_id)
+                label = names[known[0]][known[1]] or kinds[known[0]][known[1]]
+                found[side].append(("steps", label))
+        return found[0], found[1]
+
+    def _root(self, side: int, context: int | None) -> tuple[object, ...] | None:
+        """Return the group of a debug context: the outermost pair of calls around it."""
+        tree = (self.calls.baseline, self.calls.candidate)[side]
+        if context is None or context not in tree.contexts:
+            return None
+        root = tree.root_of[context]
+        if side == 0:
+            return ("call", root, self.calls.pairs.get(root))
+        return ("call", self._reverse.get(root), root)
+
+    @cached_property
+    def _reverse(self) -> dict[int, int]:
+        """Calls of the baseline by those of the candidate."""
+        return {other: one for one, other in self.calls.pairs.items()}
+
+    def _roots(self, side: int) -> Sequence[tuple[object, ...]]:
+        """Return the groups of all outermost calls of a side."""
+        tree = (self.calls.baseline, self.calls.candidate)[side]
+        found = [self._root(side, number) for number in tree.children(None)]
+        return [root for root in found if root is not None]
+
+    def _name(self, key: object) -> str:
+        """Return the name of a group: the baseline's if it is there."""
+        assert isinstance(key, tuple)
+        if key[0] == "steps":
+            return str(key[1])
+        _, one, other = key
+        tree = self.calls.candidate if one is None else self.calls.baseline
+        return tree.contexts[other if one is None else one].name
+
+    def _bytes(self, places: dict[object, int]) -> NDArray[np.int64]:
+        """Return the bytes of variables of every group on both sides."""
+        found = np.zeros((2, len(places)), np.int64)
+        aligned = self.variables
+        sides = (
+            (*(one for one, _ in aligned.pairs), *aligned.removed),
+            (*(other for _, other in aligned.pairs), *aligned.added),
+        )
+        for side, variables in enumerate(sides):
+            for variable in variables:
+                key = self._root(side, variable.debug_context_id)
+                if key is not None:
+                    found[side, places[key]] += variable.bytes
+        return found
+
+    def owner(self, variable: VariableFacts, side: int) -> tuple[object, ...] | None:
+        """Return the group of a variable; None for one outside of calls."""
+        return self._root(side, variable.debug_context_id)
+
+
+def _compiled_cycles(report: Report) -> NDArray[np.int64]:
+    """Return what one execution of every step takes on every IPU."""
+    found = np.zeros((target(report).n_ipus, len(steps(report))), np.int64)
+    column = costs(report).column
+    np.add.at(found, (column["ipu_id"], column["step_id"]), column["cycles"])
+    return found

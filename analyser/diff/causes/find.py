@@ -1,0 +1,94 @@
+"""All causes of a difference, sorted by impact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tilescope.analyser.diff.causes.cause import Cause
+from tilescope.analyser.diff.causes.circumstances import (
+    batch_causes,
+    identity_causes,
+    machine_causes,
+    option_causes,
+    run_causes,
+)
+from tilescope.analyser.diff.causes.mapping import mapping_causes, size_causes, users_of_changed
+from tilescope.analyser.diff.causes.operation import (
+    argument_causes,
+    cost_causes,
+    new_and_gone,
+    plan_causes,
+)
+
+if TYPE_CHECKING:
+    from tilescope.analyser.diff.causes.evidence import Evidence, Group
+
+__all__ = ["find_causes"]
+
+#: Kinds that come before all others, and those that say only what has no cost.
+_FIRST = frozenset({"machine", "batch", "version"})
+_LAST = frozenset({"weights", "names", "model"})
+
+
+def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
+    """Return why two reports differ: circumstances of the whole program, then by impact."""
+    whole = [*machine_causes(evidence), *batch_causes(evidence)]
+    parts = _part_causes(evidence, is_all_explained=bool(whole))
+    options = option_causes(evidence)
+    is_alone = not whole and not parts and not options
+    is_alone = is_alone and not any(metric.delta for metric in evidence.metrics)
+    causes = [
+        *whole,
+        *options,
+        *parts,
+        *run_causes(evidence),
+        *identity_causes(evidence, is_alone=is_alone),
+    ]
+    totals = [
+        max(*(int(side or 0) for side in (metric.baseline, metric.candidate)), 1)
+        for metric in (evidence.metric("cycles.total"), evidence.metric("memory.total"))
+    ]
+
+    def place(cause: Cause) -> tuple[int, float]:
+        rank = 0 if cause.kind in _FIRST else 2 if cause.kind in _LAST else 1
+        return rank, -max(abs(cause.cycles) / totals[0], abs(cause.bytes) / totals[1])
+
+    return tuple(sorted(causes, key=place))
+
+
+def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
+    """Return causes in operations and variables.
+
+    Parameters
+    ----------
+    evidence
+        What the reports hold.
+    is_all_explained
+        Whether the machine or the batch changed, so that plans, mappings and costs follow from it.
+    """
+    causes = new_and_gone(evidence)
+    known: dict[Group, Cause] = argument_causes(evidence)
+    if is_all_explained:
+        return [*causes, *known.values()]
+    known |= plan_causes(evidence, known)
+    causes += known.values()
+    explained = set(known)
+    if causes:
+        # Neighbours of what changed read or write variables that changed with it.
+        near = users_of_changed(evidence)
+        explained |= {group for group in evidence.groups if _has_step(group, near)}
+    else:
+        for cause, near in mapping_causes(evidence):
+            causes.append(cause)
+            explained |= {group for group in evidence.groups if _has_step(group, near)}
+    costs = cost_causes(evidence, explained)
+    settled = {("call", *group.calls) for group in explained}
+    settled |= {("call", *group.calls) for group in evidence.groups if not group.is_on_both}
+    sizes = size_causes(evidence, settled)
+    # What is said of a variable is not said again of its call.
+    return [*causes, *sizes, *(cost for cost in costs if cost.kind != "size" or not sizes)]
+
+
+def _has_step(group: Group, step_ids: frozenset[int]) -> bool:
+    """Return whether a step of a group is one of the baseline's steps given."""
+    return any(one in step_ids for one, _ in group.steps)

@@ -1,0 +1,158 @@
+"""Causes in variables: mapped to other tiles, or of another size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.diff.causes.cause import Cause, impact_words, short
+from tilescope.analyser.execution import costs, steps
+from tilescope.analyser.quantities import format_bytes, format_change
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from tilescope.analyser.diff.causes.evidence import Evidence
+    from tilescope.analyser.diff.variables import VariableFacts
+    from tilescope.reports import Report
+
+__all__ = ["mapping_causes", "size_causes", "users_of_changed"]
+
+#: Steps that move data between tiles.
+_EXCHANGES = frozenset({"DoExchange", "GlobalExchange"})
+
+
+def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
+    """Return variables mapped to other tiles, with the baseline's steps that they explain.
+
+    A variable that a call computes from another such variable follows it, and is left out.
+    """
+    remapped = {
+        one.variable_id: (one, other)
+        for one, other in evidence.variables.pairs
+        if one.mapping_digest != other.mapping_digest
+        and one.category != "message"
+        and (one.shape, one.dtype) == (other.shape, other.dtype)
+    }
+    if not remapped:
+        return []
+    users = _users(evidence.baseline)
+    found: list[tuple[Cause, frozenset[int]]] = []
+    followed: set[int] = set()
+    for variable_id, (one, other) in sorted(remapped.items()):
+        near = set(users.get(variable_id, ()))
+        if variable_id not in followed:
+            found.append(_explain(evidence, one, other, near))
+        followed.update(
+            later for later in remapped if later > variable_id and near & set(users.get(later, ()))
+        )
+    return found
+
+
+def _explain(
+    evidence: Evidence, one: VariableFacts, other: VariableFacts, near: set[int]
+) -> tuple[Cause, frozenset[int]]:
+    """Return the cause for a variable that lies elsewhere, and the baseline's steps near it."""
+    partner, own = dict(evidence.steps.pairs), evidence.own_cycles
+    kinds = steps(evidence.baseline).kind
+    # The sync before an exchange belongs to it.
+    near |= {step - 1 for step in near if kinds[step] in _EXCHANGES and kinds[step - 1] == "Sync"}
+    paired = [(step, partner[step]) for step in near if step in partner]
+    cycles = sum(int(own[1][:, after].max() - own[0][:, before].max()) for before, after in paired)
+    sent = [
+        costs(report).per_step("total_sent_bytes", side.shape[1])
+        for report, side in zip(evidence.sides, own, strict=True)
+    ]
+    n_bytes = sum(int(sent[1][after] - sent[0][before]) for before, after in paired)
+    return _cause(one, other, cycles, n_bytes), frozenset(near)
+
+
+def users_of_changed(evidence: Evidence) -> frozenset[int]:
+    """Return the baseline's steps that use a variable that is gone, new, or lies elsewhere."""
+    pairs = evidence.variables.pairs
+    changed = (
+        {
+            *(
+                one.variable_id
+                for one, other in pairs
+                if one.mapping_digest != other.mapping_digest
+            ),
+            *(one.variable_id for one in evidence.variables.removed),
+        },
+        {other.variable_id for other in evidence.variables.added},
+    )
+    before = {step for number in changed[0] for step in _users(evidence.baseline).get(number, ())}
+    after = {step for number in changed[1] for step in _users(evidence.candidate).get(number, ())}
+    return frozenset(before | {one for one, other in evidence.steps.pairs if other in after})
+
+
+def _cause(one: VariableFacts, other: VariableFacts, cycles: int, sent: int) -> Cause:
+    """Return the cause for a variable that lies elsewhere."""
+    tiles = f" ({one.n_tiles:,} → {other.n_tiles:,} tiles)" if one.n_tiles != other.n_tiles else ""
+    text = f"Mapping of variable {short(one.name)} changed{tiles}"
+    effects = []
+    if sent:
+        effects.append(f"exchanges of it send {format_change(sent, 'bytes')}")
+    if cycles:
+        effects.append(impact_words(cycles, 0))
+    sentence = f"{text}: {', '.join(effects)}." if effects else f"{text}."
+    return Cause("mapping", one.name, cycles, 0, sentence)
+
+
+def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
+    """Return variables outside of known causes that hold more or less, or are new or gone.
+
+    Parameters
+    ----------
+    evidence
+        What the reports hold.
+    owners
+        Calls whose cause is known, as `Evidence.owner` gives them.
+    """
+    causes = []
+    aligned = evidence.variables
+    rows: list[tuple[VariableFacts | None, VariableFacts | None]] = [
+        *(pair for pair in aligned.pairs if pair[0].bytes != pair[1].bytes),
+        *((variable, None) for variable in aligned.removed),
+        *((None, variable) for variable in aligned.added),
+    ]
+    for one, other in rows:
+        variable = one or other
+        assert variable is not None
+        if variable.category == "message":
+            continue
+        if evidence.owner(variable, 1 if one is None else 0) in owners:
+            continue
+        delta = (other.bytes if other else 0) - (one.bytes if one else 0)
+        name = short(variable.name)
+        if one is None or other is None:
+            verb = "added" if one is None else "removed"
+            text = f"Variable {name} was {verb}: {format_change(delta, 'bytes')}."
+        else:
+            verb = "grew" if delta > 0 else "shrank"
+            sizes = f"{format_bytes(one.bytes)} → {format_bytes(other.bytes)}"
+            text = f"Variable {name} {verb} by {format_bytes(abs(delta))} ({sizes})."
+        causes.append(Cause("size", variable.name, 0, delta, text))
+    return causes
+
+
+@cached
+def _users(report: Report) -> dict[int, list[int]]:
+    """Return the steps that read or write every variable."""
+    programs = report.array("program_variable.program_id").read()
+    variables = report.array("program_variable.variable_id").read()
+    of_program = steps(report).program_id
+    order = np.argsort(of_program, kind="stable")
+    place = np.searchsorted(of_program[order], programs)
+    place = np.minimum(place, max(len(order) - 1, 0))
+    found: dict[int, list[int]] = {}
+    if len(order):
+        step_ids = order[place]
+        is_step = of_program[step_ids] == programs
+        for step_id, variable in zip(
+            step_ids[is_step].tolist(), variables[is_step].tolist(), strict=True
+        ):
+            found.setdefault(variable, []).append(step_id)
+    return found

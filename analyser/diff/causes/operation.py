@@ -1,0 +1,295 @@
+"""Causes in operations: added, removed, other arguments, another plan, or simply dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.diff.causes.cause import Cause, CauseKind, impact_words, sentence_of, short
+from tilescope.analyser.execution import execution, steps
+from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.programs import compute_set_vertices
+from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import BOUNDS
+
+if TYPE_CHECKING:
+    from tilescope.analyser.call_tree import Call
+    from tilescope.analyser.diff.causes.evidence import Evidence, Group
+    from tilescope.reports import Report
+
+__all__ = ["argument_causes", "cost_causes", "new_and_gone", "plan_causes"]
+
+#: Arguments in words.
+_WORDS = {
+    "kernel_shape": "kernel",
+    "kernel": "kernel",
+    "strides": "stride",
+    "dilations": "dilation",
+    "pads": "padding",
+    "group": "groups",
+    "auto_pad": "automatic padding",
+    "partialsType": "partials type",
+}
+#: Arguments of library calls that hold shapes of values, whose change comes from elsewhere.
+_OPERANDS = frozenset({"input", "a", "b", "shape", "shapes", "output"})
+#: Most items of a sentence.
+_MOST_WORDS = 5
+_LONGEST_VALUE = 60
+
+
+def new_and_gone(evidence: Evidence) -> list[Cause]:
+    """Return the outermost calls that one side has alone."""
+    causes = []
+    for group in evidence.groups:
+        one, other = group.calls
+        if group.is_on_both:
+            continue
+        kind: CauseKind = "added" if one is None else "removed"
+        tree = evidence.calls.candidate if one is None else evidence.calls.baseline
+        context = tree.contexts[one if other is None else other]  # type: ignore[index]
+        text = f"{short(group.name)} ({context.operation}) was {kind}"
+        sentence = sentence_of(text, group.cycles, group.bytes)
+        causes.append(Cause(kind, group.name, group.cycles, group.bytes, sentence))
+    return causes
+
+
+def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
+    """Return the operations whose arguments or weights' shapes changed."""
+    found = {}
+    for group in evidence.groups:
+        one, other = group.calls
+        if one is None or other is None:
+            continue
+        trees = evidence.calls.baseline, evidence.calls.candidate
+        if trees[0].contexts[one].detail == trees[1].contexts[other].detail:
+            continue
+        calls = trees[0].call(one), trees[1].call(other)
+        words = _argument_words(*calls)
+        if words:
+            text = f"{short(group.name)} ({calls[0].operation[1]}) changed: {_listed(words)}"
+            impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
+            sentence = f"{text}; {impact}." if impact else f"{text}."
+            found[group] = Cause("arguments", group.name, group.cycles, group.bytes, sentence)
+    return found
+
+
+def _argument_words(before: Call, after: Call) -> list[str]:
+    """Return what changed in a call by itself: arguments, and shapes of constant operands."""
+    words = []
+    of_both = before.arguments, after.arguments
+    for name in dict.fromkeys(chain(*of_both)):
+        ones = [arguments.get(name) for arguments in of_both]
+        if ones[0] == ones[1]:
+            continue
+        if before.operation[0] != "onnx" and name in _OPERANDS and before.operation[1]:
+            words.append(f"{name} {_value(ones[0])} → {_value(ones[1])}")
+        elif name == "weights" and isinstance(ones[0], list) and isinstance(ones[1], list):
+            words += _weight_words(ones[0], ones[1])
+        else:
+            words.append(f"{_WORDS.get(name, name)} {_value(ones[0])} → {_value(ones[1])}")
+    if not any("kernel" in word for word in words):
+        for one, other in zip(before.inputs, after.inputs, strict=False):
+            if one[-1] and other[-1] and one[1:3] != other[1:3]:
+                types = [f"{operand[1]} " if one[1] != other[1] else "" for operand in (one, other)]
+                shapes = [_value(operand[2]) for operand in (one, other)]
+                words.append(f"weights {types[0]}{shapes[0]} → {types[1]}{shapes[1]}")
+    return words
+
+
+def _weight_words(before: Sequence[int], after: Sequence[int]) -> list[str]:
+    """Return what changed in the weights of a convolution: channels, then kernel."""
+    words = []
+    if before[:2] != after[:2]:
+        words.append(f"channels {_value(before[:2])} → {_value(after[:2])}")
+    if before[2:] != after[2:]:
+        words.append(f"kernel {_value(before[2:])} → {_value(after[2:])}")
+    return words
+
+
+def _value(value: Any) -> str:
+    """Return an argument; a list of numbers as a shape."""
+    if isinstance(value, list | tuple) and value and all(isinstance(n, int) for n in value):
+        return " × ".join(f"{n:,}" for n in value)
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def plan_causes(evidence: Evidence, known: Mapping[Group, Cause]) -> dict[Group, Cause]:
+    """Return the operations with another plan, except those whose cause is known."""
+    plan_of = [{plan.debug_context_id: plan for plan in plans(report)} for report in evidence.sides]
+    roots = evidence.calls.baseline.root_of
+    group_of = {group.calls[0]: group for group in evidence.groups if None not in group.calls}
+    changed: dict[Group, list[str]] = {}
+    for context, before in plan_of[0].items():
+        after = plan_of[1].get(evidence.calls.pairs.get(context or 0, -1))
+        group = group_of.get(roots.get(context or 0))
+        if context is None or after is None or group is None or group in known:
+            continue
+        words = _plan_words(before, after)
+        if words:
+            changed.setdefault(group, []).extend(words)
+    found = {}
+    for group, words in changed.items():
+        text = f"Plan of {short(group.name)} changed: {_listed(words)}"
+        impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
+        sentence = f"{text}; {impact}." if impact else f"{text}."
+        found[group] = Cause("plan", group.name, group.cycles, group.bytes, sentence)
+    return found
+
+
+def _plan_words(before: Plan, after: Plan) -> list[str]:
+    """Return what changed in a plan: memory share, vertices, split, what limits it."""
+    memory = before.available_memory_proportion, after.available_memory_proportion
+    is_same = (before.family, before.grouping, before.split) == (
+        after.family,
+        after.grouping,
+        after.split,
+    )
+    if is_same and before.swaps_operands == after.swaps_operands:
+        return []
+    words = []
+    if memory[0] != memory[1]:
+        words.append(f"availableMemoryProportion {memory[0]:g} → {memory[1]:g}")
+    if before.family != after.family:
+        words.append(f"vertices {before.family} → {after.family}")
+    for name in dict.fromkeys((*before.split, *after.split)):
+        ones = before.split.get(name, 1), after.split.get(name, 1)
+        if ones[0] != ones[1]:
+            words.append(f"{name} split {ones[0]:,} → {ones[1]:,}")
+    if before.grouping != after.grouping:
+        words.append(f"grouping {_parts(before.grouping)} → {_parts(after.grouping)}")
+    if before.bound != after.bound:
+        words.append(f"bound {_bound(before)} → {_bound(after)}")
+    return words
+
+
+def _parts(grouping: Mapping[str, int]) -> str:
+    """Return a grouping in short."""
+    return " × ".join(str(number) for number in grouping.values())
+
+
+def _bound(plan: Plan) -> str:
+    """Return the name of a bound as a word."""
+    return plan.bound.replace("_", " ") if plan.bound in BOUNDS else "unknown"
+
+
+def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
+    """Return what takes more or less time, or holds more or less, without a known cause."""
+    return [
+        _cost(evidence, group)
+        for group in evidence.groups
+        if group not in known and group.is_on_both and (group.cycles or group.bytes)
+    ]
+
+
+def _cost(evidence: Evidence, group: Group) -> Cause:
+    """Return the cause of a group whose cost changed."""
+    name, cycles = short(group.name), group.cycles
+    if not cycles:
+        text = sentence_of(f"Variables of {name} changed", 0, group.bytes)
+        return Cause("size", group.name, 0, group.bytes, text)
+    before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
+    word = "more" if cycles > 0 else "less"
+    basis = "" if evidence.n_runs[0] == evidence.n_runs[1] else " per run"
+    text = f"{name} takes {abs(cycles):,} cycles {word}{basis} ({before:,} → {after:,})"
+    if len(group.before) > 1:
+        text = (
+            f"IPU {group.ipu_id} takes {abs(cycles):,} cycles {word}{basis} in {name}"
+            f" ({before:,} → {after:,})"
+        )
+    details = _step_words(evidence, group)
+    if details:
+        text += f": {_listed(details)}"
+    waiting = _waiting(evidence, group) if cycles > 0 else ""
+    return Cause("cost", group.name, cycles, group.bytes, f"{text}{waiting}.")
+
+
+def _waiting(evidence: Evidence, group: Group) -> str:
+    """Return which other IPUs wait longer."""
+    before, after = evidence.waiting_cycles
+    n_ipus = min(len(before), len(after))
+    longer = [
+        ipu_id
+        for ipu_id in range(n_ipus)
+        if ipu_id != group.ipu_id and after[ipu_id] > before[ipu_id]
+    ]
+    if not longer:
+        return ""
+    if len(longer) > 1:
+        return f"; {len(longer)} IPUs wait for it"
+    return f"; IPU {longer[0]} waits for it"
+
+
+@dataclass(frozen=True)
+class _StepCost:
+    """A step of a group on both sides."""
+
+    one: int
+    other: int
+    delta: int
+
+
+def _step_words(evidence: Evidence, group: Group) -> list[str]:
+    """Return what changed in the step of a group whose time changed most."""
+    own = evidence.own_cycles
+    found = [
+        _StepCost(one, other, int(own[1][group.ipu_id, other] - own[0][group.ipu_id, one]))
+        for one, other in group.steps
+        if group.ipu_id < min(len(own[0]), len(own[1]))
+    ]
+    if not found:
+        return []
+    largest = max(found, key=lambda step: abs(step.delta))
+    if not largest.delta:
+        return []
+    times = [
+        int(execution(report).executions[:, step].max(initial=0))
+        for report, step in zip(evidence.sides, (largest.one, largest.other), strict=True)
+    ]
+    if times[0] != times[1] and evidence.n_runs[0] == evidence.n_runs[1]:
+        return [f"it runs {times[0]:,} → {times[1]:,} times"]
+    kind = steps(evidence.baseline).kind[largest.one]
+    if kind != "OnTileExecute":
+        return [f"{kind} {largest.delta:+,} cycles"]
+    return _vertex_words(evidence, largest) or [f"compute {largest.delta:+,} cycles"]
+
+
+def _vertex_words(evidence: Evidence, step: _StepCost) -> list[str]:
+    """Return what changed in the vertices of a compute step."""
+    sides = []
+    for report, step_id in zip(evidence.sides, (step.one, step.other), strict=True):
+        _, vertices = compute_set_vertices(report, _compute_sets(report).get(step_id))
+        sides.append(vertices)
+    if not all(sides):
+        return []
+    names = [", ".join(short(one.vertex_type) for one in side[:2]) for side in sides]
+    words = [] if names[0] == names[1] else [f"codelet {names[0]} → {names[1]}"]
+    measures = (
+        ("vertices", [sum(one.n_vertices for one in side) for side in sides]),
+        ("tiles", [max(one.n_tiles for one in side) for side in sides]),
+        ("cycles of the slowest vertex", [max(one.max_cycles for one in side) for side in sides]),
+    )
+    words += [
+        f"{label} {before:,} → {after:,}" for label, (before, after) in measures if before != after
+    ]
+    return words
+
+
+@cached
+def _compute_sets(report: Report) -> dict[int, int]:
+    """Return the compute set of every compute step."""
+    table = schema.step
+    columns = table.c.step_id, table.c.compute_set_id
+    return dict(report.fetch(select(*columns).where(table.c.compute_set_id.is_not(None))))
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return at most five items and the number of the others."""
+    shown = ", ".join(words[:_MOST_WORDS])
+    more = len(words) - _MOST_WORDS
+    return shown if more <= 0 else f"{shown} and {more} more"

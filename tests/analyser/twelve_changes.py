@@ -1,0 +1,304 @@
+"""Twelve changes of a program, each as two reports that the engine wrote: a baseline and one more.
+
+The first ten change a small model, or how it is compiled; the last two a program of the graph API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from tilescope import engine
+from tilescope.engine.options import resolve
+from tilescope.engine.program import Copy, Execute, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.session.model_run import run_model
+
+__all__ = ["CHANGES", "Change", "ModelChange"]
+
+SHARE = "convolutionOptions.availableMemoryProportion"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change with what the diff says of it.
+
+    ``write`` writes the report of the candidate into a directory, ``base`` that of the baseline;
+    ``gate`` fails for the candidate, and is empty if no gate may fail. The first sentence begins
+    with ``begins`` and holds ``holds``.
+    """
+
+    title: str
+    base: Callable[[Path], Path]
+    write: Callable[[Path], Path]
+    gate: str
+    begins: str
+    holds: str = ""
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """A small model of two convolutions, a pooling and a product, and how it is compiled."""
+
+    batch: int = 1
+    kernel: int = 3
+    seed: int = 1
+    has_relu: bool = True
+    has_first: bool = False
+    is_renamed: bool = False
+    share_of_node: float | None = None
+    machine: str = "gc200"
+    n_tiles: int = 64
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def __call__(self, directory: Path) -> Path:
+        """Compile and run the model; return the path of its report."""
+        directory.mkdir(parents=True)
+        path = directory / "model.onnx"
+        onnx.save(self.model(), path)
+        options = resolve(
+            environ={},
+            code={
+                "autoReport.all": True,
+                "autoReport.directory": str(directory),
+                **self.options,
+            },
+        )
+        machine = engine.load_machine(self.machine, tiles_per_ipu=self.n_tiles)
+        found = run_model(path, machine, options).report
+        assert found is not None
+        return found
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model; all nodes are named by number, as exporters do."""
+        random = np.random.default_rng(self.seed)
+        weights = {
+            "k0": random.standard_normal((16, 8, 3, 3)),
+            "k1": random.standard_normal((32, 16, self.kernel, self.kernel)),
+            "m": random.standard_normal((32, 10)),
+        }
+        plan = {} if self.share_of_node is None else {"__available_memory": self.share_of_node}
+        rows: list[tuple[str, list[str], dict[str, Any]]] = [
+            *([("Sigmoid", [], {})] if self.has_first else []),
+            ("Conv", ["k0"], {"kernel_shape": [3, 3], "pads": [1] * 4}),
+            ("Relu", [], {}),
+            (
+                "Conv",
+                ["k1"],
+                {
+                    "kernel_shape": [self.kernel] * 2,
+                    "pads": [self.kernel // 2] * 4,
+                    **plan,
+                },
+            ),
+            *([("Relu", [], {})] if self.has_relu else []),
+            ("GlobalAveragePool", [], {}),
+            ("Flatten", [], {}),
+            ("MatMul", ["m"], {}),
+        ]
+        nodes, value = [], "x"
+        for number, (operation, operands, attributes) in enumerate(rows):
+            out = "y" if number == len(rows) - 1 else f"v{number}"
+            nodes.append(
+                helper.make_node(
+                    operation, [value, *operands], [out], name=f"{operation}_{number}", **attributes
+                )
+            )
+            value = out
+        graph = helper.make_graph(
+            nodes,
+            "changes",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [self.batch, 8, 16, 16])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [self.batch, 10])],
+            [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
+        )
+        found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        return renamed(found) if self.is_renamed else found
+
+
+def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with other names of all nodes and values."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    graph = found.graph
+
+    def new(name: str) -> str:
+        return f"tensor of {name}" if name else ""
+
+    for number, node in enumerate(graph.node):
+        node.name = f"stage {7 * number}"
+        for names in (node.input, node.output):
+            names[:] = [new(name) for name in names]
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        value.name = new(value.name)
+    return found
+
+
+@engine.codelet(
+    engine.Field("x", "in"),
+    engine.Field("out", "out"),
+    law=lambda batch, _machine: 20 + 4 * batch.size["x"].ravel(),
+    code_bytes=64,
+    source="assumption: four cycles per element",
+)
+def brisk(x: NDArray[Any], out: NDArray[Any]) -> None:
+    """Add one."""
+    for i in range(x.size):
+        out[i] = x[i] + 1
+
+
+@engine.codelet(
+    engine.Field("x", "in"),
+    engine.Field("out", "out"),
+    law=lambda batch, _machine: 80 + 16 * batch.size["x"].ravel(),
+    code_bytes=64,
+    source="assumption: sixteen cycles per element",
+)
+def sluggish(x: NDArray[Any], out: NDArray[Any]) -> None:
+    """Add one, four times slower."""
+    for i in range(x.size):
+        out[i] = x[i] + 1
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Two stages on two IPUs; the second is slower, or its bias is mapped elsewhere."""
+
+    codelet: Any = brisk
+    shift: int = 0
+
+    def __call__(self, directory: Path) -> Path:
+        """Compile and run the program; return the path of its report."""
+        graph = engine.Graph(engine.load_machine("gc200", n_ipus=2, tiles_per_ipu=8))
+        size = 512
+
+        def variable(name: str, first_tile: int) -> Any:
+            tensor = graph.add_variable("float32", (size,), name)
+            graph.map_linearly(tensor, tiles=range(first_tile, first_tile + 8))
+            return tensor
+
+        x, middle = variable("x", 0), variable("middle", 0)
+        taken, out = variable("taken over", 8), variable("out", 8)
+        scale = graph.add_variable("float32", (size,), "scale")
+        tiles = [(tile + self.shift) % 8 for tile in range(8)]
+        for tile, start in zip(tiles, range(0, size, size // 8), strict=True):
+            graph.set_tile_mapping(scale[start : start + size // 8], tile)
+        programs = []
+        for name, source, target, first_tile, codelet in (
+            ("stage 0", scale, middle, 0, brisk),
+            ("stage 1", taken, out, 8, self.codelet),
+        ):
+            compute_set = graph.add_compute_set(name)
+            for tile in range(8):
+                part = slice(tile * size // 8, (tile + 1) * size // 8)
+                graph.add_vertex(
+                    compute_set, codelet, {"x": source[part], "out": target[part]},
+                    tile=first_tile + tile,
+                )  # fmt: skip
+            programs.append(Execute(compute_set))
+        program = Sequence(
+            "pipeline",
+            [
+                StreamCopyIn("x", x),
+                Copy(x, scale, "scale"),
+                *programs,
+                Copy(middle, taken, "hand over"),
+                StreamCopyOut(out, "result"),
+            ],
+        )
+        executable = engine.compile_programs(graph, [program])
+        code = {"autoReport.all": True, "autoReport.directory": str(directory)}
+        with engine.Engine(executable, resolve(environ={}, code=code)) as device:
+            device.connect_stream("x", np.zeros(size, np.float32))
+            device.run()
+        return directory / "profile.pop"
+
+
+MODEL, PIPELINE = ModelChange(), Pipeline()
+
+
+def _model(title: str, change: Any, gate: str, begins: str, holds: str = "") -> Change:
+    return Change(title, MODEL, change, gate, begins, holds)
+
+
+CHANGES: tuple[Change, ...] = (
+    _model(
+        "Batch 1 → 4",
+        replace(MODEL, batch=4),
+        "memory.max_tile:+0%",
+        "Batch size changed: 1 → 4.",
+    ),
+    _model(
+        "Machine gc200 → bow",
+        replace(MODEL, machine="bow"),
+        "time.total:-1%",
+        "Machine changed: gc200 → bow.",
+    ),
+    _model(
+        "64 tiles → 32 tiles",
+        replace(MODEL, n_tiles=32),
+        "cycles.total:+0%",
+        "Number of tiles per IPU changed: 64 → 32.",
+    ),
+    _model(
+        "`availableMemoryProportion` 0.6 → 0.005",
+        replace(MODEL, options={SHARE: 0.005}),
+        "cycles.total:+0%",
+        f"Options changed: {SHARE} 0.6 → 0.005",
+    ),
+    _model(
+        "Weights only", replace(MODEL, seed=2), "", "Only the weights changed;"
+    ),
+    _model(
+        "All nodes renamed",
+        replace(MODEL, is_renamed=True),
+        "",
+        "All nodes were renamed; nothing else changed.",
+    ),
+    _model(
+        "A Relu dropped",
+        replace(MODEL, has_relu=False),
+        "operation.cycles",
+        "Relu_3 (Relu) was removed:",
+    ),
+    _model(
+        "A node in front",
+        replace(MODEL, has_first=True),
+        "cycles.total:+0%",
+        "Sigmoid_0 (Sigmoid) was added:",
+    ),
+    _model(
+        "Kernel 3 × 3 → 5 × 5",
+        replace(MODEL, kernel=5),
+        "cycles.total:+0%",
+        "Conv_2 (Conv) changed: kernel 3 × 3 → 5 × 5,",
+    ),
+    _model(
+        "One convolution's share of memory",
+        replace(MODEL, share_of_node=0.005),
+        "cycles.total:+0%",
+        "Plan of Conv_2 changed: availableMemoryProportion 0.6 → 0.005,",
+    ),
+    Change(
+        "One variable mapped elsewhere",
+        PIPELINE,
+        replace(PIPELINE, shift=1),
+        "exchange.bytes:+0%",
+        "Mapping of variable scale changed",
+        "exchanges of it send",
+    ),
+    Change(
+        "A stage on IPU 1 four times slower",
+        PIPELINE,
+        replace(PIPELINE, codelet=sluggish),
+        "cycles.compute:+0%",
+        "IPU 1 takes ",
+        "IPU 0 waits for it",
+    ),
+)
