@@ -5,8 +5,8 @@ The first ten change a small model, or how it is compiled; the last two a progra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope import engine
+from tilescope.engine.graph import blocks
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Copy, Execute, Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.engine.session.model_run import run_model
@@ -29,15 +30,15 @@ SHARE = "convolutionOptions.availableMemoryProportion"
 class Change:
     """A change with what the diff says of it.
 
-    ``write`` writes the report of the candidate into a directory, ``base`` that of the baseline;
-    ``gate`` fails for the candidate, and is empty if no gate may fail. The first sentence begins
-    with ``begins`` and holds ``holds``.
+    ``write`` writes the report of the candidate into a directory, ``base`` that of the baseline.
+    ``metric`` moves, and is empty if none may. The first sentence begins with ``begins`` and holds
+    ``holds``.
     """
 
     title: str
     base: Callable[[Path], Path]
     write: Callable[[Path], Path]
-    gate: str
+    metric: str
     begins: str
     holds: str = ""
 
@@ -55,7 +56,7 @@ class ModelChange:
     share_of_node: float | None = None
     machine: str = "gc200"
     n_tiles: int = 64
-    options: Mapping[str, object] = field(default_factory=dict)
+    share: float | None = None
 
     def __call__(self, directory: Path) -> Path:
         """Compile and run the model; return the path of its report."""
@@ -67,7 +68,7 @@ class ModelChange:
             code={
                 "autoReport.all": True,
                 "autoReport.directory": str(directory),
-                **self.options,
+                **({} if self.share is None else {SHARE: self.share}),
             },
         )
         machine = engine.load_machine(self.machine, tiles_per_ipu=self.n_tiles)
@@ -80,8 +81,8 @@ class ModelChange:
         random = np.random.default_rng(self.seed)
         weights = {
             "k0": random.standard_normal((16, 8, 3, 3)),
-            "k1": random.standard_normal((32, 16, self.kernel, self.kernel)),
             "m": random.standard_normal((32, 10)),
+            "k1": random.standard_normal((32, 16, self.kernel, self.kernel)),
         }
         plan = {} if self.share_of_node is None else {"__available_memory": self.share_of_node}
         rows: list[tuple[str, list[str], dict[str, Any]]] = [
@@ -168,7 +169,7 @@ def sluggish(x: NDArray[Any], out: NDArray[Any]) -> None:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Two stages on two IPUs; the second is slower, or its bias is mapped elsewhere."""
+    """Two stages on two IPUs; the second may be slower, or the batch mapped elsewhere."""
 
     codelet: Any = brisk
     shift: int = 0
@@ -176,46 +177,36 @@ class Pipeline:
     def __call__(self, directory: Path) -> Path:
         """Compile and run the program; return the path of its report."""
         graph = engine.Graph(engine.load_machine("gc200", n_ipus=2, tiles_per_ipu=8))
-        size = 512
+        size, n_tiles = 512, 8
+        starts = np.arange(0, size, size // n_tiles)
 
-        def variable(name: str, first_tile: int) -> Any:
+        def variable(name: str, tiles: NDArray[Any]) -> Any:
             tensor = graph.add_variable("float32", (size,), name)
-            graph.map_linearly(tensor, tiles=range(first_tile, first_tile + 8))
+            graph.set_tile_mapping(tensor, starts, tiles)
             return tensor
 
-        x, middle = variable("x", 0), variable("middle", 0)
-        taken, out = variable("taken over", 8), variable("out", 8)
-        scale = graph.add_variable("float32", (size,), "scale")
-        tiles = [(tile + self.shift) % 8 for tile in range(8)]
-        for tile, start in zip(tiles, range(0, size, size // 8), strict=True):
-            graph.set_tile_mapping(scale[start : start + size // 8], tile)
-        programs = []
-        for name, source, target, first_tile, codelet in (
-            ("stage 0", scale, middle, 0, brisk),
-            ("stage 1", taken, out, 8, self.codelet),
+        first = np.arange(n_tiles)
+        x = variable("batch", np.roll(first, self.shift))
+        middle = variable("middle", first)
+        taken, out = variable("taken over", first + n_tiles), variable("out", first + n_tiles)
+        stages = []
+        for name, source, target, tiles, codelet in (
+            ("stage 0", x, middle, first, brisk),
+            ("stage 1", taken, out, first + n_tiles, self.codelet),
         ):
             compute_set = graph.add_compute_set(name)
-            for tile in range(8):
-                part = slice(tile * size // 8, (tile + 1) * size // 8)
-                graph.add_vertex(
-                    compute_set, codelet, {"x": source[part], "out": target[part]},
-                    tile=first_tile + tile,
-                )  # fmt: skip
-            programs.append(Execute(compute_set))
-        program = Sequence(
-            "pipeline",
-            [
-                StreamCopyIn("x", x),
-                Copy(x, scale, "scale"),
-                *programs,
-                Copy(middle, taken, "hand over"),
-                StreamCopyOut(out, "result"),
-            ],
-        )
+            regions = {
+                field: blocks(tensor.variable, starts, [size // n_tiles], [1], n_tiles)
+                for field, tensor in (("x", source), ("out", target))
+            }
+            graph.add_vertices(compute_set, codelet, tiles, regions)
+            stages.append(Execute(compute_set))
+        hand_over, result = Copy(middle, taken, "hand over"), StreamCopyOut(out, "result")
+        program = Sequence("pipeline", [StreamCopyIn("batch", x), *stages, hand_over, result])
         executable = engine.compile_programs(graph, [program])
         code = {"autoReport.all": True, "autoReport.directory": str(directory)}
         with engine.Engine(executable, resolve(environ={}, code=code)) as device:
-            device.connect_stream("x", np.zeros(size, np.float32))
+            device.connect_stream("batch", np.zeros(size, np.float32))
             device.run()
         return directory / "profile.pop"
 
@@ -223,38 +214,36 @@ class Pipeline:
 MODEL, PIPELINE = ModelChange(), Pipeline()
 
 
-def _model(title: str, change: Any, gate: str, begins: str, holds: str = "") -> Change:
-    return Change(title, MODEL, change, gate, begins, holds)
+def _model(title: str, change: Any, metric: str, begins: str, holds: str = "") -> Change:
+    return Change(title, MODEL, change, metric, begins, holds)
 
 
 CHANGES: tuple[Change, ...] = (
     _model(
         "Batch 1 → 4",
         replace(MODEL, batch=4),
-        "memory.max_tile:+0%",
+        "memory.max_tile",
         "Batch size changed: 1 → 4.",
     ),
     _model(
         "Machine gc200 → bow",
         replace(MODEL, machine="bow"),
-        "time.total:-1%",
+        "time.total",
         "Machine changed: gc200 → bow.",
     ),
     _model(
         "64 tiles → 32 tiles",
         replace(MODEL, n_tiles=32),
-        "cycles.total:+0%",
+        "cycles.total",
         "Number of tiles per IPU changed: 64 → 32.",
     ),
     _model(
         "`availableMemoryProportion` 0.6 → 0.005",
-        replace(MODEL, options={SHARE: 0.005}),
-        "cycles.total:+0%",
+        replace(MODEL, share=0.005),
+        "cycles.total",
         f"Options changed: {SHARE} 0.6 → 0.005",
     ),
-    _model(
-        "Weights only", replace(MODEL, seed=2), "", "Only the weights changed;"
-    ),
+    _model("Weights only", replace(MODEL, seed=2), "", "Only the weights changed;"),
     _model(
         "All nodes renamed",
         replace(MODEL, is_renamed=True),
@@ -264,40 +253,40 @@ CHANGES: tuple[Change, ...] = (
     _model(
         "A Relu dropped",
         replace(MODEL, has_relu=False),
-        "operation.cycles",
+        "memory.max_tile",
         "Relu_3 (Relu) was removed:",
     ),
     _model(
         "A node in front",
         replace(MODEL, has_first=True),
-        "cycles.total:+0%",
+        "cycles.total",
         "Sigmoid_0 (Sigmoid) was added:",
     ),
     _model(
         "Kernel 3 × 3 → 5 × 5",
         replace(MODEL, kernel=5),
-        "cycles.total:+0%",
+        "cycles.total",
         "Conv_2 (Conv) changed: kernel 3 × 3 → 5 × 5,",
     ),
     _model(
         "One convolution's share of memory",
         replace(MODEL, share_of_node=0.005),
-        "cycles.total:+0%",
+        "cycles.total",
         "Plan of Conv_2 changed: availableMemoryProportion 0.6 → 0.005,",
     ),
     Change(
         "One variable mapped elsewhere",
         PIPELINE,
         replace(PIPELINE, shift=1),
-        "exchange.bytes:+0%",
-        "Mapping of variable scale changed",
-        "exchanges of it send",
+        "exchange.bytes",
+        "Mapping of variable batch changed",
+        "its exchanges send +2.0 KiB, +472 cycles",
     ),
     Change(
         "A stage on IPU 1 four times slower",
         PIPELINE,
         replace(PIPELINE, codelet=sluggish),
-        "cycles.compute:+0%",
+        "cycles.compute",
         "IPU 1 takes ",
         "IPU 0 waits for it",
     ),

@@ -165,13 +165,13 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
             "weights", "weights", "Only the weights changed; the program and its cost are the same."
         )
     elif has_weights and weighted:
-        add("weights", "weights", f"Weights changed {_of(weighted, evidence)}.")
+        add("weights", "weights", f"Weights {_of(weighted, evidence)} changed.")
     elif has_weights:
         add("weights", "weights", "Weights changed.")
-    if renamed:
+    if renamed and is_alone:
         nodes = "All nodes" if len(renamed) == len(calls.roots) else _count(len(renamed), "node")
         verb = "was" if len(renamed) == 1 else "were"
-        rest = "; nothing else changed" if is_alone and not has_weights else ""
+        rest = "" if has_weights else "; nothing else changed"
         add("names", "names", f"{nodes} {verb} renamed{rest}.")
     if not causes and "graph_digest" not in changed and "model_sha256" in changed:
         add("model", "model file", "Model file changed.")
@@ -181,7 +181,7 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
 def _of(weighted: list[int], evidence: Evidence) -> str:
     """Return which operations have other weights."""
     if len(weighted) > 2:
-        return f"in {len(weighted):,} operations"
+        return f"of {len(weighted):,} operations"
     return "of " + " and ".join(
         short(evidence.calls.baseline.contexts[number].name) for number in weighted
     )

@@ -44,29 +44,25 @@ def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
     for variable_id, (one, other) in sorted(remapped.items()):
         near = set(users.get(variable_id, ()))
         if variable_id not in followed:
-            found.append(_explain(evidence, one, other, near))
+            found.append((_explain(evidence, one, other), frozenset(near)))
         followed.update(
             later for later in remapped if later > variable_id and near & set(users.get(later, ()))
         )
     return found
 
 
-def _explain(
-    evidence: Evidence, one: VariableFacts, other: VariableFacts, near: set[int]
-) -> tuple[Cause, frozenset[int]]:
-    """Return the cause for a variable that lies elsewhere, and the baseline's steps near it."""
-    partner, own = dict(evidence.steps.pairs), evidence.own_cycles
-    kinds = steps(evidence.baseline).kind
-    # The sync before an exchange belongs to it.
-    near |= {step - 1 for step in near if kinds[step] in _EXCHANGES and kinds[step - 1] == "Sync"}
-    paired = [(step, partner[step]) for step in near if step in partner]
-    cycles = sum(int(own[1][:, after].max() - own[0][:, before].max()) for before, after in paired)
-    sent = [
-        costs(report).per_step("total_sent_bytes", side.shape[1])
-        for report, side in zip(evidence.sides, own, strict=True)
-    ]
-    n_bytes = sum(int(sent[1][after] - sent[0][before]) for before, after in paired)
-    return _cause(one, other, cycles, n_bytes), frozenset(near)
+def _explain(evidence: Evidence, one: VariableFacts, other: VariableFacts) -> Cause:
+    """Return the cause for a variable that lies elsewhere, with the steps that use it."""
+    cycles, sent = [], []
+    for side, (report, variable) in enumerate(zip(evidence.sides, (one, other), strict=True)):
+        own, kinds = evidence.own_cycles[side], steps(report).kind
+        near = set(_users(report).get(variable.variable_id, ()))
+        # The sync before an exchange belongs to it.
+        near |= {s - 1 for s in near if s and kinds[s] in _EXCHANGES and kinds[s - 1] == "Sync"}
+        chosen = sorted(near)
+        cycles.append(int(own[:, chosen].max(axis=0).sum()))
+        sent.append(int(costs(report).per_step("total_sent_bytes", own.shape[1])[chosen].sum()))
+    return _cause(one, other, cycles[1] - cycles[0], sent[1] - sent[0])
 
 
 def users_of_changed(evidence: Evidence) -> frozenset[int]:
@@ -94,7 +90,7 @@ def _cause(one: VariableFacts, other: VariableFacts, cycles: int, sent: int) -> 
     text = f"Mapping of variable {short(one.name)} changed{tiles}"
     effects = []
     if sent:
-        effects.append(f"exchanges of it send {format_change(sent, 'bytes')}")
+        effects.append(f"its exchanges send {format_change(sent, 'bytes')}")
     if cycles:
         effects.append(impact_words(cycles, 0))
     sentence = f"{text}: {', '.join(effects)}." if effects else f"{text}."
