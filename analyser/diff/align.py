@@ -32,6 +32,10 @@ def align(
     baseline_shapes, candidate_shapes
         What is equal in pairs to prefer where a name is not equally frequent.
     """
+    if len(set(baseline_names)) == len(baseline_names):
+        places = dict(zip(candidate_names, range(len(candidate_names)), strict=True))
+        if len(places) == len(candidate_names):
+            return _align_unique(baseline_names, places)
     baseline_places, candidate_places = _places(baseline_names), _places(candidate_names)
     pairs: list[tuple[int, int]] = []
     for name, baseline_indices in baseline_places.items():
@@ -93,6 +97,13 @@ def align_in_turn(
         ]
     found.sort()
     return found, left[0], left[1]
+
+
+def _align_unique(names: Sequence[Hashable], places: dict[Hashable, int]) -> Alignment:
+    """Pair the entries of two lists of names that occur once; ``places`` are of the candidate."""
+    found = [(one, places.pop(name, -1)) for one, name in enumerate(names)]
+    removed = [one for one, other in found if other < 0]
+    return [pair for pair in found if pair[1] >= 0], removed, sorted(places.values())
 
 
 def _places(names: Sequence[Hashable]) -> dict[Hashable, list[int]]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from tilescope.analyser.quantities import format_change, format_percent, percent_of
 
-__all__ = ["Cause", "CauseKind", "impact_words", "sentence_of"]
+__all__ = ["OTHERS", "Cause", "CauseKind", "impact_words", "sentence_of", "short"]
 
 CauseKind: TypeAlias = Literal[
     "machine",
@@ -28,6 +28,8 @@ CauseKind: TypeAlias = Literal[
     "model",
 ]
 
+#: Subjects of causes that stand for many small ones; these are said after the others.
+OTHERS = ("other operations", "other variables")
 #: Longest name in a sentence; the middle of a longer one is left out.
 _LONGEST_NAME = 80
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilescope.analyser.diff.causes.cause import Cause
+from tilescope.analyser.diff.causes.cause import OTHERS, Cause
 from tilescope.analyser.diff.causes.circumstances import (
     batch_causes,
     identity_causes,
@@ -50,7 +50,8 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
     ]
 
     def place(cause: Cause) -> tuple[int, float]:
-        rank = 0 if cause.kind in _FIRST else 2 if cause.kind in _LAST else 1
+        rank = 0 if cause.kind in _FIRST else 3 if cause.kind in _LAST else 1
+        rank = 2 if cause.subject in OTHERS else rank
         return rank, -max(abs(cause.cycles) / totals[0], abs(cause.bytes) / totals[1])
 
     return tuple(sorted(causes, key=place))
@@ -76,11 +77,11 @@ def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
     if causes:
         # Neighbours of what changed read or write variables that changed with it.
         near = users_of_changed(evidence)
-        explained |= {group for group in evidence.groups if _has_step(group, near)}
     else:
-        for cause, near in mapping_causes(evidence):
-            causes.append(cause)
-            explained |= {group for group in evidence.groups if _has_step(group, near)}
+        moved = mapping_causes(evidence)
+        causes += [cause for cause, _ in moved]
+        near = frozenset().union(*(step_ids for _, step_ids in moved))
+    explained |= {group for group in evidence.groups if _has_step(group, near)}
     costs = cost_causes(evidence, explained)
     settled = {("call", *group.calls) for group in explained}
     settled |= {("call", *group.calls) for group in evidence.groups if not group.is_on_both}
@@ -91,4 +92,4 @@ def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
 
 def _has_step(group: Group, step_ids: frozenset[int]) -> bool:
     """Return whether a step of a group is one of the baseline's steps given."""
-    return any(one in step_ids for one, _ in group.steps)
+    return bool(step_ids) and any(one in step_ids for one, _ in group.steps)

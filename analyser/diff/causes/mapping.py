@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.diff.causes.cause import Cause, impact_words, short
+from tilescope.analyser.diff.causes.cause import OTHERS, Cause, impact_words, sentence_of, short
 from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.quantities import format_bytes, format_change
 
@@ -22,6 +22,8 @@ __all__ = ["mapping_causes", "size_causes", "users_of_changed"]
 
 #: Steps that move data between tiles.
 _EXCHANGES = frozenset({"DoExchange", "GlobalExchange"})
+#: Most variables whose size has a cause of its own.
+_MOST_DETAILED = 20
 
 
 def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
@@ -107,31 +109,43 @@ def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
     owners
         Calls whose cause is known, as `Evidence.owner` gives them.
     """
-    causes = []
     aligned = evidence.variables
     rows: list[tuple[VariableFacts | None, VariableFacts | None]] = [
         *(pair for pair in aligned.pairs if pair[0].bytes != pair[1].bytes),
         *((variable, None) for variable in aligned.removed),
         *((None, variable) for variable in aligned.added),
     ]
+    found = []
     for one, other in rows:
         variable = one or other
         assert variable is not None
-        if variable.category == "message":
-            continue
-        if evidence.owner(variable, 1 if one is None else 0) in owners:
-            continue
-        delta = (other.bytes if other else 0) - (one.bytes if one else 0)
-        name = short(variable.name)
-        if one is None or other is None:
-            verb = "added" if one is None else "removed"
-            text = f"Variable {name} was {verb}: {format_change(delta, 'bytes')}."
-        else:
-            verb = "grew" if delta > 0 else "shrank"
-            sizes = f"{format_bytes(one.bytes)} → {format_bytes(other.bytes)}"
-            text = f"Variable {name} {verb} by {format_bytes(abs(delta))} ({sizes})."
-        causes.append(Cause("size", variable.name, 0, delta, text))
+        is_known = evidence.owner(variable, 1 if one is None else 0) in owners
+        if variable.category != "message" and not is_known:
+            delta = (other.bytes if other else 0) - (one.bytes if one else 0)
+            found.append((delta, one, other))
+    found.sort(key=lambda row: -abs(row[0]))
+    causes = [_size(*row) for row in found[:_MOST_DETAILED]]
+    others = found[_MOST_DETAILED:]
+    if others:
+        total = sum(delta for delta, _, _ in others)
+        text = sentence_of(f"{len(others):,} other variables changed", 0, total)
+        causes.append(Cause("size", OTHERS[1], 0, total, text))
     return causes
+
+
+def _size(delta: int, one: VariableFacts | None, other: VariableFacts | None) -> Cause:
+    """Return the cause for a variable that is new, gone or of another size."""
+    variable = one or other
+    assert variable is not None
+    name = short(variable.name)
+    if one is None or other is None:
+        verb = "added" if one is None else "removed"
+        text = f"Variable {name} was {verb}: {format_change(delta, 'bytes')}."
+    else:
+        verb = "grew" if delta > 0 else "shrank"
+        sizes = f"{format_bytes(one.bytes)} → {format_bytes(other.bytes)}"
+        text = f"Variable {name} {verb} by {format_bytes(abs(delta))} ({sizes})."
+    return Cause("size", variable.name, 0, delta, text)
 
 
 @cached

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.diff.causes.cause import Cause, CauseKind, impact_words, sentence_of, short
+from tilescope.analyser.diff.causes.cause import OTHERS, Cause, CauseKind, impact_words, sentence_of, short
 from tilescope.analyser.execution import execution, steps
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.programs import compute_set_vertices
@@ -40,6 +40,8 @@ _OPERANDS = frozenset({"input", "a", "b", "shape", "shapes", "output"})
 #: Most items of a sentence.
 _MOST_WORDS = 5
 _LONGEST_VALUE = 60
+#: Most operations whose cost has a cause of its own.
+_MOST_DETAILED = 20
 
 
 def new_and_gone(evidence: Evidence) -> list[Cause]:
@@ -179,12 +181,25 @@ def _bound(plan: Plan) -> str:
 
 
 def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
-    """Return what takes more or less time, or holds more or less, without a known cause."""
-    return [
-        _cost(evidence, group)
+    """Return what takes more or less time, or holds more or less, without a known cause.
+
+    The largest have a cause of their own; the others share one.
+    """
+    found = [
+        group
         for group in evidence.groups
         if group not in known and group.is_on_both and (group.cycles or group.bytes)
     ]
+    found.sort(key=lambda group: (-abs(group.cycles), -abs(group.bytes)))
+    causes = [_cost(evidence, group) for group in found[:_MOST_DETAILED]]
+    others = found[_MOST_DETAILED:]
+    if others:
+        cycles, n_bytes = (
+            sum(getattr(group, measure) for group in others) for measure in ("cycles", "bytes")
+        )
+        text = sentence_of(f"{len(others):,} other operations changed", cycles, n_bytes)
+        causes.append(Cause("cost", OTHERS[0], cycles, n_bytes, text))
+    return causes
 
 
 def _cost(evidence: Evidence, group: Group) -> Cause:
@@ -196,12 +211,10 @@ def _cost(evidence: Evidence, group: Group) -> Cause:
     before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
     word = "more" if cycles > 0 else "less"
     basis = "" if evidence.n_runs[0] == evidence.n_runs[1] else " per run"
-    text = f"{name} takes {abs(cycles):,} cycles {word}{basis} ({before:,} → {after:,})"
+    amount = f"{abs(cycles):,} cycle{'s' * (abs(cycles) != 1)} {word}{basis}"
+    text = f"{name} takes {amount} ({before:,} → {after:,})"
     if len(group.before) > 1:
-        text = (
-            f"IPU {group.ipu_id} takes {abs(cycles):,} cycles {word}{basis} in {name}"
-            f" ({before:,} → {after:,})"
-        )
+        text = f"IPU {group.ipu_id} takes {amount} in {name} ({before:,} → {after:,})"
     details = _step_words(evidence, group)
     if details:
         text += f": {_listed(details)}"
