@@ -172,15 +172,14 @@ class Report:
         names = [table.name for table in metadata.sorted_tables]
         content = [name for name in names if name not in _NOT_CONTENT]
         for name in content:
-            if name != "chunk" and self._stored(name) != other._stored(name):  # noqa: SLF001 - same class
+            if name != "chunk" and self._stored(name) != other._stored(name):
                 return False
         digests = [
-            {row[0] for row in report._connection.rows("SELECT digest FROM chunk")}  # noqa: SLF001 - same class
+            {row[0] for row in report._connection.rows("SELECT digest FROM chunk")}
             for report in (self, other)
         ]
         return digests[0] == digests[1] and all(
-            self._stored_chunk(digest) == other._stored_chunk(digest)  # noqa: SLF001 - same class
-            for digest in digests[0]
+            self._stored_chunk(digest) == other._stored_chunk(digest) for digest in digests[0]
         )
 
     def _stored(self, name: str) -> list[tuple[Any, ...]]:

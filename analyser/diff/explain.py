@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tilescope.analyser.diff.causes.cause import short
 from tilescope.analyser.execution import PHASES
 from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
@@ -114,7 +115,7 @@ def _steps(difference: Difference) -> list[str]:
 
 def _step(change: StepChange) -> str:
     """Return a step with its change."""
-    label = f"{change.kind} ({change.name})" if change.name else change.kind
+    label = f"{change.kind} ({short(change.name)})" if change.name else change.kind
     if change.baseline_cycles is None:
         return f"{label} is new ({change.delta_cycles:+,} cycles)"
     if change.candidate_cycles is None:
@@ -184,7 +185,8 @@ def _variables(difference: Difference) -> list[str]:
 def _largest(changes: Sequence[VariableChange]) -> str:
     """Return the largest changes by name."""
     listed = [
-        f"{change.name} {format_change(change.delta_bytes, 'bytes')}" for change in changes[:2]
+        f"{short(change.name)} {format_change(change.delta_bytes, 'bytes')}"
+        for change in changes[:2]
     ]
     return ", ".join(listed) + (", …" if len(changes) > 2 else "")
 

@@ -91,15 +91,8 @@ def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPa
     has_runs = execution(baseline).n_runs > 0 and execution(candidate).n_runs > 0
     sides = baseline, candidate
     works = [_work(report, len(steps(report))) for report in sides]
-    described = [_described(report, calls, side) for side, report in enumerate(sides)]
-    pairs, removed, added = align_in_turn(
-        [
-            ([one.name for one in described[0]], [other.name for other in described[1]]),
-            ([one.stage for one in described[0]], [other.stage for other in described[1]]),
-            (_alone(described[0], works[0]), _alone(described[1], works[1])),
-        ],
-        *works,
-    )
+    rounds = [_rounds(report, calls, side, works[side]) for side, report in enumerate(sides)]
+    pairs, removed, added = align_in_turn(list(zip(*rounds, strict=True)), *works)
     cycles = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
     return StepPairs(
         tuple(pairs),
@@ -156,15 +149,6 @@ def no_step_changes(report: Report) -> StepChanges:
     return StepChanges(basis, (), (), (), len(steps(report)), 0)
 
 
-@dataclass(frozen=True)
-class _Described:
-    """What two steps must share in each round to be the same; None to take no part in it."""
-
-    name: Hashable
-    stage: Hashable = None
-    kind: str | None = None
-
-
 @cached
 def step_contexts(report: Report) -> NDArray[np.int64]:
     """Return the debug context of every step, -1 for none: int64, shape (n_steps,)."""
@@ -191,32 +175,28 @@ def _stages(report: Report) -> dict[int, str]:
     return dict(rows)
 
 
-def _described(report: Report, calls: CallPairs, side: int) -> list[_Described]:
-    """Return what is said of every step of a side."""
+def _rounds(
+    report: Report, calls: CallPairs, side: int, works: Sequence[Hashable]
+) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
+    """Return what two steps must share in every round to be the same; None to take no part."""
     tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
-    every, stages, found = steps(report), _stages(report), []
+    every, stages = steps(report), _stages(report)
+    by_name: list[Hashable] = []
+    by_stage: list[Hashable] = []
+    by_work: list[Hashable] = []
     for index, (context, name, kind) in enumerate(
         zip(step_contexts(report).tolist(), every.name, every.kind, strict=True)
     ):
-        if context < 0:
-            found.append(_Described((name, kind), None, kind))
-            continue
         number = numbers.get(context)
-        if number is None:
-            found.append(_Described(None))
-            continue
-        known = tree.contexts[context].name
-        own = (number, relative_name(name, known), kind)
-        found.append(_Described(own, (number, kind, stages.get(index, ""))))
-    return found
-
-
-def _alone(described: Sequence[_Described], works: Sequence[Hashable]) -> list[Hashable]:
-    """Return kind and work of the steps that are in no call, by which renamed ones are found."""
-    return [
-        None if step.kind is None else (step.kind, work)
-        for step, work in zip(described, works, strict=True)
-    ]
+        if number is not None:
+            own = relative_name(name, tree.contexts[context].name)
+            by_name.append((number, own, kind))
+            by_stage.append((number, kind, stages.get(index, "")))
+        else:
+            by_name.append((name, kind) if context < 0 else None)
+            by_stage.append(None)
+        by_work.append((kind, works[index]) if context < 0 else None)
+    return by_name, by_stage, by_work
 
 
 def _cycles(report: Report, has_runs: bool) -> NDArray[np.int64]:

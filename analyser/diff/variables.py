@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import select
 
@@ -23,6 +23,7 @@ __all__ = [
     "VariableChanges",
     "VariableFacts",
     "VariablePairs",
+    "VariableRow",
     "align_variables",
     "variable_changes",
 ]
@@ -69,13 +70,30 @@ class VariableChanges:
     n_same: int
 
 
+class VariableRow(NamedTuple):
+    """The same as `VariableFacts`, quick to make for all variables."""
+
+    variable_id: int
+    name: str
+    dtype: str
+    shape: str
+    bytes: int
+    category: str
+    is_always_live: bool
+    n_tiles: int
+    max_tile_bytes: int
+    mapping_digest: str | None
+    content_digest: str | None
+    debug_context_id: int | None
+
+
 @dataclass(frozen=True)
 class VariablePairs:
-    """All variables of two reports, and which of them are the same; None on the side without it."""
+    """All variables of two reports: those that are the same, and those on one side only."""
 
-    pairs: tuple[tuple[VariableFacts, VariableFacts], ...]
-    removed: tuple[VariableFacts, ...]
-    added: tuple[VariableFacts, ...]
+    pairs: tuple[tuple[VariableRow, VariableRow], ...]
+    removed: tuple[VariableRow, ...]
+    added: tuple[VariableRow, ...]
 
 
 def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> VariablePairs:
@@ -104,7 +122,7 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
 
 
 def _names(
-    variables: Sequence[VariableFacts], calls: CallPairs, side: int
+    variables: Sequence[VariableRow], calls: CallPairs, side: int
 ) -> list[tuple[Hashable, Hashable, Hashable]]:
     """Return what two variables must share in each round; None to take no part in it.
 
@@ -140,33 +158,25 @@ def variable_changes(aligned: VariablePairs) -> VariableChanges:
 
 
 @cached
-def _variables(report: Report) -> tuple[VariableFacts, ...]:
+def _variables(report: Report) -> tuple[VariableRow, ...]:
     """Return all variables in order of their id."""
-    columns = [schema.variable.c[name] for name in VariableFacts.__dataclass_fields__]
+    columns = [schema.variable.c[name] for name in VariableRow._fields]
     rows = report.fetch(select(*columns).order_by(schema.variable.c.variable_id))
-    return tuple(VariableFacts(*row) for row in rows)
+    return tuple(map(VariableRow._make, rows))
 
 
-def _facts(variable: VariableFacts) -> tuple[object, ...]:
-    """Return what makes a variable different; its number does not."""
-    return (
-        variable.dtype,
-        variable.shape,
-        variable.bytes,
-        variable.category,
-        bool(variable.is_always_live),
-        variable.n_tiles,
-        variable.max_tile_bytes,
-        variable.mapping_digest,
-    )
+def _facts(variable: VariableRow) -> tuple[object, ...]:
+    """Return what makes a variable different; its number, name and contents do not."""
+    return variable[2:10]
 
 
-def _change(baseline: VariableFacts | None, candidate: VariableFacts | None) -> VariableChange:
+def _change(baseline: VariableRow | None, candidate: VariableRow | None) -> VariableChange:
     """Return a variable on the sides that have it."""
     named = candidate or baseline
     assert named is not None
     delta = (candidate.bytes if candidate else 0) - (baseline.bytes if baseline else 0)
-    return VariableChange(named.name, baseline, candidate, delta)
+    before, after = (side and VariableFacts(*side) for side in (baseline, candidate))
+    return VariableChange(named.name, before, after, delta)
 
 
 def _sorted(changes: list[VariableChange]) -> tuple[VariableChange, ...]:

@@ -37,6 +37,9 @@ class Shape:
     idle_cycles: int = 0
     weights_bytes: int = 320
     has_bias: bool = False
+    planted_bytes: int = 0
+    """More bytes of the weights, on tile 0."""
+    has_steps: bool = True
     is_data_dependent: bool = False
     is_finished: bool = True
     seed: str = "1"
@@ -57,6 +60,8 @@ def write_small_report(directory: Path, shape: Shape | None = None) -> Path:
     shape = shape or Shape()
     writer = ReportWriter.create(directory)
     _write_header(writer, shape)
+    if not shape.has_steps:
+        return writer.finish()
     _write_graph(writer, shape)
     if shape.has_memory:
         _write_memory(writer, shape)
@@ -148,9 +153,10 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
             },
         ],
     )
+    weights = shape.weights_bytes + shape.planted_bytes
     variables = [
         ("in", "float32", "[16]", 64, "variable", False, 4, 16),
-        ("weights", "float32", "[80]", shape.weights_bytes, "constant", True, 8, 40),
+        ("weights", "float32", "[80]", weights, "constant", True, 8, 40),
         ("act", "float16", "[4, 8]", 64, "variable", False, 4, 16),
         ("layer1/conv/exchange", "float32", "[8]", 32, "message", False, 2, 16),
     ]
@@ -336,7 +342,8 @@ def _write_programs(writer: ReportWriter, shape: Shape) -> None:
 
 
 def _write_memory(writer: ReportWriter, shape: Shape) -> None:
-    extra = np.array([16 if shape.has_bias else 0] + [0] * 7, dtype=np.int64)
+    on_tile_0 = (16 if shape.has_bias else 0) + shape.planted_bytes
+    extra = np.array([on_tile_0] + [0] * 7, dtype=np.int64)
     constant = np.full(N_TILES, shape.weights_bytes // N_TILES, dtype=np.int64) + extra
     by_category = np.array(
         [
@@ -421,7 +428,8 @@ def _write_lifetimes(writer: ReportWriter, shape: Shape) -> None:
     parts: list[tuple[int, int, int, int, int]] = []
     starts = [0]
     for tile in range(N_TILES):
-        here = [(of_name["weights"], 400, per_tile, 0, 7)]
+        planted = shape.planted_bytes if tile == 0 else 0
+        here = [(of_name["weights"], 400, per_tile + planted, 0, 7)]
         if tile < 4:
             here += [(of_name["in"], 0, 16, 0, 4), (of_name["act"], 16, 16, 3, 7)]
         if tile in {0, 4}:

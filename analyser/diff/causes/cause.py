@@ -23,6 +23,7 @@ CauseKind: TypeAlias = Literal[
     "cost",
     "size",
     "runs",
+    "steps",
     "weights",
     "names",
     "model",

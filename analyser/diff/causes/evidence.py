@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.diff.context import ContextChange
     from tilescope.analyser.diff.measures import MetricChange
     from tilescope.analyser.diff.steps import StepPairs
-    from tilescope.analyser.diff.variables import VariableFacts, VariablePairs
+    from tilescope.analyser.diff.variables import VariablePairs, VariableRow
     from tilescope.reports import Report
 
 __all__ = ["Evidence", "Group"]
@@ -182,13 +182,22 @@ class Evidence:
 
     def _root(self, side: int, context: int | None) -> tuple[object, ...] | None:
         """Return the group of a debug context: the outermost pair of calls around it."""
-        tree = (self.calls.baseline, self.calls.candidate)[side]
-        if context is None or context not in tree.contexts:
-            return None
-        root = tree.root_of[context]
-        if side == 0:
-            return ("call", root, self.calls.pairs.get(root))
-        return ("call", self._reverse.get(root), root)
+        return None if context is None else self._root_keys[side].get(context)
+
+    @cached_property
+    def _root_keys(self) -> tuple[dict[int, tuple[object, ...]], dict[int, tuple[object, ...]]]:
+        """The group of every call of both sides."""
+        pairs, reverse = self.calls.pairs, self._reverse
+        roots = self.calls.baseline.root_of, self.calls.candidate.root_of
+        keys: tuple[dict[int, tuple[object, ...]], ...] = (
+            {root: ("call", root, pairs.get(root)) for root in set(roots[0].values())},
+            {root: ("call", reverse.get(root), root) for root in set(roots[1].values())},
+        )
+        one, other = (
+            {number: of_side[root] for number, root in side.items()}
+            for side, of_side in zip(roots, keys, strict=True)
+        )
+        return one, other
 
     @cached_property
     def _reverse(self) -> dict[int, int]:
@@ -225,7 +234,7 @@ class Evidence:
                     found[side, places[key]] += variable.bytes
         return found
 
-    def owner(self, variable: VariableFacts, side: int) -> tuple[object, ...] | None:
+    def owner(self, variable: VariableRow, side: int) -> tuple[object, ...] | None:
         """Return the group of a variable; None for one outside of calls."""
         return self._root(side, variable.debug_context_id)
 

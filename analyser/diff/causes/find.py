@@ -19,6 +19,7 @@ from tilescope.analyser.diff.causes.operation import (
     new_and_gone,
     plan_causes,
 )
+from tilescope.analyser.execution import steps
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.causes.evidence import Evidence, Group
@@ -32,6 +33,12 @@ _LAST = frozenset({"weights", "names", "model"})
 
 def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
     """Return why two reports differ: circumstances of the whole program, then by impact."""
+    n_steps = [len(steps(report)) for report in evidence.sides]
+    if min(n_steps) == 0 < max(n_steps):
+        side = "baseline" if n_steps[0] == 0 else "candidate"
+        sentence = f"The {side} holds no steps; programs are not compared."
+        missing = Cause("steps", side, 0, 0, sentence)
+        return (missing, *machine_causes(evidence), *option_causes(evidence))
     whole = [*machine_causes(evidence), *batch_causes(evidence)]
     parts = _part_causes(evidence, is_all_explained=bool(whole))
     options = option_causes(evidence)

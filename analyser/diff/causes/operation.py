@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.diff.causes.cause import OTHERS, Cause, CauseKind, impact_words, sentence_of, short
+from tilescope.analyser.diff.causes.cause import (
+    OTHERS,
+    Cause,
+    CauseKind,
+    impact_words,
+    sentence_of,
+    short,
+)
 from tilescope.analyser.execution import execution, steps
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.programs import compute_set_vertices
+from tilescope.analyser.quantities import format_change
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
 
@@ -210,7 +218,8 @@ def _cost(evidence: Evidence, group: Group) -> Cause:
         return Cause("size", group.name, 0, group.bytes, text)
     before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
     word = "more" if cycles > 0 else "less"
-    basis = "" if evidence.n_runs[0] == evidence.n_runs[1] else " per run"
+    is_per_run = evidence.steps.has_runs and evidence.n_runs[0] != evidence.n_runs[1]
+    basis = " per run" if is_per_run else ""
     amount = f"{abs(cycles):,} cycle{'s' * (abs(cycles) != 1)} {word}{basis}"
     text = f"{name} takes {amount} ({before:,} → {after:,})"
     if len(group.before) > 1:
@@ -268,8 +277,8 @@ def _step_words(evidence: Evidence, group: Group) -> list[str]:
         return [f"it runs {times[0]:,} → {times[1]:,} times"]
     kind = steps(evidence.baseline).kind[largest.one]
     if kind != "OnTileExecute":
-        return [f"{kind} {largest.delta:+,} cycles"]
-    return _vertex_words(evidence, largest) or [f"compute {largest.delta:+,} cycles"]
+        return [f"{kind} {format_change(largest.delta, 'cycles')}"]
+    return _vertex_words(evidence, largest) or [f"compute {format_change(largest.delta, 'cycles')}"]
 
 
 def _vertex_words(evidence: Evidence, step: _StepCost) -> list[str]:

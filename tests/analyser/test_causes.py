@@ -1,0 +1,159 @@
+"""Causes: what was planted is found and named; what is odd is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.analyser.small_report import Shape, write_small_report
+
+from tilescope import analyser
+from tilescope.analyser.diff import compare, explain, operation_changes
+from tilescope.analyser.metrics import ipu_values
+from tilescope.analyser.operations import operations
+from tilescope.main import main
+from tilescope.reports import Report
+
+Variation = Callable[[Shape], Report]
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def test_one_planted_cycle_is_found_named_and_gated(variation: Variation) -> None:
+    one, other = (variation(Shape(n_runs=1, conv_tile0_cycles=n)) for n in (200, 201))
+    found = compare(one, other)
+    (cause,) = found.causes
+    assert (cause.kind, cause.subject, cause.cycles, cause.bytes) == ("cost", "layer1", 1, 0)
+    assert explain(found)[0] == (
+        "IPU 0 takes 1 cycle more in layer1 (290 → 291): compute +1 cycle."
+    )
+    gate = ("--fail-on", "cycles.total:+0%")
+    assert main(["diff", str(one.path), str(other.path), *gate]) == 1
+    assert main(["diff", str(other.path), str(one.path), *gate]) == 0
+
+
+def test_one_planted_byte_is_found_named_and_gated(variation: Variation) -> None:
+    one, other = variation(Shape()), variation(Shape(planted_bytes=1))
+    found = compare(one, other)
+    (cause,) = found.causes
+    assert (cause.kind, cause.subject, cause.cycles, cause.bytes) == ("size", "weights", 0, 1)
+    assert explain(found)[0] == "Variable weights grew by 1 B (320 B → 321 B)."
+    for metric in ("memory.total", "memory.max_tile"):
+        gate = ("--fail-on", f"{metric}:+0%")
+        assert main(["diff", str(one.path), str(other.path), *gate]) == 1
+
+
+def test_other_numbers_of_runs_are_said_and_compared_per_run(variation: Variation) -> None:
+    found = compare(variation(Shape(n_runs=1)), variation(Shape(n_runs=3)))
+    (cause,) = found.causes
+    assert cause.kind == "runs"
+    assert cause.sentence == (
+        "The baseline recorded 1 run, the candidate 3; figures of runs are sums, per run cycles"
+        " change by 0."
+    )
+    slower = compare(variation(Shape(n_runs=1)), variation(Shape(n_runs=3, conv_tile0_cycles=260)))
+    cost = next(cause for cause in slower.causes if cause.kind == "cost")
+    assert (cost.cycles, cost.subject) == (60, "layer1")
+    assert "60 cycles more per run" in cost.sentence
+
+
+def test_an_option_without_effect_is_said(small: Report, variation: Variation) -> None:
+    options = {"autoReport.all": "true", "debug.instrument": "true"}
+    (cause,) = compare(small, variation(Shape(options=options))).causes
+    assert cause.sentence == (
+        "Options changed: debug.instrument None → true, without effect on cycles and memory."
+    )
+
+
+shapes = st.builds(
+    Shape,
+    n_runs=st.integers(0, 2),
+    conv_tile0_cycles=st.integers(100, 300),
+    weights_bytes=st.sampled_from([160, 320, 400]),
+    planted_bytes=st.integers(0, 3),
+    has_bias=st.booleans(),
+    idle_cycles=st.integers(0, 2),
+    conv_name=st.sampled_from(["layer1/conv", "first"]),
+)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(baseline=shapes, candidate=shapes)
+def test_parts_sum_to_totals_and_causes_are_antisymmetric(
+    variation: Variation, baseline: Shape, candidate: Shape
+) -> None:
+    one, other = variation(baseline), variation(candidate)
+    there, back = compare(one, other), compare(other, one)
+    assert {(cause.kind, cause.cycles, cause.bytes) for cause in there.causes} == {
+        (cause.kind, -cause.cycles, -cause.bytes) for cause in back.causes
+    }
+    same = compare(one, one)
+    assert (same.causes, same.unequal) == ((), ())
+    metrics = {metric.name: metric for metric in there.metrics}
+    categories = [m.delta or 0 for n, m in metrics.items() if n.startswith("memory.category.")]
+    assert sum(categories) == metrics["memory.total"].delta == there.tiles.delta_bytes.sum()
+    by_ipu = [ipu_values(report)["memory.total"] for report in (one, other)]
+    assert sum(map(int, by_ipu[1])) - sum(map(int, by_ipu[0])) == metrics["memory.total"].delta  # type: ignore[arg-type]
+    if there.steps.basis == "runs":
+        sides = operations(one), operations(other)
+        inside = sum(change.delta for change in operation_changes(*sides, "cycles"))
+        rest = [side.total_cycles - side.cycles for side in sides]
+        assert inside + rest[1] - rest[0] == metrics["cycles.total"].delta
+
+
+ODD = {
+    "quotes": "a 'b' \"c\" `d`",
+    "newlines": "first\nsecond\r\nthird",
+    "HTML": "<script>alert(1)</script>&amp;",
+    "10,000 characters": "n" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", ODD.values(), ids=ODD)
+def test_odd_names_stay_on_one_line(
+    name: str, small: Report, variation: Variation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = variation(Shape(conv_name=name, conv_tile0_cycles=300))
+    for sentence in explain(compare(small, other)):
+        assert "\n" not in sentence
+        assert len(sentence) < 1_000
+    assert main(["diff", str(small.path), str(other.path)]) == 0
+    assert main(["diff", str(other.path), str(small.path), "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *paths: Path) -> str:
+    assert main(["diff", *map(str, paths)]) == 2
+    message = capsys.readouterr().err.strip()
+    assert message.count("\n") == 0
+    return message
+
+
+def test_a_report_of_another_schema_version_is_one_sentence(
+    small: Report, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refusal(capsys, small.path, GOLDEN / "v2" / "small.pop")
+    assert "has report schema 2; this TileScope supports 3" in message
+
+
+def test_a_report_without_steps_is_compared(small: Report, variation: Variation) -> None:
+    empty = variation(Shape(has_steps=False))
+    first = explain(compare(small, empty))[0]
+    assert first == "The candidate holds no steps; programs are not compared."
+    assert main(["diff", str(small.path), str(empty.path)]) == 0
+    assert main(["diff", str(empty.path), str(empty.path)]) == 0
+
+
+def test_compiled_only_incomplete_and_another_machine(
+    small: Report, variation: Variation, tmp_path: Path
+) -> None:
+    compiled = explain(compare(small, variation(Shape(n_runs=0))))
+    assert "The baseline recorded 2 runs, the candidate 0; cycles are not compared." in compiled
+    path = write_small_report(tmp_path / "unfinished", Shape(is_finished=False))
+    with analyser.open(path) as unfinished:
+        last = explain(compare(small, unfinished))[-1]
+    assert last.endswith("is incomplete: its engine was killed or is still running.")
+    other = explain(compare(small, variation(Shape(target_name="bow", clock_hz=2e9))))
+    assert other[0] == "Machine changed: small → bow."
