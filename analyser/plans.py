@@ -33,6 +33,7 @@ __all__ = [
     "explanation",
     "plans",
     "plans_of",
+    "stage_names",
 ]
 
 #: Phases of stages.
@@ -346,3 +347,11 @@ def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertice
     ids = dict.fromkeys(compute_set for step_id, compute_set in rows if step_id in wanted)
     used = [vertex for one in ids for vertex in compute_set_vertices(report, one)[1]]
     return tuple(sorted(used, key=lambda vertex: -vertex.total_cycles))
+
+
+@cached
+def stage_names(report: Report) -> dict[int, str]:
+    """Return the stage of its plan of every step that has one, by step."""
+    table, stages = schema.step, schema.plan_stage
+    joined = table.join(stages, table.c.plan_stage_id == stages.c.plan_stage_id)
+    return dict(report.fetch(select(table.c.step_id, stages.c.name).select_from(joined)))

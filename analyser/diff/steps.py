@@ -13,6 +13,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.call_tree import relative_name
 from tilescope.analyser.diff.align import align_in_turn
 from tilescope.analyser.execution import costs, execution, steps
+from tilescope.analyser.plans import stage_names
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 
@@ -166,21 +167,12 @@ def step_contexts(report: Report) -> NDArray[np.int64]:
     return found
 
 
-@cached
-def _stages(report: Report) -> dict[int, str]:
-    """Return the stage of its plan of every step that has one."""
-    table, stages = schema.step, schema.plan_stage
-    joined = table.join(stages, table.c.plan_stage_id == stages.c.plan_stage_id)
-    rows = report.fetch(select(table.c.step_id, stages.c.name).select_from(joined))
-    return dict(rows)
-
-
 def _rounds(
     report: Report, calls: CallPairs, side: int, works: Sequence[Hashable]
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
     """Return what two steps must share in every round to be the same; None to take no part."""
     tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
-    every, stages = steps(report), _stages(report)
+    every, stages = steps(report), stage_names(report)
     by_name: list[Hashable] = []
     by_stage: list[Hashable] = []
     by_work: list[Hashable] = []
