@@ -82,14 +82,15 @@ def is_measured(report: Report) -> NDArray[np.bool_]:
 
 
 @cached
-def measured(report: Report) -> dict[int, Measured]:
-    """Return the executions of such steps by IPU; nothing where there are none."""
+def measured(report: Report, run_id: int | None = None) -> dict[int, Measured]:
+    """Return the executions of such steps by IPU, in all runs or one; nothing without any."""
     if not is_measured(report).any():
         return {}
     trace = schema.run_trace.c
-    rows = report.fetch(
-        select(trace.ipu_id, trace.first_entry, trace.n_entries).order_by(trace.run_trace_id)
-    )
+    statement = select(trace.ipu_id, trace.first_entry, trace.n_entries)
+    if run_id is not None:
+        statement = statement.where(trace.run_id == run_id)
+    rows = report.fetch(statement.order_by(trace.run_trace_id))
     by_ipu: dict[int, list[NDArray[np.int64]]] = {}
     for ipu_id, first, n_entries in rows:
         by_ipu.setdefault(ipu_id, []).append(_entries(report, first, first + n_entries))

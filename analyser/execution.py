@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.critical_path import CriticalPath, Track, critical_path
+from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
 from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
@@ -168,17 +169,34 @@ class Execution:
         return np.asarray(self.critical_cycles.sum(axis=0))
 
 
+def execution(report: Report, run_id: int | None = None) -> Execution:
+    """Return what ran in all recorded runs or one, from the trace; all zero without a run.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    return _execution(report, run_id)
+
+
 @cached
-def execution(report: Report) -> Execution:
-    """Return what ran, from the trace; all zero when no run was recorded."""
+def _execution(report: Report, run_id: int | None) -> Execution:
+    """Return what ran."""
     machine, all_steps = target(report), steps(report)
     runs = report.fetch(
         select(schema.run.c.run_id, schema.run.c.is_data_dependent).order_by(schema.run.c.run_id)
     )
-    index_of_run = {run_id: index for index, (run_id, _) in enumerate(runs)}
-    rows = _tracks(report)
-    for row in rows:
-        require(report, row.run_id in index_of_run, f"run {row.run_id} has a trace but no row")
+    known = {number for number, _ in runs}
+    for row in _tracks(report):
+        require(report, row.run_id in known, f"run {row.run_id} has a trace but no row")
+    if run_id is not None:
+        if run_id not in known:
+            held = f"runs 0 to {len(runs) - 1}" if runs else "no recorded run"
+            raise BadQuestion(f"run {run_id} does not exist; this report has {held}")
+        runs = [run for run in runs if run[0] == run_id]
+    index_of_run = {number: index for index, (number, _) in enumerate(runs)}
+    rows = [row for row in _tracks(report) if row.run_id in index_of_run]
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for row in rows:
         at = index_of_run[row.run_id], row.ipu_id
@@ -200,8 +218,8 @@ def execution(report: Report) -> Execution:
         critical += path.cycles
         waiting += path.waiting
         caused += path.caused
-    run_cycles = time.max(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
-    critical_ipu = time.argmax(axis=1) if len(runs) else np.zeros(0, dtype=np.int64)
+    run_cycles = time.max(axis=1) if runs else np.zeros(0, dtype=np.int64)
+    critical_ipu = time.argmax(axis=1) if runs else np.zeros(0, dtype=np.int64)
     for array in (run_cycles, executions, critical, waiting, caused):
         array.flags.writeable = False
     return Execution(
@@ -289,27 +307,34 @@ def _tracks(report: Report) -> tuple[_TrackRow, ...]:
     return tuple(found)
 
 
-@cached
-def taken_cycles(report: Report) -> NDArray[np.int64]:
-    """Return what every step took on each IPU in all recorded runs, with what it waited.
+def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
+    """Return what every step took on each IPU in all recorded runs or one, waits included.
 
     Returns
     -------
     ndarray of int64, shape (n_ipus, n_steps), cycles
     """
+    return _taken_cycles(report, run_id)
+
+
+@cached
+def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
+    """Return what every step took on each IPU."""
     n_steps = len(steps(report))
     taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
     for row in _tracks(report):
-        taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
+        if run_id in (None, row.run_id):
+            taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
     taken.flags.writeable = False
     return taken
 
 
-@cached
-def ipu_cycles(report: Report) -> NDArray[np.int64]:
-    """Return the time of all recorded runs on each IPU, int64 of shape (n_ipus,), cycles."""
+def ipu_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
+    """Return the time of recorded runs, or of one, on each IPU: int64, shape (n_ipus,), cycles."""
     cycles: dict[tuple[int, int], int] = {}
     for row in _tracks(report):
+        if run_id not in (None, row.run_id):
+            continue
         at = row.run_id, row.ipu_id
         cycles[at] = max(cycles.get(at, 0), row.n_cycles)
     answer = np.zeros(target(report).n_ipus, dtype=np.int64)

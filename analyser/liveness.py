@@ -32,6 +32,7 @@ __all__ = [
     "step_program",
     "step_tile_bytes",
     "step_variables",
+    "variable_lifetimes",
 ]
 
 #: Rows of a pattern array read at a time, the rows of its chunks.
@@ -239,6 +240,16 @@ def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
     """Return the lifetime.* columns, int64, in order of start step."""
     names = ("variable_id", "start_step", "end_step")
     return {name: report.array(f"lifetime.{name}").read().astype(np.int64) for name in names}
+
+
+def variable_lifetimes(report: Report) -> dict[int, tuple[int, int]]:
+    """Return first step and one past the last of every variable that lives, by its id."""
+    rows = _lifetimes(report)
+    answer: dict[int, tuple[int, int]] = {}
+    for number, start, end in zip(*(values.tolist() for values in rows.values()), strict=True):
+        first, last = answer.get(number, (start, end))
+        answer[number] = min(first, start), max(last, end)
+    return answer
 
 
 def step_variables(report: Report, step: int, source: Source = "all") -> LiveVariables:

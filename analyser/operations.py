@@ -15,6 +15,13 @@ from tilescope.analyser.contexts import contexts
 from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.machine import target
+from tilescope.analyser.selection import (
+    ALL,
+    Selection,
+    selected_costs,
+    selected_cycles,
+    selected_step_cycles,
+)
 from tilescope.analyser.validation import require, require_below
 from tilescope.reports import figures, schema
 
@@ -28,14 +35,15 @@ __all__ = [
     "OperationStep",
     "Operations",
     "inside",
+    "operation_names",
     "operation_steps",
     "operations",
     "programs_of",
     "steps_of",
 ]
 
-#: Whose calls are listed: the model's nodes, or the library calls that they became.
-Layer: TypeAlias = Literal["library", "onnx"]
+#: What is listed: the model's nodes, the library calls that they became, or their steps.
+Layer: TypeAlias = Literal["library", "onnx", "step"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Operation:
     Attributes
     ----------
     operation
-        Kind of the call, such as ``poplin.convolution``.
+        Kind of the call, such as ``poplin.convolution``; of a step that of its program.
     cycles
         Time in its steps on the critical path, over all recorded runs; of one execution of each
         step when no run was recorded, cycles.
@@ -57,14 +65,18 @@ class Operation:
         Busy tile cycles over what all tiles of the IPUs that take part had in its steps, 0 to 1;
         None without steps.
     always_live_bytes, temporary_bytes
-        Its variables that live always, and those and message buffers that do not, over all tiles.
+        Its variables that live always, and those and message buffers that do not, over all tiles;
+        of a step those that it reads or writes.
     code_bytes
         Control and exchange code of its programs over all tiles; vertex code is shared.
     n_steps
         Steps that it became.
+    step_id
+        The step, in the layer of steps.
     """
 
     debug_context_id: int
+    """Who asked for it; of a step -1 where it has none."""
     name: str
     operation: str
     cycles: int
@@ -75,6 +87,12 @@ class Operation:
     temporary_bytes: int
     code_bytes: int
     n_steps: int
+    step_id: int | None = None
+
+    @property
+    def number(self) -> int:
+        """Its identity in its layer, in program order."""
+        return self.debug_context_id if self.step_id is None else self.step_id
 
 
 @dataclass(frozen=True)
@@ -113,14 +131,14 @@ class Operations:
 
         The key is the name; of several of one name, ``name#2`` and so on in program order.
         """
-        ordered = sorted(self.operations, key=lambda operation: operation.debug_context_id)
+        ordered = sorted(self.operations, key=lambda operation: operation.number)
         seen: dict[str, int] = {}
         keys: dict[int, str] = {}
         for operation in ordered:
             number = seen[operation.name] = seen.get(operation.name, 0) + 1
             key = operation.name if number == 1 else f"{operation.name}#{number}"
-            keys[operation.debug_context_id] = key
-        return {keys[operation.debug_context_id]: operation for operation in self.operations}
+            keys[operation.number] = key
+        return {keys[operation.number]: operation for operation in self.operations}
 
     @property
     def kinds(self) -> tuple[KindTotal, ...]:
@@ -155,15 +173,22 @@ class OperationStep:
 
 
 @cached
-def operations(report: Report, layer: Layer = "library") -> Operations:
-    """Return what each call of a layer costs; a call inside another counts as part of it."""
+def operations(report: Report, layer: Layer = "library", selection: Selection = ALL) -> Operations:
+    """Return what each call of a layer costs; a call inside another counts as part of it.
+
+    Raises
+    ------
+    BadQuestion
+        When the IPU or the run of the selection does not exist.
+    """
+    if layer == "step":
+        return _step_operations(report, selection)
     every = contexts(report)
     owner = _owners(report, layer)
     listed = [number for number, owns in owner.items() if number == owns]
     row_of = {number: row for row, number in enumerate(listed)}
     of_step, code = _programs(report, {number: row_of[owns] for number, owns in owner.items()})
-    ran = execution(report)
-    time = _step_time(report)
+    time = _step_time(report, selection)
     n_rows, machine = len(listed), target(report)
 
     def summed(values: NDArray[np.int64]) -> list[int]:
@@ -199,8 +224,86 @@ def operations(report: Report, layer: Layer = "library") -> Operations:
         )
     ]
     found.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
-    total = ran.total_cycles if ran.n_runs else int(time.cycles.sum())
-    return Operations(layer, tuple(found), total, ran.n_runs, call_tree(report))
+    n_runs = execution(report, selection.run_id).n_runs
+    return Operations(
+        layer, tuple(found), selected_cycles(report, selection), n_runs, call_tree(report)
+    )
+
+
+def _step_operations(report: Report, selection: Selection) -> Operations:
+    """Return every step as an operation."""
+    every, time, machine = steps(report), _step_time(report, selection), target(report)
+    rows, _ = selected_costs(report, selection)
+    n_steps = len(every)
+    context, code = np.full(n_steps, -1, np.int64), np.zeros(n_steps, np.int64)
+    table = schema.program
+    columns = (table.c.step_id, table.c.debug_context_id, table.c.code_bytes)
+    for step_id, context_id, size in report.fetch(
+        select(*columns).where(table.c.step_id.is_not(None))
+    ):
+        require(report, 0 <= step_id < n_steps, f"step {step_id} does not exist")
+        context[step_id] = -1 if context_id is None else context_id
+        code[step_id] = size
+    memory = _used_bytes(report)
+    found = [
+        Operation(
+            int(context[step_id]),
+            every.name[step_id],
+            every.kind[step_id],
+            int(time.cycles[step_id]),
+            int(time.compute[step_id]),
+            int(time.flops[step_id]),
+            figures.parallel_efficiency(
+                int(time.busy[step_id]), int(time.taken[step_id]), machine.tiles_per_ipu
+            ),
+            int(memory[step_id, 1]),
+            int(memory[step_id, 0]),
+            int(code[step_id]),
+            1,
+            step_id,
+        )
+        for step_id in np.unique(costs(report).column["step_id"][rows]).tolist()
+    ]
+    found.sort(key=lambda operation: (-operation.cycles, operation.number))
+    n_runs = execution(report, selection.run_id).n_runs
+    return Operations(
+        "step", tuple(found), selected_cycles(report, selection), n_runs, call_tree(report)
+    )
+
+
+def _used_bytes(report: Report) -> NDArray[np.int64]:
+    """Return bytes of the variables that steps use: come and go, always live; (n_steps, 2)."""
+    table = schema.variable
+    rows = report.fetch(
+        select(table.c.variable_id, table.c.bytes, table.c.is_always_live).order_by(
+            table.c.variable_id
+        )
+    )
+    ids, sizes, always = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    program = report.array("program_variable.program_id").read().astype(np.int64)
+    variable = report.array("program_variable.variable_id").read().astype(np.int64)
+    place = np.searchsorted(ids, variable)
+    is_known = bool((place < len(ids)).all()) and bool((ids[place] == variable).all())
+    require(report, is_known, "a program uses a variable that does not exist")
+    every = steps(report)
+    answer = np.zeros((len(every), 2), np.int64)
+    order = np.argsort(every.program_id, kind="stable")
+    ordered = every.program_id[order]
+    step = np.minimum(np.searchsorted(ordered, program), max(len(ordered) - 1, 0))
+    is_step = ordered[step] == program if len(ordered) else np.zeros(len(program), np.bool_)
+    np.add.at(answer, (order[step[is_step]], always[place[is_step]]), sizes[place[is_step]])
+    return answer
+
+
+def operation_names(report: Report) -> tuple[str, ...]:
+    """Return for every step the name of the library call it is of; without one its own."""
+    every = contexts(report)
+    owner = _owners(report, "library")
+    of_step, _ = _programs(report, owner)
+    return tuple(
+        every[context].name if context >= 0 else name
+        for context, name in zip(of_step.tolist(), steps(report).name, strict=True)
+    )
 
 
 def inside(report: Report, context_id: int) -> frozenset[int]:
@@ -264,7 +367,7 @@ def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
 def operation_steps(report: Report, context_id: int) -> tuple[OperationStep, ...]:
     """Return the steps that an operation became, in program order, with what they cost."""
     every, ran = steps(report), execution(report)
-    cycles = _step_time(report).cycles
+    cycles = _step_time(report, ALL).cycles
     return tuple(
         OperationStep(
             step_id,
@@ -291,25 +394,27 @@ class _Time:
 
 
 @cached
-def _step_time(report: Report) -> _Time:
+def _step_time(report: Report, selection: Selection) -> _Time:
     """Return the time of every step."""
-    every, ran, cost = steps(report), execution(report), costs(report)
+    every, ran, cost = steps(report), execution(report, selection.run_id), costs(report)
     n_steps = len(every)
-    step_id, ipu_id = cost.column["step_id"], cost.column["ipu_id"]
-    times = ran.executions[ipu_id, step_id] if ran.n_runs else np.ones(len(step_id), np.int64)
+    rows, times = selected_costs(report, selection)
+    step_id = cost.column["step_id"][rows]
 
     def summed(values: NDArray[np.int64]) -> NDArray[np.int64]:
         answer = np.zeros(n_steps, np.int64)
-        np.add.at(answer, step_id, values * times)
+        np.add.at(answer, step_id, values[rows] * times)
         return answer
 
-    cycles = ran.step_cycles if ran.n_runs else cost.per_step("cycles", n_steps, largest=True)
+    cycles = selected_step_cycles(report, selection)
     busy, taken = summed(cost.column["total_tile_cycles"]), summed(cost.column["cycles"])
     if ran.n_runs:
         # Where data decide, each execution counts with what it took.
         counted = is_measured(report)
         busy[counted] = taken[counted] = 0
-        for executed in measured(report).values():
+        for ipu_id, executed in measured(report, selection.run_id).items():
+            if selection.ipu_id not in (None, ipu_id):
+                continue
             np.add.at(busy, executed.step_id, executed.count * executed.total_tile_cycles)
             np.add.at(taken, executed.step_id, executed.count * executed.max_tile_cycles)
     return _Time(

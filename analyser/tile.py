@@ -1,0 +1,229 @@
+"""One tile in full: its place, its memory and parts of variables, its vertices and its cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps
+from tilescope.analyser.figures import has_memory, missing_bytes
+from tilescope.analyser.floor_plan import floor_plan
+from tilescope.analyser.liveness import curve, peak_step
+from tilescope.analyser.lowered_variables import TileVariables, tile_variables
+from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.tile_memory import MemoryRow, memory_table
+from tilescope.analyser.validation import require_below
+from tilescope.reports import schema
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["TileFacts", "TilePeak", "TileStep", "TileVertices", "tile_facts"]
+
+
+@dataclass(frozen=True)
+class TilePeak:
+    """The liveness step at which a tile holds most, bytes that do not live always."""
+
+    step: int
+    kind: str
+    name: str
+    not_always_live_bytes: int
+
+
+@dataclass(frozen=True)
+class TileVertices:
+    """A codelet on a tile: its vertices over all compute sets, and its code, once."""
+
+    vertex_type: str
+    kind: str
+    n_vertices: int
+    n_compute_sets: int
+    code_bytes: int
+
+
+@dataclass(frozen=True)
+class TileStep:
+    """A step in which a tile is busy, over the recorded runs; one execution without a run.
+
+    ``cycles`` are those that the tile is busy, ``n_executions`` how often the step ran.
+    """
+
+    step_id: int
+    kind: str
+    name: str
+    n_executions: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class TileFacts:
+    """Everything about one tile.
+
+    Attributes
+    ----------
+    physical_id, row, column
+        Its place on the floor plan; None where that is not known.
+    memory
+        PopVision's nested rows; empty without memory.
+    missing_bytes
+        What it lacks to fit.
+    peak
+        None without liveness.
+    vertices
+        Codelets, those with most vertices first.
+    run_cycles
+        Time of the runs on its IPU, cycles.
+    busy_cycles
+        Cycles in which it is busy, by phase.
+    steps
+        Steps in which it is busy, the longest first.
+    """
+
+    tile_id: int
+    ipu_id: int
+    physical_id: int | None
+    row: int | None
+    column: int | None
+    capacity_bytes: int
+    memory: tuple[MemoryRow, ...]
+    missing_bytes: int
+    peak: TilePeak | None
+    variables: TileVariables
+    vertices: tuple[TileVertices, ...]
+    n_runs: int
+    run_cycles: int
+    busy_cycles: dict[str, int]
+    steps: tuple[TileStep, ...]
+
+
+def tile_facts(report: Report, tile: int, run_id: int | None = None) -> TileFacts:
+    """Return everything about a tile, over all recorded runs or one.
+
+    Raises
+    ------
+    BadQuestion
+        When the tile or the run does not exist.
+    """
+    tile = tile_range(report, ("tile", tile)).start
+    machine = target(report)
+    ipu_id = tile // machine.tiles_per_ipu
+    physical_id, row, column = _place(report, tile)
+    is_held = has_memory(report)
+    busy = _steps(report, tile, run_id)
+    by_phase = dict.fromkeys(PHASES, 0)
+    for step in busy:
+        by_phase[PHASES[steps(report).phase[step.step_id]]] += step.cycles
+    return TileFacts(
+        tile,
+        ipu_id,
+        physical_id,
+        row,
+        column,
+        machine.capacity_bytes,
+        memory_table(report, [tile]).rows if is_held else (),
+        int(missing_bytes(report)[tile]) if is_held else 0,
+        _peak(report, tile),
+        tile_variables(report, tile),
+        _vertices(report, tile),
+        execution(report, run_id).n_runs,
+        int(ipu_cycles(report, run_id)[ipu_id]),
+        by_phase,
+        busy,
+    )
+
+
+def _place(report: Report, tile: int) -> tuple[int | None, int | None, int | None]:
+    """Return physical id, row and column of a tile; None where the floor plan is not known."""
+    try:
+        plan = floor_plan(report)
+    except BadQuestion:
+        return None, None, None
+    return int(plan.physical_id[tile]), int(plan.row[tile]), int(plan.column[tile])
+
+
+def _peak(report: Report, tile: int) -> TilePeak | None:
+    """Return when a tile holds most."""
+    step = peak_step(report, ("tile", tile))
+    if step is None:
+        return None
+    live = curve(report, ("tile", tile))
+    return TilePeak(step, live.kind[step], live.name[step], int(live.not_always_live_bytes[step]))
+
+
+def _vertices(report: Report, tile: int) -> tuple[TileVertices, ...]:
+    """Return the codelets on a tile."""
+    used, types = schema.compute_set_vertex.c, schema.vertex_type.c
+    rows = report.fetch(
+        select(types.name, types.kind, types.code_bytes, used.vertices_pattern_id).select_from(
+            schema.compute_set_vertex.join(
+                schema.vertex_type, used.vertex_type_id == types.vertex_type_id
+            )
+        )
+    )
+    patterns = report.array("vertices.pattern")
+    pattern_id = np.array([row[-1] for row in rows], dtype=np.int64)
+    require_below(report, pattern_id, patterns.shape[0], "pattern of vertices")
+    counts = patterns.column(tile)[pattern_id] if len(rows) else pattern_id
+    found: dict[str, TileVertices] = {}
+    for (name, kind, code, _), number in zip(rows, counts.tolist(), strict=True):
+        if number:
+            before = found.get(name)
+            n_vertices, n_sets = (before.n_vertices, before.n_compute_sets) if before else (0, 0)
+            found[name] = TileVertices(name, kind, n_vertices + number, n_sets + 1, code)
+    return tuple(sorted(found.values(), key=lambda row: (-row.n_vertices, row.vertex_type)))
+
+
+def _steps(report: Report, tile: int, run_id: int | None) -> tuple[TileStep, ...]:
+    """Return the steps in which a tile is busy."""
+    ipu_id, here = divmod(tile, target(report).tiles_per_ipu)
+    step_id, count, pattern_id = _executed(report, ipu_id, run_id)
+    busy = report.array("cycles.pattern").column(here).astype(np.int64)
+    require_below(report, pattern_id, len(busy), "pattern of cycles")
+    every = steps(report)
+    require_below(report, step_id, len(every), "step")
+    cycles, executions = (np.zeros(len(every), dtype=np.int64) for _ in range(2))
+    np.add.at(cycles, step_id, busy[pattern_id] * count)
+    np.add.at(executions, step_id, count)
+    order = np.lexsort((np.arange(len(every)), -cycles))
+    n_runs = execution(report, run_id).n_runs
+    return tuple(
+        TileStep(
+            step,
+            every.kind[step],
+            every.name[step],
+            int(executions[step]) if n_runs else 0,
+            int(cycles[step]),
+        )
+        for step in order[: int(np.count_nonzero(cycles))].tolist()
+    )
+
+
+def _executed(
+    report: Report, ipu_id: int, run_id: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return step, number and pattern of the executions on an IPU; one of each without a run."""
+    if not execution(report, run_id).n_runs:
+        column = costs(report).column
+        rows = np.flatnonzero(column["ipu_id"] == ipu_id)
+        return column["step_id"][rows], np.ones(len(rows), np.int64), column["pattern_id"][rows]
+    trace = schema.run_trace.c
+    statement = select(trace.first_entry, trace.n_entries).where(trace.ipu_id == ipu_id)
+    if run_id is not None:
+        statement = statement.where(trace.run_id == run_id)
+    parts = [
+        np.stack(
+            [
+                report.array(f"trace.{name}").read(first, first + number).astype(np.int64)
+                for name in ("step_id", "count", "pattern_id")
+            ]
+        )
+        for first, number in report.fetch(statement)
+    ]
+    step_id, count, pattern_id = np.concatenate([np.zeros((3, 0), np.int64), *parts], axis=1)
+    return step_id, count, pattern_id

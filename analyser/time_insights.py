@@ -1,0 +1,440 @@
+"""Insights for time: what lengthens the critical path, what to try, and the most it can gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.data_dependent import is_measured, measured
+from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.machine import target
+from tilescope.analyser.operations import operation_names
+from tilescope.analyser.plans import plans
+from tilescope.analyser.quantities import format_percent
+from tilescope.analyser.selection import Selection, selected_cycles, selected_step_cycles
+from tilescope.reports import schema
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["BOUNDS_OF_GAINS", "InsightKind", "TimeInsight", "TimeInsights", "time_insights"]
+
+InsightKind: TypeAlias = Literal[
+    "imbalance", "exchange_bound", "sync_bound", "copies", "waiting", "overlap"
+]
+
+#: What the expected gain is, by kind: a bound from figures of the report.
+BOUNDS_OF_GAINS: dict[InsightKind, str] = {
+    "imbalance": "the cycles of the busiest tile less the mean over all tiles of the IPU",
+    "exchange_bound": "the cycles of the exchanges less those that their bytes take at full"
+    " bandwidth, received by all tiles evenly",
+    "sync_bound": "the cycles of all syncs of the stretch but one",
+    "copies": "the cycles of the copies, and of the syncs and exchanges that serve them",
+    "waiting": "at every sync, the shortest wait of another IPU",
+    "overlap": "the lesser of the cycles of I/O and those of compute and exchange",
+}
+
+#: A share of the time below which a thing is not worth a sentence.
+_WORTH_SAYING = 0.01
+_COPIES = ("poplar::Memcpy", "poplar::StridedCopy")
+
+
+@dataclass(frozen=True)
+class TimeInsight:
+    """Something that costs time.
+
+    Attributes
+    ----------
+    subject
+        The operation, stretch of operations or IPU.
+    cost_cycles
+        What it takes on the critical path; for ``waiting``, what the IPUs wait together.
+    gain_cycles
+        The most that the critical path can become shorter, by `BOUNDS_OF_GAINS`. Gains of several
+        insights overlap and do not add up.
+    text
+        What was found.
+    advice
+        What to try.
+    step_ids
+        Steps in question, in program order.
+    ipu_ids
+        IPUs in question; empty for all.
+    """
+
+    kind: InsightKind
+    subject: str
+    cost_cycles: int
+    gain_cycles: int
+    text: str
+    advice: str
+    step_ids: tuple[int, ...]
+    ipu_ids: tuple[int, ...] = ()
+
+    @property
+    def bound(self) -> str:
+        """How the expected gain is computed."""
+        return BOUNDS_OF_GAINS[self.kind]
+
+
+@dataclass(frozen=True)
+class TimeInsights:
+    """What costs time, by expected gain; ``total_cycles`` are of one execution without a run."""
+
+    total_cycles: int
+    n_runs: int
+    found: tuple[TimeInsight, ...]
+
+
+@dataclass(frozen=True)
+class _Time:
+    """Time on the critical path, and what it is computed from.
+
+    ``cycles`` is of shape (n_ipus, n_steps); ``subject`` names the operation of each step.
+    """
+
+    total: int
+    cycles: NDArray[np.int64]
+    step_cycles: NDArray[np.int64]
+    phase: NDArray[np.int8]
+    subject: tuple[str, ...]
+
+    def of(self, *phases: str) -> NDArray[np.int64]:
+        """Return the cycles of every step of some phases, 0 for others; shape (n_steps,)."""
+        numbers = [PHASES.index(phase) for phase in phases]
+        return np.where(np.isin(self.phase, numbers), self.step_cycles, 0)
+
+    @property
+    def least(self) -> int:
+        """Cycles that are worth a sentence."""
+        return max(1, int(_WORTH_SAYING * self.total))
+
+
+@cached
+def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
+    """Return what costs time in all recorded runs or one, the largest expected gain first.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    time = _time(report, run_id)
+    found = [
+        *_imbalances(report, time, run_id),
+        *_stretches(report, time),
+        *_copies(report, time),
+        *_waits(report, time, run_id),
+        *_overlap(time),
+    ]
+    worth = [insight for insight in found if insight.gain_cycles >= time.least]
+    worth.sort(key=lambda insight: (-insight.gain_cycles, insight.kind, insight.subject))
+    return TimeInsights(time.total, execution(report, run_id).n_runs, tuple(worth))
+
+
+def _time(report: Report, run_id: int | None) -> _Time:
+    """Return the time on the critical path; without a run, of the IPU that takes longest."""
+    selection = Selection(run_id=run_id)
+    ran, every = execution(report, run_id), steps(report)
+    cycles = ran.critical_cycles
+    if not ran.n_runs:
+        column = costs(report).column
+        own = np.zeros(cycles.shape, dtype=np.int64)
+        own[column["ipu_id"], column["step_id"]] = column["cycles"]
+        cycles = np.where(np.arange(len(own))[:, None] == own.argmax(axis=0), own, 0)
+    return _Time(
+        selected_cycles(report, selection),
+        cycles,
+        selected_step_cycles(report, selection),
+        every.phase,
+        operation_names(report),
+    )
+
+
+def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
+    """Return operations whose busiest tile computes for longer than the mean tile."""
+    column, n_tiles = costs(report).column, target(report).tiles_per_ipu
+    step_id, ipu_id = column["step_id"], column["ipu_id"]
+    busiest, total = (
+        column[name].astype(float) for name in ("max_tile_cycles", "total_tile_cycles")
+    )
+    cycles = column["cycles"].astype(float)
+    by_ipu = measured(report, run_id)
+    for row in np.flatnonzero(is_measured(report)[step_id]).tolist():
+        counted = by_ipu.get(int(ipu_id[row]))
+        if counted is not None:  # data decide: what the executions took replaces the estimate
+            is_own = counted.step_id == step_id[row]
+            busiest[row] = cycles[row] = counted.count[is_own] @ counted.max_tile_cycles[is_own]
+            total[row] = counted.count[is_own] @ counted.total_tile_cycles[is_own]
+    share = np.divide(
+        busiest - total / n_tiles, cycles, out=np.zeros(len(cycles)), where=cycles > 0
+    )
+    lost = time.cycles[ipu_id, step_id] * share
+    lost[time.phase[step_id] != PHASES.index("compute")] = 0
+    by_step = np.zeros(len(time.phase))
+    np.add.at(by_step, step_id, lost)
+    answer = []
+    for subject, of_subject in _by_subject(time, by_step > 0).items():
+        gain = int(by_step[of_subject].sum())
+        if gain < time.least:
+            continue
+        worst = int(of_subject[by_step[of_subject].argmax()])
+        row = int(np.flatnonzero(step_id == worst)[lost[step_id == worst].argmax()])
+        n_busy = int(column["n_active_tiles"][row])
+        mean = int(column["total_tile_cycles"][row]) / n_tiles
+        advice = (
+            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
+            " operands to more tiles, or run it beside another operation in one compute set."
+            if n_busy < n_tiles // 2
+            else "Even out the work: map operands so that tiles get equal parts."
+        )
+        answer.append(
+            TimeInsight(
+                "imbalance",
+                subject,
+                int(time.of("compute")[of_subject].sum()),
+                gain,
+                f"{n_busy:,} of {n_tiles:,} tiles compute in {_name(report, worst)}; the busiest"
+                f" takes {int(column['max_tile_cycles'][row]):,} cycles, the mean over all tiles"
+                f" is {mean:,.0f}.",
+                advice,
+                tuple(of_subject.tolist()),
+                (int(ipu_id[row]),) if target(report).n_ipus > 1 else (),
+            )
+        )
+    return answer
+
+
+def _by_subject(time: _Time, is_chosen: NDArray[np.bool_]) -> dict[str, NDArray[np.intp]]:
+    """Return the chosen steps of every operation."""
+    found: dict[str, list[int]] = {}
+    for step in np.flatnonzero(is_chosen).tolist():
+        found.setdefault(time.subject[step], []).append(step)
+    return {subject: np.array(own, dtype=np.intp) for subject, own in found.items()}
+
+
+def _name(report: Report, step: int) -> str:
+    """Return the name of a step, its kind where it has none."""
+    every = steps(report)
+    return every.name[step] or every.kind[step]
+
+
+def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
+    """Return stretches of operations in which exchanges, or syncs, take longer than compute."""
+    compute = time.of("compute")
+    exchange = time.of("exchange", "global_exchange")
+    sync = time.of("sync")
+    answer = []
+    for kind, first, stop in _bound_stretches(time, compute, exchange, sync):
+        inside = np.arange(first, stop)
+        spent = exchange if kind == "exchange_bound" else sync
+        cost = int(spent[inside].sum())
+        if cost < time.least:
+            continue
+        names = list(dict.fromkeys(time.subject[step] for step in inside.tolist()))
+        subject = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        what = "1 operation" if len(names) == 1 else f"{len(names):,} operations"
+        share = f"{cost:,} cycles, compute {int(compute[inside].sum()):,}"
+        if kind == "exchange_bound":
+            gain = cost - _least_exchange_cycles(report, time, inside)
+            text = f"In {what}, exchanges take {share}."
+            advice = (
+                "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
+                " spread the data that the busiest tile receives; 'tilescope exchange' names it."
+            )
+        else:
+            n_syncs = int(np.count_nonzero(sync[inside]))
+            gain = cost - cost // max(n_syncs, 1)
+            text = f"In {what}, {n_syncs:,} syncs take {share}."
+            advice = (
+                "Do more between syncs: merge small operations into one, or independent ones into"
+                " one compute set, so that they share an exchange."
+            )
+        steps_of_kind = inside[spent[inside] > 0]
+        answer.append(
+            TimeInsight(kind, subject, cost, gain, text, advice, tuple(steps_of_kind.tolist()))
+        )
+    return answer
+
+
+def _bound_stretches(
+    time: _Time,
+    compute: NDArray[np.int64],
+    exchange: NDArray[np.int64],
+    sync: NDArray[np.int64],
+) -> list[tuple[InsightKind, int, int]]:
+    """Return stretches of successive operations with one bound, as half-open ranges of steps."""
+    found: list[tuple[InsightKind | None, int, int]] = []
+    first = 0
+    streams = time.phase == PHASES.index("stream_copy")
+    for stop in range(1, len(time.subject) + 1):
+        if stop < len(time.subject) and time.subject[stop] == time.subject[first]:
+            continue
+        own = slice(first, stop)
+        busy, moved, waited = (int(part[own].sum()) for part in (compute, exchange, sync))
+        kind: InsightKind | None = None
+        if not streams[own].any():
+            if moved > busy and moved >= waited:
+                kind = "exchange_bound"
+            elif waited > busy and waited > moved:
+                kind = "sync_bound"
+        if found and found[-1][0] == kind:
+            found[-1] = (kind, found[-1][1], stop)
+        else:
+            found.append((kind, first, stop))
+        first = stop
+    return [(kind, low, high) for kind, low, high in found if kind is not None]
+
+
+def _least_exchange_cycles(report: Report, time: _Time, inside: NDArray[np.intp]) -> int:
+    """Return what the bytes of internal exchanges take at full bandwidth, spread over all tiles.
+
+    Of exchanges between IPUs nothing is assumed: they count with what they take.
+    """
+    machine, column = target(report), costs(report).column
+    step_id, ipu_id = column["step_id"], column["ipu_id"]
+    rows = np.flatnonzero(np.isin(step_id, inside))
+    rows = rows[time.phase[step_id[rows]] == PHASES.index("exchange")]
+    received = column["total_received_bytes"][rows] - column["total_paired_bytes"][rows] / 2
+    rate = machine.exchange_bytes_per_cycle * machine.tiles_per_ipu
+    cycles = np.maximum(column["cycles"][rows], 1)
+    times = time.cycles[ipu_id[rows], step_id[rows]] / cycles
+    return int(np.ceil((received / rate * times).sum())) + int(
+        time.of("global_exchange")[inside].sum()
+    )
+
+
+def _copies(report: Report, time: _Time) -> list[TimeInsight]:
+    """Return products whose operands cost more to copy into place than to multiply."""
+    table, stage = schema.step.c, schema.plan_stage.c
+    rows = report.fetch(
+        select(table.step_id, table.compute_set_id, stage.name, stage.plan_id)
+        .select_from(
+            schema.step.outerjoin(schema.plan_stage, table.plan_stage_id == stage.plan_stage_id)
+        )
+        .order_by(table.step_id)
+    )
+    copying = _copying_sets(report)
+    every, answer = steps(report), []
+    product: dict[str, list[int]] = {}
+    copied: dict[str, set[str]] = {}
+    planned = {plan.name for plan in plans(report)}
+    for step, compute_set, stage_name, _ in rows:
+        subject = time.subject[step]
+        if stage_name == "compute" and every.phase[step] == PHASES.index("compute"):
+            product.setdefault(subject, []).append(step)
+        elif compute_set in copying:
+            copied.setdefault(subject, set()).add(every.name[step])
+    for subject, of_product in product.items():
+        names = copied.get(subject, set())
+        own = [
+            step
+            for step, (of, name) in enumerate(zip(time.subject, every.name, strict=True))
+            if of == subject and name in names and step not in of_product
+        ]
+        cost = int(time.step_cycles[own].sum())
+        multiplied = int(time.step_cycles[of_product].sum())
+        if cost > multiplied and cost >= time.least:
+            answer.append(
+                TimeInsight(
+                    "copies",
+                    subject,
+                    cost,
+                    cost,
+                    f"Copies that rearrange operands take {cost:,} cycles with their exchanges, the"
+                    f" product itself {multiplied:,}.",
+                    "Give the operands in the layout of the plan: store weights pre-arranged, reuse"
+                    " the arrangement in a loop, or let the producer write it"
+                    + (f" ('tilescope ops --plan {subject}')." if subject in planned else "."),
+                    tuple(own),
+                )
+            )
+    return answer
+
+
+def _copying_sets(report: Report) -> frozenset[int]:
+    """Return the compute sets that run copies only."""
+    used, types = schema.compute_set_vertex.c, schema.vertex_type.c
+    rows = report.fetch(
+        select(used.compute_set_id, types.name).select_from(
+            schema.compute_set_vertex.join(
+                schema.vertex_type, used.vertex_type_id == types.vertex_type_id
+            )
+        )
+    )
+    copying = {number for number, name in rows if name.startswith(_COPIES)}
+    return frozenset(copying - {number for number, name in rows if not name.startswith(_COPIES)})
+
+
+def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
+    """Return the IPUs that others wait for."""
+    ran, n_ipus = execution(report, run_id), target(report).n_ipus
+    answer = []
+    for late in range(n_ipus):
+        caused = ran.caused_cycles[late]
+        cost = int(caused.sum())
+        at = np.flatnonzero(caused)
+        if not cost:
+            continue
+        waits = np.where(
+            ran.executions[:, at] > 0, ran.waiting_cycles[:, at], np.iinfo(np.int64).max
+        )
+        waits[late] = np.iinfo(np.int64).max
+        gain = int(np.minimum(waits.min(axis=0), caused[at]).sum())
+        waiting = ran.waiting_cycles[:, at].sum(axis=1)
+        waiting[late] = 0
+        order = [ipu for ipu in np.argsort(-waiting, kind="stable").tolist() if waiting[ipu]]
+        who = ", ".join(f"IPU {ipu} for {int(waiting[ipu]):,} cycles" for ipu in order[:4])
+        if len(order) > 4:
+            who += f" and {len(order) - 4:,} more"
+        own = {
+            subject: int(time.cycles[late, of].sum())
+            for subject, of in _by_subject(time, time.cycles[late] > 0).items()
+        }
+        longest = max(own, key=lambda subject: own[subject], default="")
+        most = (
+            f" On its part of the critical path, {longest} takes most: {own[longest]:,} cycles."
+            if longest
+            else ""
+        )
+        answer.append(
+            TimeInsight(
+                "waiting",
+                f"IPU {late}",
+                cost,
+                gain,
+                f"Others wait for IPU {late}: {who}.{most}",
+                f"Give IPU {late} less to do: move operations to the IPUs that wait, or split the"
+                " stages differently.",
+                tuple(at.tolist()),
+                (late, *order),
+            )
+        )
+    return answer
+
+
+def _overlap(time: _Time) -> list[TimeInsight]:
+    """Return what I/O takes on the compute track, where it could run beside compute."""
+    streams = time.of("stream_copy")
+    cost = int(streams.sum())
+    rest = int(time.of("compute", "exchange", "global_exchange").sum())
+    if not cost or not rest:
+        return []
+    return [
+        TimeInsight(
+            "overlap",
+            "I/O",
+            cost,
+            min(cost, rest),
+            f"Tiles wait for the host for {cost:,} cycles,"
+            f" {format_percent(100 * cost / time.total)} of the time.",
+            "With several batches, copy the next one while this one computes: dedicate tiles to"
+            " I/O and use Overlap.",
+            tuple(np.flatnonzero(streams).tolist()),
+        )
+    ]
