@@ -20,9 +20,10 @@ from tilescope.analyser.liveness import (
     step_program,
     step_variables,
 )
-from tilescope.analyser.machine import Source, target
+from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
+from tilescope.analyser.shortfall import Shortfall, shortfall
 from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles, tile_memory
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, PROGRAM_KINDS
@@ -140,6 +141,8 @@ class Insights:
         What always lives on the fullest tile, code and state by category, largest first.
     peak
         None without liveness.
+    shortfall
+        None if it fits.
     """
 
     fit: Fit
@@ -151,6 +154,7 @@ class Insights:
     exchanges: tuple[Consumer, ...]
     always_live: LiveVariables
     peak: Peak | None
+    shortfall: Shortfall | None
 
 
 @dataclass(frozen=True)
@@ -163,18 +167,22 @@ class Tip:
 
 
 @cached
-def insights(report: Report) -> Insights:
-    """Return what takes the memory of a report's tiles.
+def insights(report: Report, ipu_id: int | None = None) -> Insights:
+    """Return what takes the memory of a report's tiles, or of those of one IPU.
+
+    State and code of vertices and exchanges are over all IPUs.
 
     Raises
     ------
     BadQuestion
-        When the report holds no memory.
+        When the report holds no memory, or the machine has no such IPU.
     """
     machine = target(report)
-    used = tile_memory(report, "none", include_gaps=True).total_bytes
-    held = tile_memory(report, "none", include_gaps=False).total_bytes
-    lacks = missing_bytes(report)
+    tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    own = slice(tiles.start, tiles.stop)
+    used = tile_memory(report, "none", include_gaps=True).total_bytes[own]
+    held = tile_memory(report, "none", include_gaps=False).total_bytes[own]
+    lacks = missing_bytes(report)[own]
     fit = Fit(
         machine.capacity_bytes,
         int(used.max(initial=0)),
@@ -183,12 +191,12 @@ def insights(report: Report) -> Insights:
         machine.capacity_bytes * len(used),
         len(used),
         int(np.count_nonzero(lacks)),
-        int(np.count_nonzero(memory_missing_bytes(report))),
-        int(np.count_nonzero(code_missing_bytes(report))),
+        int(np.count_nonzero(memory_missing_bytes(report)[own])),
+        int(np.count_nonzero(code_missing_bytes(report)[own])),
         int(lacks.sum()),
         machine.executable_bytes,
     )
-    worst = _worst_tiles(report)
+    worst = _worst_tiles(report, ipu_id)
     edges, counts = _histogram(held)
     fullest = worst[0].tile_id if worst else 0
     return Insights(
@@ -201,6 +209,7 @@ def insights(report: Report) -> Insights:
         _exchanges(report),
         always_live_variables(report, ("tile", fullest)),
         _peak(report, fullest),
+        shortfall(report, ipu_id),
     )
 
 
@@ -246,9 +255,10 @@ def tips(found: Insights, style: BytesStyle = "binary") -> tuple[Tip, ...]:
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
 
 
-def _worst_tiles(report: Report) -> tuple[WorstTile, ...]:
+def _worst_tiles(report: Report, ipu_id: int | None) -> tuple[WorstTile, ...]:
     """Return the five fullest tiles with what they hold."""
-    ranking, by_category = largest_tiles(report, 5), category_bytes(report)
+    ranking = largest_tiles(report, 5, None if ipu_id is None else [ipu_id])
+    by_category = category_bytes(report)
     labels = [category.label for category in categories(report)]
     return tuple(
         WorstTile(

@@ -188,20 +188,22 @@ def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     return _nodes(report, ids)
 
 
-def node(report: Report, program_id: int) -> ProgramDetails:
+def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramDetails:
     """Return a program with its path, its cost on each IPU and the codelets it runs.
+
+    Executions are those of all recorded runs or one.
 
     Raises
     ------
     BadQuestion
-        When the program does not exist.
+        When the program or the run does not exist.
     """
     found = _find(report, program_id)
     name, vertices = compute_set_vertices(report, found.compute_set_id)
     return ProgramDetails(
         found,
         _nodes(report, ancestors(report, program_id)),
-        _costs(report, found.step_id),
+        _costs(report, found.step_id, run_id),
         name,
         vertices,
         enclosing(report, found.debug_context_id),
@@ -311,12 +313,13 @@ def _no_such(report: Report, program_id: int) -> BadQuestion:
     return BadQuestion(f"program {program_id} does not exist; this report has {number} programs")
 
 
-def _costs(report: Report, step_id: int | None) -> tuple[NodeCost, ...]:
+def _costs(report: Report, step_id: int | None, run_id: int | None) -> tuple[NodeCost, ...]:
     """Return the cost of a step on each IPU."""
+    executions = execution(report, run_id).executions
     if step_id is None:
         return ()
     cost = costs(report).column
-    executions, taken = execution(report).executions, taken_cycles(report)
+    taken = taken_cycles(report, run_id)
     n_tiles = target(report).tiles_per_ipu
     answer = []
     for row in (cost["step_id"] == step_id).nonzero()[0]:

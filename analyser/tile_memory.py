@@ -13,7 +13,7 @@ from sqlalchemy import select
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
-from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.validation import require
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, REGIONS
@@ -114,7 +114,7 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class MemoryTable:
-    """Memory in nested rows; one column for all tiles, or one for each tile asked for."""
+    """Memory in nested rows; one column for all tiles, or one for each tile or IPU asked for."""
 
     columns: tuple[str, ...]
     rows: tuple[MemoryRow, ...]
@@ -239,25 +239,26 @@ def tile_memory(
     )
 
 
-def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTable:
-    """Return memory in PopVision's nested rows, for all tiles or for each of some tiles.
+def memory_table(
+    report: Report, tiles: Sequence[int] | None = None, ipus: Sequence[int] | None = None
+) -> MemoryTable:
+    """Return memory in PopVision's nested rows, for all tiles or for each of some tiles and IPUs.
 
     Raises
     ------
     BadQuestion
-        When the machine has no such tile, or the report holds no memory.
+        When the machine has no such tile or IPU, or the report holds no memory.
     """
     _require_memory(report)
     machine = target(report)
-    if tiles is None:
-        pick = None
-    else:
-        pick = np.array([tile_range(report, ("tile", tile)).start for tile in tiles], dtype=np.intp)
+    sources: list[Source] = [("ipu", ipu) for ipu in ipus or ()]
+    sources += [("tile", tile) for tile in tiles or ()]
+    ranges = [tile_range(report, source) for source in sources or ["all"]]
     rows: list[MemoryRow] = []
 
     def add(key: str, label: str, values: NDArray[np.int64]) -> None:
-        picked = [int(values.sum())] if pick is None else [int(value) for value in values[pick]]
-        rows.append(MemoryRow(key, label, key.count("/"), tuple(picked)))
+        picked = tuple(int(values[own.start : own.stop].sum()) for own in ranges)
+        rows.append(MemoryRow(key, label, key.count("/"), picked))
 
     tile = tile_rows(report)
     regions = {label: _rows(report, name) for label, name in _REGIONS.items()}
@@ -288,21 +289,29 @@ def memory_table(report: Report, tiles: Sequence[int] | None = None) -> MemoryTa
         "Not always live, at each tile's worst step",
         tile["not_always_live_peak"],
     )
-    columns = ("All tiles",) if tiles is None else tuple(f"Tile {tile_id}" for tile_id in tiles)
+    columns = tuple(f"IPU {ipu_id}" for ipu_id in ipus or ())
+    columns += tuple(f"Tile {tile_id}" for tile_id in tiles or ())
+    columns = columns or ("All tiles",)
     return MemoryTable(columns, tuple(rows), tuple(tiles or ()), machine.capacity_bytes)
 
 
-def largest_tiles(report: Report, n: int = 5) -> TileRanking:
+def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None) -> TileRanking:
     """Return the ``n`` tiles that lack or hold most, gaps excluded; equal ones by number.
 
     Raises
     ------
     BadQuestion
-        When the report holds no memory.
+        When the report holds no memory, or the machine has no such IPU.
     """
     _require_memory(report)
     machine, tile = target(report), tile_rows(report)
-    order = np.lexsort((-tile["excluding_gaps"], -missing_bytes(report)))[: max(n, 0)]
+    chosen = np.zeros(machine.n_tiles, dtype=np.bool_)
+    sources: list[Source] = [("ipu", ipu) for ipu in ipus or ()]
+    for source in sources or ["all"]:
+        own = tile_range(report, source)
+        chosen[own.start : own.stop] = True
+    order = np.lexsort((-tile["excluding_gaps"], -missing_bytes(report)))
+    order = order[chosen[order]][: max(n, 0)]
     return TileRanking(
         order.astype(np.int64),
         order.astype(np.int64) // machine.tiles_per_ipu,

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tilescope.console import clean, fit_streams
+from tilescope.parameters import examples
 
 __all__ = ["COMMANDS", "command_line", "main"]
 
@@ -26,6 +27,9 @@ COMMANDS = (
     "liveness",
     "programs",
     "ops",
+    "exchange",
+    "variables",
+    "tile",
     "trace",
     "diff",
     "baseline",
@@ -89,6 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     """Run one command; errors that Typer raises about arguments pass through."""
     command = command_line()
+    if os.environ.get("_TILESCOPE_COMPLETE"):
+        command.main(arguments, prog_name="tilescope")  # a shell asks for completions: exits
     try:
         # Not command.main(), which exits the process when a pipe breaks.
         with command.make_context("tilescope", arguments) as context:
@@ -106,7 +112,7 @@ def command_line() -> Any:
         name="tilescope",
         help="Profile programs for tile processors: run models, query reports, compare them.",
         no_args_is_help=True,
-        add_completion=False,
+        epilog=examples("run model.onnx", "summary report", "ops --help"),
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -9,9 +9,29 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
+    from tilescope.analyser.machine import Source
     from tilescope.analyser.quantities import BytesStyle
+    from tilescope.analyser.variable_list import Sort
 
-__all__ = ["AsJson", "ConfigOption", "ReportPath", "TopOption", "Units", "UnitsOption"]
+__all__ = [
+    "AsJson",
+    "ConfigOption",
+    "IpuOption",
+    "IpusOption",
+    "ReportPath",
+    "RunOption",
+    "TopOption",
+    "Units",
+    "UnitsOption",
+    "VariableSort",
+    "examples",
+    "tiles_of",
+]
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a command's help: a line per example, never wrapped."""
+    return "\b\nExamples:\n" + "\n".join(f"  tilescope {line}" for line in lines)
 
 
 class Units(StrEnum):
@@ -25,6 +45,31 @@ class Units(StrEnum):
     def style(self) -> BytesStyle:
         """The analyser's name of the format."""
         return self.value
+
+
+class VariableSort(StrEnum):
+    """Order of a list of variables: the largest first, or by name or first live step."""
+
+    SIZE = "size"
+    NAME = "name"
+    TILES = "tiles"
+    LARGEST = "largest"
+    LIFETIME = "lifetime"
+    START = "start"
+
+    @property
+    def name_of_order(self) -> Sort:
+        """The analyser's name of the order."""
+        return self.value
+
+
+def tiles_of(ipu: int | None, tile: int | None) -> Source:
+    """Return the tiles that ``--ipu`` and ``--tile`` select; reject both at once."""
+    if ipu is not None and tile is not None:
+        raise typer.BadParameter("--ipu and --tile are mutually exclusive.")
+    if ipu is not None:
+        return ("ipu", ipu)
+    return "all" if tile is None else ("tile", tile)
 
 
 ReportPath: TypeAlias = Annotated[
@@ -50,6 +95,32 @@ ConfigOption: TypeAlias = Annotated[
         "--config",
         metavar="FILE",
         help="Configuration; default: the nearest tilescope.toml here or above.",
+        show_default=False,
+    ),
+]
+IpuOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--ipu",
+        min=0,
+        metavar="N",
+        help="Count this IPU only; default: all, and time on the critical path.",
+        show_default=False,
+    ),
+]
+IpusOption: TypeAlias = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--ipu", min=0, metavar="N", help="This IPU only; repeatable.", show_default=False
+    ),
+]
+RunOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--run",
+        min=0,
+        metavar="N",
+        help="Count this recorded run only; default: all runs.",
         show_default=False,
     ),
 ]

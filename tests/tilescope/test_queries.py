@@ -101,9 +101,7 @@ def test_liveness(tilescope: Run, reports_directory: Path) -> None:
 
 
 def test_liveness_json(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope(
-        "liveness", reports_directory / "baseline", "--json", "--source", "tile:0", "--step", 2
-    )
+    done = tilescope("liveness", reports_directory / "baseline", "--json", "--tile", 0, "--step", 2)
     found = done.json()
     assert found["source"] == "tile:0"
     assert found["steps"]["not_always_live_bytes"] == [16, 16, 32, 32, 16, 16, 16]

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from tests.analyser.small_report import Shape, write_small_report
 
 pty = pytest.importorskip("pty", reason="pseudo-terminals exist on Unix only")
 ROOT = Path(__file__).parents[2]
@@ -18,6 +21,11 @@ ROOT = Path(__file__).parents[2]
 
 def on_terminal(n_columns: int, *arguments: object) -> str:
     """Return the output of the command on a terminal of a given width, without colours."""
+    return on_terminal_run(n_columns, "-m", "tilescope", *arguments)
+
+
+def on_terminal_run(n_columns: int, *arguments: object) -> str:
+    """Return the output of Python on a terminal of a given width, without colours."""
     ours, theirs = pty.openpty()
     environment = {
         **os.environ,
@@ -27,7 +35,7 @@ def on_terminal(n_columns: int, *arguments: object) -> str:
         "PYTHONUTF8": "1",
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "tilescope", *map(str, arguments)],
+        [sys.executable, *map(str, arguments)],
         cwd=ROOT,
         env=environment,
         stdout=theirs,
@@ -50,19 +58,67 @@ def on_terminal(n_columns: int, *arguments: object) -> str:
 
 
 @pytest.mark.parametrize("n_columns", [40, 80, 200])
-def test_nothing_is_lost_on_a_narrow_terminal(reports_directory: Path, n_columns: int) -> None:
+def test_numbers_are_whole_on_a_narrow_terminal(reports_directory: Path, n_columns: int) -> None:
     sides = (reports_directory / "baseline", reports_directory / "slower")
     text = on_terminal(n_columns, "diff", *sides)
-    lines = [line.split() for line in text.splitlines()]
-    assert any(
-        line[-5:] == ["970", "1,090", "+120", "+12.37", "%"]
-        or line[-6:] == ["970", "1,090", "+120", "+12.37", "%", "worse"]
-        for line in lines
-    )
-    assert "cycles.total" in text
-    # Folded names are complete once their lines are joined.
-    joined = "".join(line.split("  ")[0].strip() for line in text.splitlines())
-    assert "parallel.efficiency" in joined
+    # Columns that do not fit follow below, next to the name of the row.
+    rows = [line.split() for line in text.splitlines() if line.startswith("cycles.total ")]
+    joined = [word for row in rows for word in row[1:]]
+    assert joined[:5] == ["970", "1,090", "+120", "+12.37", "%"]
+    assert "parallel.efficiency" in text
+
+
+LONG = "/".join(f"block{number}" for number in range(25)) + "/convolution"
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report whose names have some 200 characters."""
+    directory = tmp_path_factory.mktemp("long_names")
+    write_small_report(directory, Shape(conv_name=LONG))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("summary",),
+        ("insights",),
+        ("memory",),
+        ("memory", "--tile", 0, "--variables"),
+        ("memory", "--map", "total"),
+        ("liveness",),
+        ("programs",),
+        ("programs", "--node", 4),
+        ("programs", "--search", "conv"),
+        ("ops",),
+        ("ops", "--layer", "step"),
+        ("ops", "--plan", LONG),
+        ("exchange",),
+        ("exchange", "--step", 2),
+        ("variables",),
+        ("variables", "--name", "weights"),
+        ("tile", 0),
+        ("trace",),
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments))[:24],
+)
+def test_80_columns_break_no_name(long_names: Path, arguments: tuple[object, ...]) -> None:
+    text = on_terminal(80, arguments[0], long_names, *arguments[1:])
+    for line in text.splitlines():
+        assert len(line) <= 80, line
+        # A name is shortened at one place, and the ellipsis says so.
+        for part in re.findall(r"block0/[^ ()':,;]*", line):
+            head, ellipsis, tail = part.rstrip(".").partition("…")
+            assert ellipsis, line
+            assert LONG.startswith(head), line
+            assert any(name.endswith(tail) for name in (LONG, f"{LONG}/exchange")), line
+        assert not re.match(r"^ *(lock|ock|ck)\d", line), line
+
+
+def test_a_pipe_has_whole_names(tilescope: Callable[..., Any], long_names: Path) -> None:
+    for command in (("ops", "--layer", "step"), ("programs",), ("exchange",), ("trace",)):
+        assert LONG in tilescope(command[0], long_names, *command[1:]).out
 
 
 def test_a_wide_terminal_folds_nothing(reports_directory: Path) -> None:
@@ -73,8 +129,28 @@ def test_a_wide_terminal_folds_nothing(reports_directory: Path) -> None:
 
 def test_control_characters_do_not_reach_the_terminal(reports_directory: Path) -> None:
     text = on_terminal(120, "programs", reports_directory / "hostile")
-    assert "\x1b" not in text
+    spinner = re.compile(r"\x1b\[(\?25[lh]|1A|2K)")
+    assert "\x1b" not in spinner.sub("", text)
     assert "\x07" not in text
+
+
+def test_slow_work_shows_progress_and_takes_it_back() -> None:
+    program = (
+        "import time; from tilescope.console import print_line, progress\n"
+        "with progress('Reading'):\n time.sleep(1.6)\n print_line('done')"
+    )
+    text = on_terminal_run(80, "-c", program)
+    assert "Reading" in text
+    assert "\x1b[?25h" in text, "the cursor is shown again"
+    assert text.rstrip().endswith("done")
+
+
+def test_quick_work_shows_no_progress() -> None:
+    program = (
+        "from tilescope.console import print_line, progress\n"
+        "with progress('Reading'):\n print_line('done')"
+    )
+    assert on_terminal_run(80, "-c", program) == "done\n"
 
 
 def test_a_run_shows_its_steps_on_a_terminal_and_takes_them_back(tmp_path: Path) -> None:

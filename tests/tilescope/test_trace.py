@@ -68,8 +68,8 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
         (("--range", "9:3"), "empty"),
         (("--range", "soon"), "a range of cycles such as"),
         (("--range", "1" * 30 + ":2"), "a range of cycles such as"),
-        (("--ipus", "99"), "IPU 99"),
-        (("--ipus", "first"), "list of IPUs"),
+        (("--ipu", "99"), "IPU 99"),
+        (("--ipu", "first"), "valid integer"),
     ],
 )
 def test_bad_questions_are_one_sentence(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from tilescope.console import Column, print_json, print_line, print_table
-from tilescope.parameters import AsJson, ConfigOption, ReportPath
+from tilescope.parameters import AsJson, ConfigOption, ReportPath, examples
 
 if TYPE_CHECKING:
     from tilescope.baselines import BaselineKey, BaselineStore
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
     )
     app.add_typer(group, name="baseline")
 
-    @group.command()
+    @group.command(epilog=examples("baseline save report --store git:tilescope-baselines"))
     def save(
         path: ReportPath,
         store: StoreOption = None,
@@ -60,15 +60,12 @@ def register(app: typer.Typer) -> None:
         name: NameOption = None,
         config: ConfigOption = None,
     ) -> None:
-        """Store a report as the baseline of its model, machine and options.
-
-        Example: tilescope baseline save report --store git:tilescope-baselines
-        """
+        """Store a report as the baseline of its model, machine and options."""
         where, (key, report) = _store(store, remote, config), _key(path, name, is_saved=True)
         where.save(key, report)
         print_line(f"Saved {key}")
 
-    @group.command()
+    @group.command(epilog=examples("baseline get report && tilescope diff baseline report"))
     def get(
         path: ReportPath,
         output: Annotated[
@@ -83,10 +80,7 @@ def register(app: typer.Typer) -> None:
         name: NameOption = None,
         config: ConfigOption = None,
     ) -> None:
-        """Get the baseline of the same model, machine and options as a report.
-
-        Example: tilescope baseline get report && tilescope diff baseline report
-        """
+        """Get the baseline of the same model, machine and options as a report."""
         from tilescope.baselines import BaselineMissing
         from tilescope.baselines.key import REPORT_NAME
 
@@ -101,17 +95,14 @@ def register(app: typer.Typer) -> None:
         else:
             print_line(f"Baseline {key}: {output / REPORT_NAME}")
 
-    @group.command("list")
+    @group.command("list", epilog=examples("baseline list --store git:tilescope-baselines"))
     def list_baselines(
         as_json: AsJson = False,
         store: StoreOption = None,
         remote: RemoteOption = None,
         config: ConfigOption = None,
     ) -> None:
-        """List the stored baselines.
-
-        Example: tilescope baseline list --store git:tilescope-baselines
-        """
+        """List the stored baselines."""
         from tilescope.analyser.quantities import format_bytes
 
         sizes = _store(store, remote, config).sizes()

@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import typer
 
+from tilescope.completion import complete_metric
 from tilescope.console import Column, print_line, print_table, print_text
-from tilescope.parameters import AsJson, ConfigOption, TopOption, Units, UnitsOption
+from tilescope.parameters import AsJson, ConfigOption, TopOption, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
     from tilescope.analyser.breakdown import ChangeTable
@@ -85,7 +86,12 @@ class _Found:
 def register(app: typer.Typer) -> None:
     """Add the command ``diff``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "diff baseline candidate",
+            "diff baseline candidate --fail-on 'cycles.total:+1%'",
+        )
+    )
     def diff(
         baseline: Annotated[
             Path, typer.Argument(metavar="BASELINE", help="Report to compare against.")
@@ -126,6 +132,7 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(
                 "--fail-on",
+                autocompletion=complete_metric,
                 metavar="METRIC[@SELECTOR]:LIMIT",
                 help="Exit with 1 if a figure exceeds a limit, such as cycles.total:+1%,"
                 " cycles.compute@ipu1:+100c or memory.max_tile:+1KiB; repeatable.",
@@ -135,6 +142,7 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(
                 "--warn-on",
+                autocompletion=complete_metric,
                 metavar="METRIC[@SELECTOR]:LIMIT",
                 help="Warn if a figure exceeds a limit; repeatable.",
             ),
@@ -154,8 +162,6 @@ def register(app: typer.Typer) -> None:
 
         Exit codes: 0 no gate failed, 1 a gate failed, 2 invalid usage or input, 3 a gated figure is
         missing.
-
-        Example: tilescope diff main/ candidate/ --fail-on cycles.total:+1%
         """
         from tilescope.configuration import read
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tilescope.console import Column, print_json, print_line, print_table
+from tilescope.parameters import examples
 
 __all__ = ["register"]
 
@@ -30,7 +31,7 @@ _PACKAGES = (
 
 def register(app: typer.Typer) -> None:
     """Add the command ``doctor``."""
-    app.command("doctor")(_doctor)
+    app.command("doctor", epilog=examples("doctor", "doctor --fidelity", "doctor --json"))(_doctor)
 
 
 def _doctor(

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from tilescope.completion import complete_metric
 from tilescope.console import print_json
-from tilescope.parameters import ReportPath
+from tilescope.parameters import ReportPath, examples
 
 __all__ = ["register"]
 
@@ -23,7 +24,7 @@ class TrackerFormat(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command ``export``."""
 
-    @app.command()
+    @app.command(epilog=examples("export report --format bencher > figures.json"))
     def export(
         path: ReportPath,
         form: Annotated[
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(
                 "--metric",
+                autocompletion=complete_metric,
                 metavar="METRIC",
                 help="Export these metrics only; * stands for any text; repeatable.",
                 show_default=False,
@@ -59,10 +61,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = False,
     ) -> None:
-        """Export the figures of a report for a benchmark tracker.
-
-        Example: tilescope export report --format bencher > figures.json
-        """
+        """Export the figures of a report for a benchmark tracker."""
         from tilescope import analyser
         from tilescope.analyser.export import bencher, github_action_benchmark
         from tilescope.analyser.gates import figures_named

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.console import (
+    Column,
+    print_json,
+    print_line,
+    print_name,
+    print_table,
+    reading,
+    report_json,
+)
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilescope.analyser.insights import Consumer, Insights
     from tilescope.analyser.liveness import LiveVariables
+    from tilescope.analyser.shortfall import Shortfall
+    from tilescope.analyser.time_insights import TimeInsights
 
 __all__ = ["register"]
 
@@ -22,23 +32,98 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``insights``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "insights report",
+            "insights report --ipu 1 --top 20",
+            "insights report --run 0 --json",
+        )
+    )
     def insights(
         path: ReportPath,
         as_json: AsJson = False,
+        ipu: Annotated[
+            int | None,
+            typer.Option(
+                "--ipu",
+                min=0,
+                metavar="N",
+                help="Memory of this IPU; default: all.",
+                show_default=False,
+            ),
+        ] = None,
+        run: Annotated[
+            int | None,
+            typer.Option(
+                "--run",
+                min=0,
+                metavar="N",
+                help="Time of this recorded run; default: all.",
+                show_default=False,
+            ),
+        ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 5,
     ) -> None:
-        """Show whether the program fits, what fills the fullest tiles, and what would help."""
-        from tilescope import analyser
+        """Show whether the program fits, what takes memory and time, and what would help."""
         from tilescope.analyser.insights import insights as ask
+        from tilescope.analyser.time_insights import time_insights
 
-        with analyser.open(path) as report:
-            found = ask(report)
+        with reading(path) as report:
+            found, time = ask(report, ipu), time_insights(report, run)
             if as_json:
-                print_json(report_json(report) | _as_json(found))
+                print_json(report_json(report) | _as_json(found) | {"time": _time_json(time)})
             else:
                 _print(found, units, top)
+                _print_time(time, top)
+
+
+def _time_json(time: TimeInsights) -> dict[str, object]:
+    """Return what costs time, and how every expected gain is computed."""
+    return {
+        "n_runs": time.n_runs,
+        "total_cycles": time.total_cycles,
+        "insights": [asdict(insight) | {"bound": insight.bound} for insight in time.found],
+    }
+
+
+def _print_time(time: TimeInsights, top: int) -> None:
+    """Print what costs time, the largest expected gain first."""
+    from tilescope.analyser.quantities import format_percent
+
+    if not time.total_cycles:
+        return
+    whole = f"{time.total_cycles:,} cycles"
+    if not time.n_runs:
+        whole += " as compiled (no recorded run)"
+    print_line()
+    if not time.found:
+        print_line(f"Time: nothing stands out in {whole}.")
+        return
+    print_line(f"Time: what costs most of {whole}; gains are upper bounds and overlap.")
+    for number, insight in enumerate(time.found[:top], start=1):
+        share = format_percent(100 * insight.gain_cycles / time.total_cycles)
+        print_line()
+        print_name(f"{number}. {_TITLES[insight.kind]}: ", insight.subject)
+        print_line(
+            f"   Costs {insight.cost_cycles:,} cycles, gains up to {insight.gain_cycles:,}"
+            f" ({share}): {insight.bound}."
+        )
+        print_line(f"   {insight.text}")
+        print_line(f"   {insight.advice}")
+    if len(time.found) > top:
+        print_line()
+        print_line(f"… {len(time.found) - top:,} more; --top N shows more, --json all")
+
+
+_TITLES = {
+    "imbalance": "Imbalance",
+    "exchange_bound": "Exchange-bound",
+    "sync_bound": "Sync-bound",
+    "copies": "Copies dearer than the product",
+    "waiting": "Waiting",
+    "overlap": "I/O not overlapped",
+}
 
 
 def _as_json(found: Insights) -> dict[str, object]:
@@ -68,6 +153,7 @@ def _as_json(found: Insights) -> dict[str, object]:
             "plan": None if peak.plan is None else peak.plan.name,
             "variables": _variables_json(peak.variables),
         },
+        "shortfall": None if found.shortfall is None else asdict(found.shortfall),
         "tips": [asdict(tip) for tip in tips(found)],
     }
 
@@ -88,6 +174,8 @@ def _print(found: Insights, units: Units, top: int) -> None:
     from tilescope.analyser.quantities import format_bytes
 
     print_line(fit_sentence(found.fit, units.style))
+    if found.shortfall is not None:
+        _print_shortfall(found.shortfall, units)
     print_line()
     print_table(
         [
@@ -123,6 +211,35 @@ def _print(found: Insights, units: Units, top: int) -> None:
     for tip in tips(found, units.style):
         print_line()
         print_line(f"{tip.title}: {tip.text}")
+
+
+def _print_shortfall(found: Shortfall, units: Units) -> None:
+    """Print how many tiles the program needs at least, and what would have to go."""
+    from tilescope.analyser.quantities import format_bytes
+    from tilescope.analyser.shortfall import shortfall_sentences
+
+    for sentence in shortfall_sentences(found, units.style):
+        print_line(sentence)
+    for tile in found.tiles:
+        print_line()
+        lacks = format_bytes(tile.missing_bytes, units.style)
+        gaps = f", {format_bytes(tile.gap_bytes, units.style)} of gaps" if tile.gap_bytes else ""
+        enough = "" if tile.is_enough else " (not enough: gaps or the place of code count, too)"
+        print_line(f"Tile {tile.tile_id:,} lacks {lacks}{gaps}; what would have to go{enough}:")
+        print_table(
+            [Column("Name"), Column("Category"), Column("Live"), Column("Size", is_number=True)],
+            [
+                (
+                    item.name,
+                    item.category,
+                    "always" if item.is_always_live else "at the peak",
+                    format_bytes(item.bytes, units.style),
+                )
+                for item in tile.items[:20]
+            ],
+        )
+        if len(tile.items) > 20:
+            print_line(f"… {len(tile.items) - 20:,} more; --json lists all")
 
 
 def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import (
+    AsJson,
+    ReportPath,
+    TopOption,
+    Units,
+    UnitsOption,
+    examples,
+    tiles_of,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.liveness import LiveVariables
@@ -20,11 +28,33 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``liveness``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "liveness report",
+            "liveness report --step 12",
+            "liveness report --tile 17 --top 30",
+            "liveness report --ipu 0 --json",
+        )
+    )
     def liveness(
         path: ReportPath,
         as_json: AsJson = False,
-        source: Annotated[str, typer.Option(help="Tiles: all, ipu:N or tile:N.")] = "all",
+        ipu: Annotated[
+            int | None,
+            typer.Option(
+                "--ipu",
+                min=0,
+                metavar="N",
+                help="Tiles of this IPU; default: all.",
+                show_default=False,
+            ),
+        ] = None,
+        tile: Annotated[
+            int | None,
+            typer.Option(
+                "--tile", min=0, metavar="N", help="This tile; default: all.", show_default=False
+            ),
+        ] = None,
         step: Annotated[
             int | None,
             typer.Option("--step", help="List the variables of this step; default: the peak."),
@@ -33,11 +63,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show live memory by step, its peak, and the variables that hold it."""
-        from tilescope import analyser
-        from tilescope.analyser.machine import parse_source
-
-        tiles = parse_source(source)
-        with analyser.open(path) as report:
+        tiles = tiles_of(ipu, tile)
+        with reading(path) as report:
             if as_json:
                 print_json(_as_json(report, tiles, step))
             else:

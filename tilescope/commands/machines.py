@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilescope.completion import complete_machine
 from tilescope.console import Column, print_json, print_line, print_table
-from tilescope.parameters import AsJson
+from tilescope.parameters import AsJson, examples
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import FigureRow
@@ -18,7 +19,13 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``machines``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "machines",
+            "machines gc200 bow",
+            "machines gc200 --sources",
+        )
+    )
     def machines(
         names: Annotated[
             list[str] | None,
@@ -26,6 +33,7 @@ def register(app: typer.Typer) -> None:
                 metavar="MACHINE",
                 help="Presets or machine files (TOML); all presets by default.",
                 show_default=False,
+                autocompletion=complete_machine,
             ),
         ] = None,
         sources: Annotated[

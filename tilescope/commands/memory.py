@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.completion import complete_map
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import (
+    AsJson,
+    IpusOption,
+    ReportPath,
+    TopOption,
+    Units,
+    UnitsOption,
+    examples,
+)
+from tilescope.tile_map import show_map
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tilescope.analyser.lowered_variables import TileVariables
     from tilescope.reports import Report
 
 __all__ = ["register"]
+
+
+class _Order(StrEnum):
+    """Order of tiles."""
+
+    SOFTWARE = "software"
+    HARDWARE = "hardware"
 
 
 class _Breakdown(StrEnum):
@@ -29,13 +50,37 @@ class _Breakdown(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command ``memory``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "memory report",
+            "memory report --tile 0 --tile 17 --variables",
+            "memory report --ipu 0 --map total",
+            "memory report --map variable:weights",
+            "memory report --breakdown category --order hardware --json",
+        )
+    )
     def memory(
         path: ReportPath,
         as_json: AsJson = False,
         tile: Annotated[
             list[int] | None,
             typer.Option("--tile", help="Add a column for this tile; repeatable."),
+        ] = None,
+        ipu: IpusOption = None,
+        order: Annotated[
+            _Order,
+            typer.Option(help="Order of the series per tile in --json: by number, or by place."),
+        ] = _Order.SOFTWARE,
+        map_of: Annotated[
+            str | None,
+            typer.Option(
+                "--map",
+                metavar="WHAT",
+                help="Draw a map of the tiles as they lie: total, gaps, a category of memory, or"
+                " variable:NAME.",
+                show_default=False,
+                autocompletion=complete_map,
+            ),
         ] = None,
         breakdown: Annotated[
             _Breakdown, typer.Option(help="Breakdown of the series per tile in --json.")
@@ -50,32 +95,40 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show memory by region, category and liveness, and the fullest tiles."""
-        from tilescope import analyser
-
         if variables and not tile:
             raise typer.BadParameter("--variables requires at least one --tile N.")
-        with analyser.open(path) as report:
-            if as_json:
-                print_json(_as_json(report, tile, breakdown, include_gaps, variables, top))
+        with reading(path) as report:
+            if map_of is not None:
+                show_map(report, map_of, ipu, as_json, units)
+            elif as_json:
+                chosen = _Chosen(tile, ipu, breakdown, order, include_gaps, variables, top)
+                print_json(_as_json(report, chosen))
             else:
-                _print(report, tile, variables, units, top)
+                _print(report, tile, ipu, variables, units, top)
 
 
-def _as_json(
-    report: Report,
-    tiles: list[int] | None,
-    breakdown: _Breakdown,
-    include_gaps: bool,
-    variables: bool,
-    top: int,
-) -> dict[str, object]:
+@dataclass(frozen=True)
+class _Chosen:
+    """Which tiles and series are asked for."""
+
+    tiles: list[int] | None
+    ipus: list[int] | None
+    breakdown: _Breakdown
+    order: _Order
+    include_gaps: bool
+    variables: bool
+    top: int
+
+
+def _as_json(report: Report, chosen: _Chosen) -> dict[str, object]:
     """Return the table, the fullest tiles and the series of every tile."""
     from tilescope.analyser.lowered_variables import tile_variables
     from tilescope.analyser.tile_memory import largest_tiles, memory_table, tile_memory
 
-    table = memory_table(report, tiles)
-    ranking = largest_tiles(report, top)
-    series = tile_memory(report, breakdown.value, include_gaps)
+    table = memory_table(report, chosen.tiles, chosen.ipus)
+    ranking = largest_tiles(report, chosen.top, chosen.ipus)
+    series = tile_memory(report, chosen.breakdown.value, chosen.include_gaps)
+    tile_id = _ordered_tiles(report, chosen)
     answer = report_json(report) | {
         "capacity_bytes": table.capacity_bytes,
         "columns": list(table.columns),
@@ -92,13 +145,36 @@ def _as_json(
         "tiles": {
             "breakdown": series.breakdown,
             "include_gaps": series.include_gaps,
-            "total_bytes": series.total_bytes.tolist(),
-            "series_bytes": {label: values.tolist() for label, values in series.series.items()},
+            "order": chosen.order.value,
+            "tile_id": tile_id.tolist(),
+            "total_bytes": series.total_bytes[tile_id].tolist(),
+            "series_bytes": {
+                label: values[tile_id].tolist() for label, values in series.series.items()
+            },
         },
     }
-    if variables and tiles:
-        answer["variables"] = [_variables_json(tile_variables(report, tile)) for tile in tiles]
+    if chosen.variables and chosen.tiles:
+        answer["variables"] = [
+            _variables_json(tile_variables(report, tile)) for tile in chosen.tiles
+        ]
     return answer
+
+
+def _ordered_tiles(report: Report, chosen: _Chosen) -> NDArray[np.int64]:
+    """Return the tiles of the series, in order."""
+    import numpy as np
+
+    from tilescope.analyser.floor_plan import floor_plan
+    from tilescope.analyser.machine import target
+
+    machine = target(report)
+    if chosen.order == _Order.HARDWARE:
+        tile_id = floor_plan(report).hardware_order
+    else:
+        tile_id = np.arange(machine.n_tiles, dtype=np.int64)
+    if chosen.ipus:
+        tile_id = tile_id[np.isin(tile_id // machine.tiles_per_ipu, chosen.ipus)]
+    return tile_id
 
 
 def _variables_json(found: TileVariables) -> dict[str, object]:
@@ -119,13 +195,18 @@ def _variables_json(found: TileVariables) -> dict[str, object]:
 
 
 def _print(
-    report: Report, tiles: list[int] | None, variables: bool, units: Units, top: int
+    report: Report,
+    tiles: list[int] | None,
+    ipus: list[int] | None,
+    variables: bool,
+    units: Units,
+    top: int,
 ) -> None:
     """Print the table, then the fullest tiles or the tiles' variables."""
     from tilescope.analyser.quantities import format_bytes
     from tilescope.analyser.tile_memory import largest_tiles, memory_table
 
-    table = memory_table(report, tiles)
+    table = memory_table(report, tiles, ipus)
     print_line(
         f"Memory of {report.path}; {format_bytes(table.capacity_bytes, units.style)} per tile"
     )
@@ -141,7 +222,7 @@ def _print(
         for tile in tiles or ():
             _print_variables(report, tile, units, top)
         return
-    ranking = largest_tiles(report, top)
+    ranking = largest_tiles(report, top, ipus)
     print_line()
     print_table(
         [

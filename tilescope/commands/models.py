@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilescope.completion import complete_model
 from tilescope.console import Column, print_json, print_line, print_table
+from tilescope.parameters import examples
 
 if TYPE_CHECKING:
     from tilescope.engine.models import Model
@@ -20,8 +22,8 @@ _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: raw numbers, 
 def register(app: typer.Typer) -> None:
     """Add the commands ``models list`` and ``models fetch``."""
     models = typer.Typer(help="List and fetch trained models.", no_args_is_help=True)
-    models.command("list")(_list)
-    models.command("fetch")(_fetch)
+    models.command("list", epilog=examples("models list", "models list --json"))(_list)
+    models.command("fetch", epilog=examples("models fetch mnist-8"))(_fetch)
     app.add_typer(models, name="models")
 
 
@@ -47,7 +49,12 @@ def _list(as_json: _AsJson = False) -> None:
 
 
 def _fetch(
-    name: Annotated[str, typer.Argument(help="Name in the catalogue, such as mnist-8.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name in the catalogue, such as mnist-8.", autocompletion=complete_model
+        ),
+    ],
     as_json: _AsJson = False,
 ) -> None:
     """Download a model into the user's cache, verify its hash, and print its path."""
@@ -58,7 +65,7 @@ def _fetch(
         companions = {saved_as: str(place) for saved_as, place in companion_paths(name).items()}
         print_json({"name": name, "path": str(path), "companions": companions})
     else:
-        print_line(str(path))
+        print_line(str(path), is_whole=True)
 
 
 def _print_status(line: str) -> None:

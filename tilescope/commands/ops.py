@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.completion import complete_plan
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import (
+    AsJson,
+    IpuOption,
+    ReportPath,
+    RunOption,
+    TopOption,
+    Units,
+    UnitsOption,
+    examples,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.operations import Operation, Operations
@@ -20,16 +30,25 @@ __all__ = ["register"]
 
 
 class _Layer(StrEnum):
-    """Layer whose calls are listed."""
+    """What is listed: calls of a layer, or steps."""
 
     LIBRARY = "library"
     ONNX = "onnx"
+    STEP = "step"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command ``ops``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "ops report",
+            "ops report --layer step --top 50",
+            "ops report --ipu 0 --run 0",
+            "ops report --plan conv1",
+            "ops report --layer onnx --json",
+        )
+    )
     def ops(
         path: ReportPath,
         as_json: AsJson = False,
@@ -41,21 +60,24 @@ def register(app: typer.Typer) -> None:
                 help="Explain the plan of a convolution or product, by the name of the operation or"
                 " of the model's node.",
                 show_default=False,
+                autocompletion=complete_plan,
             ),
         ] = None,
         layer: Annotated[
             _Layer,
-            typer.Option(help="List library calls, or nodes of the ONNX model."),
+            typer.Option(help="List library calls, nodes of the ONNX model, or program steps."),
         ] = _Layer.LIBRARY,
+        ipu: IpuOption = None,
+        run: RunOption = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 20,
     ) -> None:
         """List operations with their cost, or explain the plan of one of them."""
-        from tilescope import analyser
         from tilescope.analyser.operations import operations
         from tilescope.analyser.plans import explain_plan
+        from tilescope.analyser.selection import Selection
 
-        with analyser.open(path) as report:
+        with reading(path) as report:
             if plan is not None:
                 found = explain_plan(report, plan)
                 if as_json:
@@ -63,7 +85,7 @@ def register(app: typer.Typer) -> None:
                 else:
                     _print_plan(found, units)
                 return
-            listed = operations(report, layer.value)
+            listed = operations(report, layer.value, Selection(ipu, run))
             if as_json:
                 print_json(report_json(report) | _operations_json(listed))
             else:
@@ -105,6 +127,7 @@ def _share(part: int, whole: int) -> str:
 _WHAT = {
     "library": ("library call", "library calls"),
     "onnx": ("node of the model", "nodes of the model"),
+    "step": ("step", "steps"),
 }
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath
+from tilescope.console import (
+    Column,
+    print_json,
+    print_line,
+    print_name,
+    print_table,
+    reading,
+    report_json,
+)
+from tilescope.parameters import AsJson, IpusOption, ReportPath, RunOption, examples
 
 if TYPE_CHECKING:
     from tilescope.analyser.programs import ProgramDetails, ProgramNode
@@ -20,7 +28,13 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``programs``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "programs report --depth 2",
+            "programs report --search conv",
+            "programs report --node 7 --run 0",
+        )
+    )
     def programs(
         path: ReportPath,
         as_json: AsJson = False,
@@ -29,6 +43,8 @@ def register(app: typer.Typer) -> None:
             typer.Option("--search", help="List programs whose label contains this text."),
         ] = None,
         node: Annotated[int | None, typer.Option("--node", help="Show one program, by id.")] = None,
+        ipu: IpusOption = None,
+        run: RunOption = None,
         depth: Annotated[
             int | None,
             typer.Option(
@@ -43,13 +59,13 @@ def register(app: typer.Typer) -> None:
         ] = 20,
     ) -> None:
         """Show the program tree, search it, or show the cost of one program."""
-        from tilescope import analyser
-
         if search is not None and node is not None:
             raise typer.BadParameter("--search and --node are mutually exclusive.")
-        with analyser.open(path) as report:
+        if node is None and (ipu or run is not None):
+            raise typer.BadParameter("--ipu and --run require --node N.")
+        with reading(path) as report:
             if node is not None:
-                _show_node(report, node, as_json)
+                _show_node(report, _chosen(report, node, ipu or [], run), as_json)
             elif search is not None:
                 _show_matches(report, search, limit, as_json)
             else:
@@ -97,7 +113,9 @@ def _print_tree(report: Report, depth: int, limit: int) -> None:
     def show(node: ProgramNode, level: int) -> None:
         times = f" {node.repeat_count:,}×" if node.kind == "Repeat" else ""
         tiles = f" ({node.n_tiles:,} tiles)" if node.n_tiles else ""
-        print_line(f"{'  ' * level}{node.label}{times}{tiles} (Id: {node.program_id})")
+        kind, name = node.kind, f" ({node.name})" if node.name else ""
+        after = f"{times}{tiles} (Id: {node.program_id})"
+        print_name(f"{'  ' * level}{kind}", name, after)
         if not node.n_children:
             return
         if level >= depth:
@@ -142,11 +160,20 @@ def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
     )
 
 
-def _show_node(report: Report, program_id: int, as_json: bool) -> None:
-    """Print one program."""
+def _chosen(report: Report, program_id: int, ipus: list[int], run_id: int | None) -> ProgramDetails:
+    """Return one program with its costs on some IPUs, in one run or all."""
+    from tilescope.analyser.machine import tile_range
     from tilescope.analyser.programs import node
 
-    details = node(report, program_id)
+    details = node(report, program_id, run_id)
+    for ipu in ipus:
+        tile_range(report, ("ipu", ipu))
+    costs = tuple(cost for cost in details.costs if not ipus or cost.ipu_id in ipus)
+    return replace(details, costs=costs)
+
+
+def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
+    """Print one program."""
     if as_json:
         print_json(
             report_json(report)
@@ -169,7 +196,7 @@ def _print_details(details: ProgramDetails) -> None:
 
     found = details.node
     for level, node in enumerate((*details.path, found)):
-        print_line(f"{'  ' * level}{node.label} (Id: {node.program_id})")
+        print_name("  " * level, node.label, f" (Id: {node.program_id})")
     print_line(f"{found.n_tiles:,} tiles, {format_bytes(found.code_bytes)} of code")
     if details.costs:
         titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Executions")
@@ -217,4 +244,4 @@ def _print_details(details: ProgramDetails) -> None:
             ],
         )
     for context in details.debug_contexts:
-        print_line(f"Created by {context.layer} {context.operation} {context.name}")
+        print_name(f"Created by {context.layer} {context.operation} ", context.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import clean, print_line
+from tilescope.completion import complete_machine
+from tilescope.console import print_json, print_line, progress
+from tilescope.parameters import AsJson, examples
 
 if TYPE_CHECKING:
     from tilescope.engine.session.model_run import ModelRun
@@ -21,11 +22,22 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``run``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "run model.onnx",
+            "run model.onnx --machine bow --tiles 64 --report out",
+            "run model.onnx --shape x=1,3,224,224 --json",
+            "run model.onnx --option debug.instrument=false --quiet",
+        )
+    )
     def run(
         model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
         machine: Annotated[
-            str, typer.Option(help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).")
+            str,
+            typer.Option(
+                help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).",
+                autocompletion=complete_machine,
+            ),
         ] = "gc200",
         parameters: Annotated[
             str, typer.Option(help="Parameter set: hardware or ipu_model.")
@@ -88,6 +100,10 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        as_json: AsJson = False,
+        quiet: Annotated[
+            bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
+        ] = False,
     ) -> None:
         """Run an ONNX model on a simulated machine and profile it."""
         from tilescope.engine.host_memory import within_available
@@ -95,6 +111,8 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
 
+        if as_json and quiet:
+            raise typer.BadParameter("--json and --quiet are mutually exclusive")
         if no_report and report is not None:
             raise typer.BadParameter("--report and --no-report are mutually exclusive")
         flags: dict[str, dict[str, object]] = {}
@@ -112,7 +130,7 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
-        with _progress() as progress, within_available():
+        with _phases(quiet) as tell, within_available():
             done = run_model(
                 model,
                 simulated,
@@ -121,13 +139,17 @@ def register(app: typer.Typer) -> None:
                 shapes=_shapes(shape or []),
                 seed=seed,
                 iterations=iterations,
-                progress=progress,
+                progress=tell,
             )
         if outputs is not None:
             write_outputs(outputs, done.outputs)
-        _print(done, model, outputs)
-        if report is not None and (sentence := missing_report(options, report, "--report")):
-            print_line(sentence)
+        missing = None if report is None else missing_report(options, report, "--report")
+        if as_json:
+            print_json(_as_json(done, model, outputs) | {"notice": missing})
+        elif not quiet:
+            _print(done, model, outputs)
+            if missing:
+                print_line(missing)
 
 
 def _directory(text: str) -> Path:
@@ -184,16 +206,40 @@ def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Show the current phase on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
+def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show the current phase on a terminal; nothing in a pipe, or if quiet."""
+    if quiet:
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.text import Text
+    with progress("Compiling", after_s=0) as tell:
+        yield tell
 
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(Text(clean(text)))
+
+def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, object]:
+    """Return what ran, its cycles and memory, and where the files are."""
+    executable = done.compiled.executable
+    machine, memory = executable.machine, executable.memory
+    return {
+        "model": str(model),
+        "machine": {
+            "name": machine.name,
+            "n_ipus": machine.n_ipus,
+            "tiles_per_ipu": machine.tiles_per_ipu,
+            "clock_hz": machine.clock_hz,
+        },
+        "total_cycles": done.cycles,
+        "time_s": done.cycles / machine.clock_hz,
+        "max_tile_bytes": int(memory.excluding_gaps.max()),
+        "max_address_bytes": int(memory.including_gaps.max()),
+        "capacity_bytes": machine.allocatable_bytes,
+        "assumed_ones": list(done.compiled.model.assumed_ones),
+        "outputs": [
+            {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
+            for name, array in done.outputs.items()
+        ],
+        "outputs_path": None if outputs is None else str(outputs),
+        "report_path": None if done.report is None else str(done.report),
+    }
 
 
 def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
@@ -209,14 +255,15 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
             f"Input {name}: its dynamic first dimension was set to 1;"
             f" to change it, use --shape {name}={','.join(map(str, sizes))} with another size"
         )
-    fullest = int(executable.memory.including_gaps.max())
+    fullest = int(executable.memory.excluding_gaps.max())
     print_line(f"Fullest tile: {fullest:,} of {machine.allocatable_bytes:,} bytes")
     for name, array in done.outputs.items():
         print_line(f"Output {name}: {array.dtype} {array.shape}")
     if outputs is not None:
-        print_line(f"Outputs: {outputs}")
+        print_line(f"Outputs: {outputs}", is_whole=True)
     if done.report is not None:
-        print_line(f"Report: {done.report}")
+        print_line(f"Report: {done.report}", is_whole=True)
         print_line(
-            f"Next: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}"
+            f"Next: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}",
+            is_whole=True,
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilescope.parameters import examples
+
 if TYPE_CHECKING:
     from tilescope.webapp.help import Fidelity
 
@@ -16,7 +18,13 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``serve``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "serve",
+            "serve report --port 0",
+            "serve reports/ --host 0.0.0.0 --allow-host lab.example.org",
+        )
+    )
     def serve(
         paths: Annotated[
             list[Path] | None,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
     from tilescope.analyser.summary import Row, Summary
@@ -20,7 +20,13 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``summary``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "summary report",
+            "summary report --all-options",
+            "summary report --json",
+        )
+    )
     def summary(
         path: ReportPath,
         as_json: AsJson = False,
@@ -32,16 +38,20 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show machine, graph, memory, execution, provenance and options of a report."""
-        from tilescope import analyser
-        from tilescope.analyser.metrics import values
+        from tilescope.analyser.metrics import ipu_values, values
         from tilescope.analyser.summary import summarise
 
-        with analyser.open(path) as report:
+        with reading(path) as report:
             found = summarise(report, units.style)
             if as_json:
-                print_json(report_json(report) | _as_json(found) | {"metrics": values(report)})
+                figures = {
+                    "metrics": values(report),
+                    "metrics_by_ipu": {name: list(row) for name, row in ipu_values(report).items()},
+                }
+                print_json(report_json(report) | _as_json(found) | figures)
             else:
-                _print(path, found, all_options, top)
+                by_ipu = ipu_values(report) if _has_several_ipus(found) else {}
+                _print(path, found, by_ipu, all_options, units, top)
 
 
 def _as_json(summary: Summary) -> dict[str, object]:
@@ -59,8 +69,62 @@ def _as_json(summary: Summary) -> dict[str, object]:
     }
 
 
-def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
-    """Print all sections."""
+#: Metrics by IPU that are printed, with their titles.
+_BY_IPU = (
+    ("cycles.total", "Cycles"),
+    ("cycles.compute", "Compute"),
+    ("cycles.exchange", "Exchange"),
+    ("cycles.waiting", "Waiting"),
+    ("memory.total", "Memory"),
+    ("memory.max_tile", "Fullest tile"),
+    ("tile.balance", "Tile balance"),
+)
+
+
+def _has_several_ipus(summary: Summary) -> bool:
+    """Return whether a table by IPU says more than the sections."""
+    rows = {row.key: row.value for row in summary.target}
+    return isinstance(number := rows.get("n_ipus"), int) and number > 1
+
+
+def _print_ipus(by_ipu: dict[str, tuple[int | float | None, ...]], units: Units, top: int) -> None:
+    """Print the figures of every IPU."""
+    from tilescope.analyser.metrics import METRICS
+    from tilescope.analyser.quantities import format_bytes, format_count, format_value
+
+    def text(name: str, value: int | float | None) -> str:
+        unit = METRICS[name].unit
+        if unit == "cycles":
+            return format_count(value)
+        if unit == "bytes" and isinstance(value, int):
+            return format_bytes(value, units.style)
+        return format_value(value, unit)
+
+    n_ipus = len(by_ipu["cycles.total"])
+    print_line()
+    print_table(
+        [
+            Column("IPU", is_number=True),
+            *(Column(title, is_number=True) for _, title in _BY_IPU),
+        ],
+        [
+            (str(ipu), *(text(name, by_ipu[name][ipu]) for name, _ in _BY_IPU))
+            for ipu in range(min(n_ipus, max(top, 16)))
+        ],
+    )
+    if n_ipus > max(top, 16):
+        print_line(f"… {n_ipus - max(top, 16):,} more; --top N shows more, --json all")
+
+
+def _print(
+    path: Path,
+    summary: Summary,
+    by_ipu: dict[str, tuple[int | float | None, ...]],
+    all_options: bool,
+    units: Units,
+    top: int,
+) -> None:
+    """Print all sections, and the figures of every IPU if there are several."""
     print_line(f"Report {path}")
     if not summary.is_complete:
         print_line(
@@ -74,6 +138,8 @@ def _print(path: Path, summary: Summary, all_options: bool, top: int) -> None:
                 [Column(title), Column("", is_number=title != "Provenance")],
                 [(row.label, row.text) for row in rows],
             )
+    if by_ipu:
+        _print_ipus(by_ipu, units, top)
     _print_plans(summary, top)
     options = [option for option in summary.options if all_options or option.origin != "default"]
     if options:

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table, report_json
-from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import (
+    AsJson,
+    IpusOption,
+    ReportPath,
+    TopOption,
+    Units,
+    UnitsOption,
+    examples,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.trace import Extent, RangeSummary
@@ -19,7 +27,13 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the command ``trace``."""
 
-    @app.command()
+    @app.command(
+        epilog=examples(
+            "trace report",
+            "trace report --run 0 --ipu 0",
+            "trace report --range 1000:2000 --json",
+        )
+    )
     def trace(
         path: ReportPath,
         as_json: AsJson = False,
@@ -31,21 +45,31 @@ def register(app: typer.Typer) -> None:
                 help="Range of cycles, half-open; either end may be omitted.",
             ),
         ] = None,
-        ipus: Annotated[
-            str | None,
-            typer.Option("--ipus", metavar="0,1", help="IPUs to include; all by default."),
+        ipu: IpusOption = None,
+        run: Annotated[
+            int | None,
+            typer.Option(
+                "--run",
+                min=0,
+                metavar="N",
+                help="The range of this recorded run.",
+                show_default=False,
+            ),
         ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
         """Show runs, cycle proportions and top contributors of a range of the trace."""
-        from tilescope import analyser
         from tilescope.analyser.trace import extent, range_summary
 
+        if cycles is not None and run is not None:
+            raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
-        with analyser.open(path) as report:
+        with reading(path) as report:
             found = extent(report)
-            summary = range_summary(report, start, end, _ipus(ipus), top=top)
+            if run is not None:
+                start, end = _range_of_run(found, run)
+            summary = range_summary(report, start, end, ipu or None, top=top)
             if as_json:
                 print_json(_as_json(report, found, summary))
             else:
@@ -69,16 +93,15 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
         ) from None
 
 
-def _ipus(text: str | None) -> list[int] | None:
-    """Return the IPUs of a list such as ``0,1``."""
+def _range_of_run(found: Extent, run_id: int) -> tuple[int, int]:
+    """Return the range of cycles of a recorded run."""
     from tilescope.analyser.errors import BadQuestion
 
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise BadQuestion(f"expected a list of IPUs such as 0 or 0,1, got {text[:60]!r}")
-    return [int(part) for part in parts]
+    for run in found.runs:
+        if run.run_id == run_id:
+            return run.start_cycle, run.end_cycle
+    held = f"runs 0 to {len(found.runs) - 1}" if found.runs else "no recorded run"
+    raise BadQuestion(f"run {run_id} does not exist; this report has {held}")
 
 
 def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, object]:

@@ -1,0 +1,227 @@
+"""``tilescope variables``: variables by size, tiles, lifetime or category; where one lies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.completion import complete_category, complete_variable
+from tilescope.console import Column, print_json, print_line, print_table, reading, report_json
+from tilescope.parameters import (
+    AsJson,
+    ReportPath,
+    TopOption,
+    Units,
+    UnitsOption,
+    VariableSort,
+    examples,
+    tiles_of,
+)
+
+if TYPE_CHECKING:
+    from tilescope.analyser.variable_list import VariableList, VariablePlaces, VariableRow
+    from tilescope.reports import Report
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``variables``."""
+
+    @app.command(
+        epilog=examples(
+            "variables report",
+            "variables report --search weights --sort largest",
+            "variables report --category message --step 12",
+            "variables report --tile 0 --json",
+            "variables report --name weights",
+        )
+    )
+    def variables(
+        path: ReportPath,
+        as_json: AsJson = False,
+        search: Annotated[
+            str, typer.Option("--search", help="Variables whose name contains this text.")
+        ] = "",
+        name: Annotated[
+            str | None,
+            typer.Option(
+                "--name",
+                help="Show where this variable lies; its name or its id.",
+                show_default=False,
+                autocompletion=complete_variable,
+            ),
+        ] = None,
+        category: Annotated[
+            str,
+            typer.Option(
+                help="Category: variable, constant or message.", autocompletion=complete_category
+            ),
+        ] = "",
+        dtype: Annotated[str, typer.Option(help="Type, such as float32.")] = "",
+        step: Annotated[
+            int | None,
+            typer.Option("--step", help="Variables that live at this step.", show_default=False),
+        ] = None,
+        ipu: Annotated[
+            int | None,
+            typer.Option(
+                "--ipu", min=0, metavar="N", help="Parts on this IPU.", show_default=False
+            ),
+        ] = None,
+        tile: Annotated[
+            int | None,
+            typer.Option(
+                "--tile", min=0, metavar="N", help="Parts on this tile.", show_default=False
+            ),
+        ] = None,
+        sort: Annotated[VariableSort, typer.Option(help="Order of the list.")] = VariableSort.SIZE,
+        units: UnitsOption = Units.BINARY,
+        top: TopOption = 20,
+    ) -> None:
+        """List variables with size, tiles and lifetime, or show where one lies."""
+        from tilescope.analyser.variable_list import (
+            VariableFilter,
+            list_variables,
+            variable_places,
+        )
+
+        wanted = VariableFilter(search, category, dtype, tiles_of(ipu, tile), step)
+        with reading(path) as report:
+            if name is not None:
+                places = variable_places(report, name)
+                if as_json:
+                    print_json(report_json(report) | _places_json(places))
+                else:
+                    _print_places(places, units, top)
+                return
+            found = list_variables(report, wanted, sort.name_of_order)
+            if as_json:
+                print_json(report_json(report) | _as_json(found))
+            else:
+                _print(report, found, units, top)
+
+
+def _as_json(found: VariableList) -> dict[str, object]:
+    """Return every variable of the list."""
+    return {
+        "n_variables": found.n_variables,
+        "total_bytes": found.total_bytes,
+        "variables": [asdict(row) for row in found.rows],
+    }
+
+
+def _places_json(places: VariablePlaces) -> dict[str, object]:
+    """Return a variable and its parts in columns."""
+    return {
+        "variable": asdict(places.variable),
+        "parts": {
+            "tile_id": places.tile_id.tolist(),
+            "offset_bytes": places.offset_bytes.tolist(),
+            "bytes": places.bytes.tolist(),
+            "start_step": places.start_step.tolist(),
+            "end_step": places.end_step.tolist(),
+        },
+    }
+
+
+def _print(report: Report, found: VariableList, units: Units, top: int) -> None:
+    """Print the first variables of the list."""
+    from tilescope.analyser.quantities import format_bytes
+
+    print_line(
+        f"{len(found.rows):,} of {found.n_variables:,} variables of {report.path},"
+        f" {format_bytes(found.total_bytes, units.style)}"
+    )
+    if not found.rows:
+        return
+    print_line()
+    print_table(
+        [
+            Column("Variable"),
+            Column("Category"),
+            Column("Type"),
+            Column("Shape"),
+            *(
+                Column(title, is_number=True)
+                for title in ("Size", "Tiles", "Largest part", "Live steps", "Id")
+            ),
+        ],
+        [
+            (
+                row.name,
+                row.category,
+                row.dtype,
+                "×".join(str(size) for size in row.shape),
+                format_bytes(row.bytes, units.style),
+                f"{row.n_tiles:,}",
+                format_bytes(row.max_tile_bytes, units.style),
+                _life(row),
+                str(row.variable_id),
+            )
+            for row in found.rows[:top]
+        ],
+    )
+    if len(found.rows) > top:
+        print_line(f"… {len(found.rows) - top:,} more; --top N shows more, --json all")
+
+
+def _life(row: VariableRow) -> str:
+    """Return the steps at which a variable lives."""
+    from tilescope.analyser.quantities import MISSING, format_steps
+
+    if row.is_always_live:
+        return "always"
+    if row.start_step is None or row.end_step is None:
+        return MISSING
+    return format_steps(row.start_step, row.end_step)
+
+
+def _print_places(places: VariablePlaces, units: Units, top: int) -> None:
+    """Print a variable, then the ranges of tiles that hold equal parts."""
+    from tilescope.analyser.quantities import MISSING, format_bytes
+
+    row, style = places.variable, units.style
+    facts = [
+        ("Variable", row.name),
+        ("Id", str(row.variable_id)),
+        ("Category", row.category),
+        ("Type", row.dtype),
+        ("Shape", "×".join(str(size) for size in row.shape) or MISSING),
+        ("Size", format_bytes(row.bytes, style)),
+        ("Tiles", f"{row.n_tiles:,}"),
+        ("Largest part", format_bytes(row.max_tile_bytes, style)),
+        ("Live steps", _life(row)),
+        ("Made by", row.made_by or MISSING),
+    ]
+    print_table([Column(""), Column("")], facts)
+    ranges = _ranges(places)
+    print_line()
+    print_table(
+        [Column("Tiles"), Column("Address", is_number=True), Column("Size", is_number=True)],
+        [
+            (
+                f"{first:,}" if first == last else f"{first:,} to {last:,}",
+                f"0x{offset:x}",
+                format_bytes(size, style),
+            )
+            for first, last, offset, size in ranges[:top]
+        ],
+    )
+    if len(ranges) > top:
+        print_line(f"… {len(ranges) - top:,} more; --top N shows more, --json all")
+
+
+def _ranges(places: VariablePlaces) -> list[tuple[int, int, int, int]]:
+    """Return first and last tile, address and size of equal parts on successive tiles."""
+    found: list[tuple[int, int, int, int]] = []
+    for tile, offset, size in zip(
+        places.tile_id.tolist(), places.offset_bytes.tolist(), places.bytes.tolist(), strict=True
+    ):
+        if found and found[-1][1:] == (tile - 1, offset, size):
+            found[-1] = (found[-1][0], tile, offset, size)
+        else:
+            found.append((tile, tile, offset, size))
+    return found

@@ -1,0 +1,133 @@
+"""A map of the tiles in characters: how much of something every tile holds, as the tiles lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilescope.console import print_json, print_line, report_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tilescope.parameters import Units
+    from tilescope.reports import Report
+
+__all__ = ["show_map"]
+
+#: Darkness by share of the largest value; a tile with nothing has the first.
+_SHADES = " .:-=+*#%@"
+_NO_TILE = "_"
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a map shows: its title and the bytes of every tile."""
+
+    title: str
+    values: NDArray[np.int64]
+
+
+def show_map(
+    report: Report, what: str, ipus: list[int] | None, as_json: bool, units: Units
+) -> None:
+    """Print a map per IPU, or its numbers as JSON.
+
+    Parameters
+    ----------
+    report
+        The report.
+    what
+        ``total``, ``gaps``, a category of memory, or ``variable:NAME``.
+    ipus
+        IPUs to draw; all of them by default.
+    as_json
+        Whether to print JSON.
+    units
+        Unit of memory.
+
+    Raises
+    ------
+    BadQuestion
+        When it is none of these, or the report holds no memory.
+    """
+    from tilescope.analyser.floor_plan import floor_plan, grid
+    from tilescope.analyser.machine import target, tile_range
+
+    shown, plan = _shown(report, what), floor_plan(report)
+    chosen = ipus or list(range(target(report).n_ipus))
+    for ipu in chosen:
+        tile_range(report, ("ipu", ipu))
+    if as_json:
+        print_json(
+            report_json(report)
+            | {
+                "map": what,
+                "n_rows": plan.n_rows,
+                "n_columns": plan.n_columns,
+                "ipus": [
+                    {"ipu_id": ipu, "bytes": grid(report, shown.values, ipu).tolist()}
+                    for ipu in chosen
+                ],
+            }
+        )
+        return
+    _print(report, shown, chosen, units)
+
+
+def _shown(report: Report, what: str) -> _Shown:
+    """Return what a map shows."""
+    from tilescope.analyser.errors import BadQuestion
+    from tilescope.analyser.tile_memory import categories, category_bytes, tile_memory
+    from tilescope.analyser.variables import named_variables
+
+    held = tile_memory(report).total_bytes
+    if what == "total":
+        return _Shown("Memory held", held)
+    if what == "gaps":
+        return _Shown("Gaps", tile_memory(report, "none", include_gaps=True).total_bytes - held)
+    if what.startswith("variable:"):
+        found = named_variables(report, what.removeprefix("variable:"))
+        more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
+        return _Shown(found.names[0] + more, found.tile_bytes)
+    names = [category.name for category in categories(report)]
+    if what not in names:
+        raise BadQuestion(
+            f"expected total, gaps, variable:NAME or a category of memory for --map, got"
+            f" {what[:60]!r}; categories: {', '.join(names)}"
+        )
+    row = names.index(what)
+    return _Shown(categories(report)[row].label, category_bytes(report)[row])
+
+
+def _print(report: Report, shown: _Shown, ipus: list[int], units: Units) -> None:
+    """Print the maps and their scale."""
+    from tilescope.analyser.floor_plan import grid
+    from tilescope.analyser.quantities import format_bytes
+
+    most = int(shown.values.max(initial=0))
+    print_line(f"{shown.title} by tile of {report.path}")
+    for ipu in ipus:
+        print_line()
+        print_line(f"IPU {ipu}, a column of characters per column of tiles")
+        for row, values in enumerate(grid(report, shown.values, ipu).tolist()):
+            print_line(f"{row:>3} " + "".join(_shade(value, most) for value in values))
+    print_line()
+    print_line(f"'{_SHADES[0]}' nothing")
+    if most:
+        step = most / (len(_SHADES) - 1)
+        for level, shade in enumerate(_SHADES[1:]):
+            low, high = int(level * step), int((level + 1) * step)
+            print_line(
+                f"'{shade}' above {format_bytes(low, units.style)},"
+                f" up to {format_bytes(high, units.style)}"
+            )
+
+
+def _shade(value: int, most: int) -> str:
+    """Return the character of a value."""
+    if value < 0:
+        return _NO_TILE
+    n_levels = len(_SHADES) - 1
+    return _SHADES[-(-value * n_levels // most)] if value else _SHADES[0]
