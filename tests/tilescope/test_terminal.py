@@ -103,8 +103,19 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda arguments: " ".join(map(str, arguments))[:24],
 )
-def test_80_columns_break_no_name(long_names: Path, arguments: tuple[object, ...]) -> None:
-    text = on_terminal(80, arguments[0], long_names, *arguments[1:])
+def test_80_columns_break_no_name(
+    tilescope: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    long_names: Path,
+    arguments: tuple[object, ...],
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    done = tilescope(arguments[0], long_names, *arguments[1:])
+    assert done.code == 0, done.err
+    text = done.out
+    assert "\x1b" not in text
     for line in text.splitlines():
         assert len(line) <= 80, line
         # A name is shortened at one place, and the ellipsis says so.
