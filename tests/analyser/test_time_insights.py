@@ -81,7 +81,7 @@ def test_who_waits_for_whom(small, monkeypatch):
     assert (insight.ipu_ids, insight.step_ids) == ((1, 0), (1,))
 
 
-def stretches_of(rows: list[tuple[str, str, int]]) -> list[tuple[str, int, int]]:
+def stretches_of(rows: list[tuple[str, str, int]]) -> list[Any]:
     """Return the stretches of steps given by operation, phase and cycles."""
     cycles = np.array([[row[2] for row in rows]])
     phase = np.array([PHASES.index(row[1]) for row in rows], dtype=np.int8)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import compute_set_vertices
 from tilescope.analyser.diff.causes.cause import (
     OTHERS,
     Cause,
@@ -20,7 +21,6 @@ from tilescope.analyser.diff.causes.cause import (
 )
 from tilescope.analyser.execution import execution, steps
 from tilescope.analyser.plans import Plan, plans
-from tilescope.analyser.programs import compute_set_vertices
 from tilescope.analyser.quantities import format_change
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
