@@ -35,6 +35,10 @@ Breakdown: TypeAlias = Literal["operation", "layer", "variable", "tile", "catego
 BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
 
 
+#: Row of the time that no operation accounts for.
+_REST = "(outside operations)"
+
+
 @dataclass(frozen=True)
 class ChangeRow:
     """A thing that changed; ``delta`` is candidate minus baseline, a missing side counts 0.
@@ -135,6 +139,11 @@ def _operations(by: str, baseline: Report, candidate: Report) -> tuple[ChangeTab
                 for change in operation_changes(*sides, measure)
                 if change.delta or None in {change.baseline, change.candidate}
             ]
+    rest = [side.total_cycles - side.cycles for side in sides]
+    if rest[0] != rest[1]:
+        rows["cycles"].append(
+            ChangeRow(_REST, "", "cycles", rest[0], rest[1], rest[1] - rest[0], "changed")
+        )
     both = all(side.n_runs for side in sides)
     title = "Operation" if by == "operation" else "Layer"
     basis = "cycles, all runs" if both else "cycles"

@@ -44,6 +44,7 @@ def json_document(
         "is_data_dependent": difference.is_data_dependent,
         "unequal": list(difference.unequal),
         "sentences": list(sentences),
+        "causes": [asdict(cause) for cause in difference.causes],
         "context": [asdict(fact) for fact in difference.context],
         "metrics": {
             metric.name: {key: value for key, value in asdict(metric).items() if key != "name"}

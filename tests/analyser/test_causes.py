@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.analyser.small_report import Shape, write_small_report
 
 from tilescope import analyser
-from tilescope.analyser.diff import compare, explain, operation_changes
+from tilescope.analyser.breakdown import Breakdown, change_tables
+from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.metrics import ipu_values
-from tilescope.analyser.operations import operations
 from tilescope.main import main
 from tilescope.reports import Report
 
@@ -97,10 +97,13 @@ def test_parts_sum_to_totals_and_causes_are_antisymmetric(
     by_ipu = [ipu_values(report)["memory.total"] for report in (one, other)]
     assert sum(map(int, by_ipu[1])) - sum(map(int, by_ipu[0])) == metrics["memory.total"].delta  # type: ignore[arg-type]
     if there.steps.basis == "runs":
-        sides = operations(one), operations(other)
-        inside = sum(change.delta for change in operation_changes(*sides, "cycles"))
-        rest = [side.total_cycles - side.cycles for side in sides]
-        assert inside + rest[1] - rest[0] == metrics["cycles.total"].delta
+        total = metrics["cycles.total"].delta
+        layers: tuple[Breakdown, ...] = ("operation", "layer")
+        for by in layers:
+            assert sum(row.delta for row in change_tables(by, there, one, other)[0].rows) == total
+        gaps = metrics["cycles.other"].delta or 0
+        (by_step,) = change_tables("step", there, one, other)
+        assert sum(row.delta for row in by_step.rows) + gaps == total
 
 
 ODD = {
