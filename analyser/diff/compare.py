@@ -17,8 +17,13 @@ from tilescope.analyser.diff.causes.evidence import Evidence
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
-from tilescope.analyser.diff.steps import StepChanges, align_steps, step_changes
-from tilescope.analyser.diff.variables import VariableChanges, align_variables, variable_changes
+from tilescope.analyser.diff.steps import StepChanges, align_steps, no_step_changes, step_changes
+from tilescope.analyser.diff.variables import (
+    VariableChanges,
+    align_variables,
+    no_variable_changes,
+    variable_changes,
+)
 from tilescope.analyser.errors import BadQuestion
 from tilescope.reports import schema
 
@@ -115,12 +120,18 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
         # Equal digests of other content: either it is only packed otherwise, or damaged.
         baseline.verify()
         candidate.verify()
-    calls = align_calls(call_tree(baseline), call_tree(candidate))
-    variables = align_variables(baseline, candidate, calls)
-    steps = align_steps(baseline, candidate, calls)
     context = context_changes(baseline, candidate)
     metrics = metric_changes(baseline, candidate)
-    evidence = Evidence(baseline, candidate, calls, steps, variables, context, metrics)
+    variables, steps = no_variable_changes(baseline), no_step_changes(baseline)
+    causes: tuple[Cause, ...] = ()
+    if unequal:
+        calls = align_calls(call_tree(baseline), call_tree(candidate))
+        paired_variables = align_variables(baseline, candidate, calls)
+        paired_steps = align_steps(baseline, candidate, calls)
+        variables = variable_changes(paired_variables)
+        steps = step_changes(baseline, candidate, paired_steps)
+        sides = baseline, candidate, calls
+        causes = find_causes(Evidence(*sides, paired_steps, paired_variables, context, metrics))
     return Difference(
         _side(baseline),
         _side(candidate),
@@ -129,9 +140,9 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
         context,
         metrics,
         tile_changes(baseline, candidate),
-        variable_changes(variables),
-        step_changes(baseline, candidate, steps),
-        find_causes(evidence) if unequal else (),
+        variables,
+        steps,
+        causes,
     )
 
 

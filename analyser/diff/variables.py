@@ -25,6 +25,7 @@ __all__ = [
     "VariablePairs",
     "VariableRow",
     "align_variables",
+    "no_variable_changes",
     "variable_changes",
 ]
 
@@ -155,6 +156,11 @@ def variable_changes(aligned: VariablePairs) -> VariableChanges:
         _sorted(changed),
         len(aligned.pairs) - len(changed),
     )
+
+
+def no_variable_changes(report: Report) -> VariableChanges:
+    """Return what is said of two reports with the same variables."""
+    return VariableChanges((), (), (), report.n_rows(schema.variable))
 
 
 @cached
