@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tilescope.analyser.time_insights import BOUNDS_OF_GAINS, time_insights
 
 
 def by_kind(report, run_id=None):
-    found: dict[str, list] = {}
+    found: dict[str, list[Any]] = {}
     for insight in time_insights(report, run_id).found:
         found.setdefault(insight.kind, []).append(insight)
     return found
