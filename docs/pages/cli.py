@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from tilescope.analyser.time_insights import BOUNDS_OF_GAINS
 from tilescope.main import command_line
 
 __all__ = ["render", "section"]
@@ -18,7 +19,10 @@ _INTRODUCTION = """\
 `REPORT` is a `profile.pop` or its directory. The report of a killed run opens too and is marked
 incomplete. Reading a report never changes it.
 
-Tables fit the width of a terminal; in a pipe nothing is truncated, folded or coloured. `--json`
+Tables fit the width of a terminal: texts wrap between words, a name wider than its column is
+shortened in the middle (`…`), numbers stay whole, and columns that do not fit follow in a table
+below. In a pipe nothing is shortened, wrapped or coloured. Work that takes over a second shows
+progress on a terminal. `--json`
 prints raw numbers in ASCII; keys carry the unit (`_bytes`, `_cycles`), and `path` and `is_complete`
 describe the report. Keys are stable across versions; new ones may be added.
 
@@ -32,18 +36,78 @@ describe the report. Keys are stable across versions; new ones may be added.
 | 70 | Internal error; the message names a log file |
 | 130 | Interrupted |
 
+`tilescope --install-completion` installs completion for the current shell, `--show-completion`
+prints it. Besides commands and options it completes machines, models, metrics, categories, and the
+variables and plans of the report on the command line.
+
+`--ipu N` and `--run N` select an IPU and a recorded run, from 0. Without `--ipu`, times are those
+of the [critical path](metrics.md#critical-path); with it, what the IPU does, its waits included.
+
 An error is one sentence on standard error: what is wrong, where, and what to do.
 """
 
 #: Notes beyond the help: the structure of the JSON, and examples.
 _NOTES = {
     "summary": """\
-JSON: `milestones`; the objects `machine`, `graph`, `memory`,
-`execution` and `provenance`, one key per row; `options` (name, value, origin, has_effect);
-`plans` (the split of convolutions and products); `notices` (severity, code, message);
-`metrics`, every metric of the [catalogue](metrics.md).
+JSON: `milestones`; the objects `machine`, `graph`, `memory`, `execution` and `provenance`, one key
+per row; `options` (name, value, origin, has_effect); `plans` (the split of convolutions and
+products); `notices` (severity, code, message); `metrics`, every metric of the
+[catalogue](metrics.md); `metrics_by_ipu`, a list with a value per IPU of every metric that IPUs
+have.
+""",
+    "run": """\
+JSON: `model`; `machine` (name, n_ipus, tiles_per_ipu, clock_hz); `total_cycles`, `time_s`;
+`max_tile_bytes`, `max_address_bytes`, `capacity_bytes`; `assumed_ones`, inputs whose dynamic first
+dimension was set to 1; `outputs` (name, dtype, shape), `outputs_path`, `report_path`; `notice`, why
+there is no report, else null.
+""",
+    "insights": """\
+Every insight for time has a cost on the critical path and an expected gain: an upper bound computed
+from figures of the report, never an estimate. Gains overlap and do not add up.
+
+| Kind | Cost | Upper bound of the gain |
+| --- | --- | --- |
+BOUNDS An insight is listed if it gains at least 1 % of the time. A *stretch* is a series of
+operations with the same bound: in each, exchanges (or syncs) take longer than compute and than the
+other of the two.
+
+A program that does not fit gets a lower bound of the tiles it needs: variables and constants that
+live at one step, message buffers and code excluded, over the capacity of a tile. For the worst
+tiles, the list of what would have to go is the shortest one whose sizes make up what is missing.
+
+JSON: `fits`, `fit`, `worst_tiles`, `histogram`, `vertex_states`, `vertex_codes`, `exchanges`,
+`always_live`, `peak`, `shortfall` (null if it fits), `tips` (saving_bytes), and `time`
+(total_cycles, n_runs, `insights`: kind, subject, cost_cycles, gain_cycles, bound, text, advice,
+step_ids, ipu_ids).
+""",
+    "exchange": """\
+*Cycles* are those of all recorded runs; *Sent*, *Received*, *Most on a tile* and *Fragments* (on
+the busiest tile) are of one execution. A multicast is sent once. `--step` also lists the busiest
+tiles.
+
+JSON: `n_runs`, `total_cycles`, `cycles` and `exchanges`; with `--step`, `exchange` and
+`busiest_tiles`.
+""",
+    "variables": """\
+With `--ipu` or `--tile`, sizes are those of the parts there. Sorts put the largest first, except
+`name` and `start`.
+
+JSON: `n_variables`, `total_bytes` and `variables`; with `--name`, `variable` and `parts` in
+columns.
+""",
+    "tile": """\
+A tile is busy in compute as long as its vertices run, and in an exchange as long as it sends or
+receives. *Idle* is the rest of the runs on its IPU.
+
+JSON: the place (`row`, `column`, `physical_id`; null for an unknown floor plan), `memory` by key,
+`peak`, `variables` in columns, `vertices`, `run_cycles`, `busy_cycles` by phase, `steps`.
 """,
     "memory": """\
+`--map` draws how much of something every tile holds, from ` ` (nothing) over `.` to `@` (the
+largest value), one character per tile as the tiles lie. Hardware order goes down the columns of
+the floor plan of every IPU in turn: pairs of tiles fill columns of 19 rows (ipu1) or 23 (ipu2,
+ipu21), which run down and up alternately.
+
 JSON: `capacity_bytes`; `columns` and `rows` (key, label, depth, bytes per column) of the nested
 table; `largest_tiles` and `tiles` (total and series per tile, by the chosen breakdown) in columns;
 with `--variables`, `variables` per tile in columns.
@@ -64,9 +128,10 @@ runs, waiting included. A `join` of an Overlap consists of waiting only.
 """,
     "ops": """\
 An operation is a call with everything it added; nested calls count as part of the outer one.
-*Cycles* are those of the recorded runs on the critical path. *Tiles busy* is the share of tile
-time in its steps, exchange and sync included, spent in vertices. Memory and code are sums
-over tiles. *Temporary* includes message buffers and counts every variable once.
+*Cycles* are those of the recorded runs on the critical path. In the layer `step`, an operation is
+one step of the program, and memory is that of the variables that it reads or writes. *Tiles busy*
+is the share of tile time in its steps, exchange and sync included, spent in vertices. Memory and
+code are sums over tiles. *Temporary* includes message buffers and counts every variable once.
 
 ```sh
 tilescope ops report/ --plan Convolution28
@@ -122,6 +187,22 @@ version; [How far to trust the numbers](../explanation/fidelity.md) shows it as 
 }
 
 
+def _bounds() -> str:
+    """Return the rows of the table of insights for time."""
+    costs = {
+        "imbalance": "Compute steps whose tiles have unequal work",
+        "exchange_bound": "Exchanges of the stretch",
+        "sync_bound": "Syncs of the stretch",
+        "copies": "Copies that rearrange operands for a product, dearer than the product",
+        "waiting": "What all IPUs wait for the late one",
+        "overlap": "Stream copies on the track of compute",
+    }
+    return "".join(
+        f"| `{kind}` | {costs[kind]} | {bound[:1].upper()}{bound[1:]} |\n"
+        for kind, bound in BOUNDS_OF_GAINS.items()
+    )
+
+
 def section(name: str) -> str:
     """Return the section of one command."""
     group: Any = command_line()
@@ -129,7 +210,16 @@ def section(name: str) -> str:
     inner = getattr(commands[name], "commands", {})
     commands |= {f"{name} {subcommand}": inner[subcommand] for subcommand in inner}
     blocks = [f"```text\n{_help(title, command)}\n```\n" for title, command in commands.items()]
-    return "\n".join([f"## tilescope {name}\n", *blocks, _NOTES.get(name, "")]).rstrip() + "\n"
+    return (
+        "\n".join(
+            [
+                f"## tilescope {name}\n",
+                *blocks,
+                _NOTES.get(name, "").replace("BOUNDS\n", f"{_bounds()}\n"),
+            ]
+        ).rstrip()
+        + "\n"
+    )
 
 
 def render() -> str:

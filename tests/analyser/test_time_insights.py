@@ -12,11 +12,16 @@ from tests.analyser.small_report import Shape
 from tilescope.analyser import time_insights as module
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import PHASES, execution
-from tilescope.analyser.time_insights import BOUNDS_OF_GAINS, time_insights
+from tilescope.analyser.time_insights import (
+    BOUNDS_OF_GAINS,
+    InsightKind,
+    TimeInsight,
+    time_insights,
+)
 
 
 def by_kind(report, run_id=None):
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[TimeInsight]] = {}
     for insight in time_insights(report, run_id).found:
         found.setdefault(insight.kind, []).append(insight)
     return found
@@ -82,7 +87,7 @@ def test_who_waits_for_whom(small, monkeypatch):
     assert (insight.ipu_ids, insight.step_ids) == ((1, 0), (1,))
 
 
-def stretches_of(rows: list[tuple[str, str, int]]) -> list[Any]:
+def stretches_of(rows: list[tuple[str, str, int]]) -> list[tuple[InsightKind, int, int]]:
     """Return the stretches of steps given by operation, phase and cycles."""
     cycles = np.array([[row[2] for row in rows]])
     phase = np.array([PHASES.index(row[1]) for row in rows], dtype=np.int8)
