@@ -33,6 +33,7 @@ __all__ = [
     "explanation",
     "plans",
     "plans_of",
+    "product_steps",
     "stage_names",
 ]
 
@@ -160,6 +161,18 @@ def plans(report: Report) -> tuple[Plan, ...]:
         )
         answer.append(Plan(**named))
     return tuple(answer)
+
+
+def product_steps(report: Report) -> tuple[int, ...]:
+    """Return the steps that compute the products of plans themselves, in program order."""
+    step, stage = schema.step.c, schema.plan_stage.c
+    rows = report.fetch(
+        select(step.step_id)
+        .select_from(schema.step.join(schema.plan_stage, step.plan_stage_id == stage.plan_stage_id))
+        .where(stage.name == "compute", step.kind == "OnTileExecute")
+        .order_by(step.step_id)
+    )
+    return tuple(row[0] for row in rows)
 
 
 def explain_plan(report: Report, name: str) -> PlanExplanation:

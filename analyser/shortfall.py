@@ -17,6 +17,7 @@ from tilescope.analyser.liveness import (
 from tilescope.analyser.lowered_variables import variable_columns
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.quantities import BytesStyle, format_bytes
+from tilescope.reports import figures
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -110,7 +111,7 @@ def shortfall(report: Report, ipu_id: int | None = None, n_tiles: int = 3) -> Sh
         size,
         -(-size // machine.capacity_bytes),
         len(tiles),
-        int(np.count_nonzero(always > machine.capacity_bytes)),
+        int(np.count_nonzero(figures.bytes_past(always, machine.capacity_bytes))),
         int(always.max()),
         tuple(_tile(report, tiles.start + tile) for tile in worst.tolist() if lacks[tile]),
     )

@@ -14,7 +14,7 @@ from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operation_names
-from tilescope.analyser.plans import plans
+from tilescope.analyser.plans import plans, product_steps
 from tilescope.analyser.quantities import format_percent
 from tilescope.analyser.selection import Selection, selected_cycles, selected_step_cycles
 from tilescope.reports import schema
@@ -311,31 +311,21 @@ def _least_exchange_cycles(report: Report, time: _Time, inside: NDArray[np.intp]
 
 def _copies(report: Report, time: _Time) -> list[TimeInsight]:
     """Return products whose operands cost more to copy into place than to multiply."""
-    table, stage = schema.step.c, schema.plan_stage.c
-    rows = report.fetch(
-        select(table.step_id, table.compute_set_id, stage.name, stage.plan_id)
-        .select_from(
-            schema.step.outerjoin(schema.plan_stage, table.plan_stage_id == stage.plan_stage_id)
-        )
-        .order_by(table.step_id)
-    )
-    copying = _copying_sets(report)
     every, answer = steps(report), []
     product: dict[str, list[int]] = {}
+    for step in product_steps(report):
+        product.setdefault(time.subject[step], []).append(step)
     copied: dict[str, set[str]] = {}
+    for step in _copying_steps(report):
+        copied.setdefault(time.subject[step], set()).add(every.name[step])
     planned = {plan.name for plan in plans(report)}
-    for step, compute_set, stage_name, _ in rows:
-        subject = time.subject[step]
-        if stage_name == "compute" and every.phase[step] == PHASES.index("compute"):
-            product.setdefault(subject, []).append(step)
-        elif compute_set in copying:
-            copied.setdefault(subject, set()).add(every.name[step])
+    steps_of = _by_subject(time, np.ones(len(time.subject), dtype=np.bool_))
     for subject, of_product in product.items():
         names = copied.get(subject, set())
         own = [
             step
-            for step, (of, name) in enumerate(zip(time.subject, every.name, strict=True))
-            if of == subject and name in names and step not in of_product
+            for step in steps_of[subject].tolist()
+            if every.name[step] in names and step not in of_product
         ]
         cost = int(time.step_cycles[own].sum())
         multiplied = int(time.step_cycles[of_product].sum())
@@ -350,16 +340,20 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
                     f" product itself {multiplied:,}.",
                     "Give the operands in the layout of the plan: store weights pre-arranged, reuse"
                     " the arrangement in a loop, or let the producer write it"
-                    + (f" ('tilescope ops --plan {subject}')." if subject in planned else "."),
+                    + (
+                        f" ('tilescope ops REPORT --plan {subject}')."
+                        if subject in planned
+                        else "."
+                    ),
                     tuple(own),
                 )
             )
     return answer
 
 
-def _copying_sets(report: Report) -> frozenset[int]:
-    """Return the compute sets that run copies only."""
-    used, types = schema.compute_set_vertex.c, schema.vertex_type.c
+def _copying_steps(report: Report) -> tuple[int, ...]:
+    """Return the steps whose vertices are all copies."""
+    used, types, step = schema.compute_set_vertex.c, schema.vertex_type.c, schema.step.c
     rows = report.fetch(
         select(used.compute_set_id, types.name).select_from(
             schema.compute_set_vertex.join(
@@ -368,7 +362,14 @@ def _copying_sets(report: Report) -> frozenset[int]:
         )
     )
     copying = {number for number, name in rows if name.startswith(_COPIES)}
-    return frozenset(copying - {number for number, name in rows if not name.startswith(_COPIES)})
+    copying -= {number for number, name in rows if not name.startswith(_COPIES)}
+    return tuple(
+        number
+        for number, compute_set in report.fetch(
+            select(step.step_id, step.compute_set_id).order_by(step.step_id)
+        )
+        if compute_set in copying
+    )
 
 
 def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:

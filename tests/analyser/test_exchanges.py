@@ -1,4 +1,4 @@
-"""Exchanges, selections and the step layer of operations, by hand on the small report."""
+"""Exchanges, selections and the layer of steps, computed on paper for the small report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tile, the floor plan, lists of variables and the shortfall, by hand on the small report."""
+"""A tile, the floor plan, variables and a shortfall, computed on paper for the small report."""
 
 from __future__ import annotations
 

@@ -290,3 +290,58 @@ def test_a_gate_mentions_data_dependent_cycles(tilescope: Run, reports_directory
     )  # fmt: skip
     assert done.code == 0
     assert "These cycles are data-dependent." in done.out
+
+
+def test_the_summary_has_a_table_by_ipu(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("summary", reports_directory / "baseline")
+    lines = [line.split() for line in done.out.splitlines()]
+    # Cycles, compute and exchange of two runs; memory, fullest tile.
+    assert ["1", "880", "480", "80", "0", "704", "B", "248", "B", "68.75", "%"] in lines
+    found = tilescope("summary", reports_directory / "baseline", "--json").json()
+    assert found["metrics_by_ipu"]["cycles.total"] == [970, 880]
+    assert sum(found["metrics_by_ipu"]["memory.total"]) == found["metrics"]["memory.total"]
+
+
+def test_insights_for_time(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("insights", reports_directory / "baseline")
+    assert "1. I/O not overlapped: I/O" in done.out
+    assert "Costs 400 cycles, gains up to 150 (15.46 %)" in done.out
+    found = tilescope("insights", reports_directory / "baseline", "--json").json()
+    assert found["shortfall"] is None
+    # Of the exchanges, 20 and three times 5 cycles in each of two runs, 48 bytes over four tiles at
+    # 4 bytes a cycle would take 3.
+    gains = [300, 150, 40 - 2 * 3, 30 - 6 * 3]
+    assert [row["gain_cycles"] for row in found["time"]["insights"]] == gains
+
+
+def test_a_map_of_the_tiles(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("memory", reports_directory / "baseline", "--map", "message", "--ipu", 0)
+    # Tile 0 holds a message, tiles 1 to 3 none; below them there are no tiles.
+    assert done.out.splitlines()[2:6] == [
+        "IPU 0, a column of characters per column of tiles",
+        "  0 @ ",
+        "  1   ",
+        "  2 __",
+    ]
+    found = tilescope("memory", reports_directory / "baseline", "--map", "total", "--json").json()
+    assert found["ipus"][1]["bytes"][:2] == [[248, 232], [112, 112]]
+
+
+def test_memory_in_hardware_order(tilescope: Run, reports_directory: Path) -> None:
+    found = tilescope(
+        "memory", reports_directory / "baseline", "--json", "--order", "hardware", "--ipu", 0
+    ).json()
+    assert found["tiles"]["tile_id"] == [0, 2, 1, 3]
+    assert found["tiles"]["total_bytes"] == [280, 264, 264, 264]
+    assert found["columns"] == ["IPU 0"]
+
+
+@pytest.mark.parametrize("command", ["exchange", "variables", "tile"])
+def test_hostile_names_in_new_commands(
+    tilescope: Run, reports_directory: Path, command: str
+) -> None:
+    rest = (0,) if command == "tile" else ()
+    done = tilescope(command, reports_directory / "hostile", *rest)
+    assert done.code == 0
+    assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
+    assert tilescope(command, reports_directory / "hostile", *rest, "--json").out.isascii()

@@ -82,6 +82,25 @@ def test_a_run_prints_what_it_did_and_writes_a_sound_report(tilescope: Run, mode
     assert tilescope("summary", "report").code == 0
 
 
+def test_a_run_as_json_and_quiet(tilescope: Run, model: Path, tmp_path: Path) -> None:
+    place = tmp_path / "json"
+    done = tilescope("run", model, "--report", place, "--tiles", 8, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = done.json()
+    with analyser.open(place) as report:
+        figures = values(report)
+    assert found["total_cycles"] == figures["cycles.total"]
+    assert found["max_tile_bytes"] == figures["memory.max_tile"]
+    assert found["max_address_bytes"] == figures["memory.max_address"]
+    assert found["report_path"] == str(place / "profile.pop")
+    assert (found["machine"]["tiles_per_ipu"], found["notice"]) == (8, None)
+    quiet = tilescope("run", model, "--no-report", "--tiles", 8, "--quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    both = tilescope("run", model, "--json", "--quiet")
+    assert (both.code, both.out) == (2, "")
+    assert "mutually exclusive" in both.err
+
+
 def test_outputs_are_those_of_the_inputs(tilescope: Run, model: Path, tmp_path: Path) -> None:
     x = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
     np.savez(tmp_path / "in.npz", x=x)
