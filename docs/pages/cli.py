@@ -163,7 +163,8 @@ tilescope diff baseline/ candidate/ --fail-on 'cycles.total:+1%' --fail-on 'memo
 
 JSON: `is_identical`; `unequal`, the tables and arrays that differ; `sentences`; `causes`, sorted by
 impact (kind, subject, cycles, bytes, sentence); `context` (what differs in machine, options,
-provenance); `metrics` by name (baseline, candidate, delta, percent_of_baseline, verdict); `tiles`; `variables` and `steps`, each with added, removed and
+provenance); `metrics` by name (baseline, candidate, delta, percent_of_baseline, verdict); `tiles`;
+`variables` and `steps`, each with added, removed and
 changed; `tables`, a list of rows per name of `--by`; `gates` (gate, level, metric, selector, unit,
 status, baseline, candidate, delta, acknowledged_until, text); `notes`.
 """,

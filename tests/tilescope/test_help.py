@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 def every_command() -> dict[str, Any]:
     """Return all commands by name, those of groups by both names."""
     group: Any = command_line()
-    answer = {}
+    answer: dict[str, Any] = {}
     for name, command in group.commands.items():
         inner = getattr(command, "commands", {})
         answer |= {f"{name} {sub}": below for sub, below in inner.items()} or {name: command}
