@@ -145,7 +145,7 @@ def register(app: typer.Typer) -> None:
             write_outputs(outputs, done.outputs)
         missing = None if report is None else missing_report(options, report, "--report")
         if as_json:
-            print_json(_as_json(done, model, outputs) | {"notice": missing})
+            print_json(_as_json(done, model, outputs) | {"notice": missing or None})
         elif not quiet:
             _print(done, model, outputs)
             if missing:
