@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
@@ -139,7 +138,7 @@ def exchanges(report: Report, text: str = "", selection: Selection = ALL) -> Exc
     run_id = selection.run_id
     code = _code_bytes(report)
     found = [
-        _exchange(report, step, np.array(of_step), int(total[step]), code.get(step, 0), run_id)
+        _exchange(report, step, of_step, int(total[step]), code.get(step, 0), run_id)
         for step, of_step in rows_of.items()
     ]
     found.sort(key=lambda exchange: (-exchange.total_cycles, exchange.step_id))
@@ -191,27 +190,34 @@ def _code_bytes(report: Report) -> dict[int, int]:
     return dict(report.fetch(select(*columns).where(table.c.step_id.is_not(None))))
 
 
+@cached
+def _cost_lists(report: Report) -> dict[str, list[int]]:
+    """Return the costs of steps as lists, quicker to pick from one by one than arrays."""
+    return {name: values.tolist() for name, values in costs(report).column.items()}
+
+
 def _exchange(
     report: Report,
     step: int,
-    rows: NDArray[np.int64],
+    rows: list[int],
     total: int,
     code_bytes: int,
     run_id: int | None,
 ) -> Exchange:
     """Return one exchange from its rows of costs, one per IPU."""
-    column, every = costs(report).column, steps(report)
+    column, every = _cost_lists(report), steps(report)
 
     def summed(*names: str) -> int:
-        return sum(int(column[name][rows].sum()) for name in names)
+        return sum(column[name][row] for name in names for row in rows)
 
     def largest(name: str) -> int:
-        return int(column[name][rows].max())
+        return max(column[name][row] for row in rows)
 
     def ipus(name: str) -> tuple[int, ...]:
-        return tuple(column["ipu_id"][rows][column[name][rows] > 0].tolist())
+        return tuple(column["ipu_id"][row] for row in rows if column[name][row] > 0)
 
-    executions = execution(report, run_id).executions[column["ipu_id"][rows], step]
+    ran = execution(report, run_id).executions
+    executions = max(int(ran[column["ipu_id"][row], step]) for row in rows)
     return Exchange(
         step,
         int(every.program_id[step]),
@@ -219,7 +225,7 @@ def _exchange(
         every.name[step],
         largest("cycles"),
         total,
-        int(executions.max(initial=0)),
+        executions,
         summed("total_sent_bytes"),
         summed("total_received_bytes"),
         largest("max_sent_bytes"),

@@ -269,25 +269,26 @@ def _bound_stretches(
     sync: NDArray[np.int64],
 ) -> list[tuple[InsightKind, int, int]]:
     """Return stretches of successive operations with one bound, as half-open ranges of steps."""
+    if not time.subject:
+        return []
+    names = np.array(time.subject, dtype=object)
+    firsts = np.flatnonzero(np.append(True, names[1:] != names[:-1]))
+    stops = np.append(firsts[1:], len(names))
+    streams = (time.phase == PHASES.index("stream_copy")).astype(np.int64)
+    sums = [np.add.reduceat(part, firsts).tolist() for part in (compute, exchange, sync, streams)]
     found: list[tuple[InsightKind | None, int, int]] = []
-    first = 0
-    streams = time.phase == PHASES.index("stream_copy")
-    for stop in range(1, len(time.subject) + 1):
-        if stop < len(time.subject) and time.subject[stop] == time.subject[first]:
-            continue
-        own = slice(first, stop)
-        busy, moved, waited = (int(part[own].sum()) for part in (compute, exchange, sync))
+    for first, stop, busy, moved, waited, copied in zip(
+        firsts.tolist(), stops.tolist(), *sums, strict=True
+    ):
         kind: InsightKind | None = None
-        if not streams[own].any():
-            if moved > busy and moved >= waited:
-                kind = "exchange_bound"
-            elif waited > busy and waited > moved:
-                kind = "sync_bound"
+        if not copied and moved > busy and moved >= waited:
+            kind = "exchange_bound"
+        elif not copied and waited > busy and waited > moved:
+            kind = "sync_bound"
         if found and found[-1][0] == kind:
             found[-1] = (kind, found[-1][1], stop)
         else:
             found.append((kind, first, stop))
-        first = stop
     return [(kind, low, high) for kind, low, high in found if kind is not None]
 
 
