@@ -436,7 +436,7 @@ def test_a_chosen_operation_shows_its_plan_and_leads_to_its_steps(visit: Visit) 
 def test_a_plan_in_the_list_of_plans_is_explained(visit: Visit) -> None:
     page = visit("/operations", tab="plans")
     page.locator("#operation-plans .ag-center-cols-container .ag-row").first.wait_for()
-    expect(page.locator("#operation-plans-note")).to_contain_text("predicted")
+    expect(page.locator("#operation-plans-note")).to_contain_text("Predicted cycles")
 
 
 def test_changes_are_sorted_by_their_size(visit: Visit) -> None:
