@@ -138,7 +138,7 @@ def _rising(common: _Pairs) -> _Pairs:
 def _pair_by_edits(level: Level, gap: _Gap, pairs: _Pairs) -> list[_Gap]:
     """Pair equal keys of a large gap with the fewest edits; return the smaller gaps that remain.
 
-    Source: E. W. Myers, difference algorithm of Algorithmica 1 (1986), pages 251–266.
+    Source: E. W. Myers, An O(ND) Difference Algorithm and Its Variations, Algorithmica 1 (1986).
     """
     ones, others = level[0][gap[0] : gap[1]], level[1][gap[2] : gap[3]]
     reached: dict[int, tuple[int, _Path]] = {1: (0, None)}
