@@ -1,0 +1,116 @@
+"""Plans of multi-slices: how groups, lookups, rows and columns are split over tiles.
+
+As in graphcore/poplibs sdk-release-3.4, lib/popops/DynamicSlice.cpp: the split with the fewest
+predicted cycles whose temporary data fit a share of a tile's memory. If the rows of the base are
+split, every part looks all its offsets up, and a second stage chooses between the parts. Unlike the
+library, the base is not assumed to lie where a plan wants it: every plan pays for its exchange.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.multi_slice import multi_slice_cycles, part_slice_cycles
+from tilescope.engine.machine import Machine
+from tilescope.engine.planner.exchange import exchange_cycles
+
+__all__ = ["SliceShape", "SliceSplit", "plan_slice"]
+
+#: Default share of a tile's memory, and bytes of an offset.
+_MEMORY_SHARE = 0.6
+_OFFSET_BYTES = 4
+
+
+@dataclass(frozen=True)
+class SliceShape:
+    """Sizes of a multi-slice: `n_lookups` of `n_rows` rows of `n_columns`, in every group."""
+
+    n_groups: int
+    n_lookups: int
+    n_rows: int
+    n_columns: int
+    item_bytes: int
+
+
+@dataclass(frozen=True)
+class SliceSplit:
+    """Number of parts of every dimension, and the cycles predicted for both stages."""
+
+    groups: int
+    lookups: int
+    rows: int
+    columns: int
+    cycles: int
+
+    @property
+    def n_tiles(self) -> int:
+        """Number of tiles, one per part."""
+        return self.groups * self.lookups * self.rows * self.columns
+
+    def detail(self) -> dict[str, int]:
+        """Return what a debug context states."""
+        return {name: value for name, value in vars(self).items()}
+
+
+def _counts(size: int, most: int) -> NDArray[np.int64]:
+    """Return the numbers of parts to consider: all small ones, then ones that grow by a third."""
+    found = [1]
+    while found[-1] < min(size, most):
+        found.append(max(found[-1] + 1, found[-1] * 4 // 3))
+    return np.unique(np.minimum(found, min(size, most)))
+
+
+def plan_slice(shape: SliceShape, machine: Machine) -> SliceSplit:
+    """Return the split with the fewest predicted cycles of those that fit; the smallest otherwise.
+
+    Parameters
+    ----------
+    shape
+        The multi-slice.
+    machine
+        The tiles, and the laws' figures.
+    """
+    grain = max(1, machine.data_path_bytes // shape.item_bytes)
+    sizes = (shape.n_groups, shape.n_lookups, shape.n_rows, -(-shape.n_columns // grain))
+    axes = [_counts(size, machine.n_tiles) for size in sizes]
+    count = [grid.reshape(-1) for grid in np.meshgrid(*axes, indexing="ij")]
+    fits_tiles = count[0] * count[1] * count[2] * count[3] <= machine.n_tiles
+    groups, lookups, rows, columns = (part[fits_tiles] for part in count)
+    cycles, n_bytes = _cost(shape, (groups, lookups, rows, columns), grain, machine)
+    fits = n_bytes <= _MEMORY_SHARE * machine.allocatable_bytes
+    best = int(np.argmin(np.where(fits, cycles, np.inf)) if fits.any() else np.argmin(n_bytes))
+    chosen = (int(part[best]) for part in (groups, lookups, rows, columns))
+    return SliceSplit(*chosen, cycles=int(cycles[best]))
+
+
+def _cost(shape: SliceShape, counts: Any, grain: int, machine: Machine) -> tuple[Any, Any]:
+    """Return cycles and temporary bytes of the busiest tile, by split."""
+    groups, lookups, rows, columns = counts
+    item = shape.item_bytes
+    n_groups = -(-shape.n_groups // groups)
+    n_lookups = -(-shape.n_lookups // lookups)
+    n_rows = -(-shape.n_rows // rows)
+    n_grains = -(-shape.n_columns // grain)
+    n_columns = np.minimum(-(-n_grains // columns) * grain, shape.n_columns)
+    base = n_groups * n_rows * n_columns * item
+    offsets = n_groups * n_lookups * _OFFSET_BYTES
+    slices = n_groups * n_lookups * n_columns * item
+    first = n_groups * multi_slice_cycles(
+        n_lookups, n_columns, n_rows / shape.n_rows, item, machine
+    )
+    n_tiles = groups * lookups * rows * columns
+    fragments = n_groups * np.where(columns > 1, n_rows, 1)
+    cycles = first + exchange_cycles(base + offsets, 0 * base, n_tiles, machine, fragments)
+
+    is_split = rows > 1
+    n_second = -(-n_lookups // rows)
+    received = rows * n_groups * n_second * n_columns * item
+    second = n_groups * part_slice_cycles(n_second, n_columns, item, machine)
+    fragments = rows * n_groups * np.where(columns > 1, n_second, 1)
+    second = second + exchange_cycles(received, 0 * base, n_tiles, machine, fragments)
+    n_bytes = base + offsets + slices + is_split * (slices + received)
+    return cycles + is_split * second, n_bytes
