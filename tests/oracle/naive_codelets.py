@@ -1,7 +1,7 @@
 """Reference implementations of all codelets, one simple function per codelet.
 
 A function takes the fields as arrays of float64 (or int64) with the shapes of their regions, and
-the scalars, and returns the outputs. `counts` are the sizes of output regions.
+the scalars, and returns the output, or a tuple of them. `counts` are the sizes of the last output.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 Fields = Mapping[str, np.ndarray]
-Naive = Callable[[Fields, Mapping[str, Any], tuple[int, ...]], np.ndarray]
+Naive = Callable[[Fields, Mapping[str, Any], tuple[int, ...]], Any]
 
 UNARY: dict[str, Callable[[float], float]] = {
     "relu": lambda x: max(x, 0),
@@ -211,7 +211,126 @@ def _add_in_place(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...])
     return np.array([a + b for a, b in pairs]).reshape(counts)
 
 
+def _dynamic_slice(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    base, first = fields["base"], int(fields["offset"][0])
+    n_rows = base.shape[1]
+    first = first if 0 <= first < n_rows else 0
+    rows = [(first + i) % n_rows for i in range(counts[1])]
+    return np.stack([base[:, row] for row in rows], axis=1)
+
+
+def _multi_slice(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    out = np.zeros(counts)
+    for g, k in np.ndindex(*counts[:2]):
+        row = int(fields["offsets"][g, k]) - scalars["base_offset"]
+        if 0 <= row < fields["base"].shape[1]:
+            out[g, k] = fields["base"][g, row]
+    return out
+
+
+def _multi_slice_parts(
+    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+) -> np.ndarray:
+    n_rows, n_parts = scalars["n_entries"], scalars["n_parts"]
+    part_of = [
+        p for p in range(n_parts) for _ in range(p * n_rows // n_parts, (p + 1) * n_rows // n_parts)
+    ]
+    out = np.zeros(counts)
+    for g, k in np.ndindex(*counts[:2]):
+        row = int(fields["offsets"][g, k])
+        out[g, k] = fields["base"][part_of[row] if 0 <= row < n_rows else 0, g, k]
+    return out
+
+
+UPDATES: dict[str, Callable[[float, float], float]] = {
+    "add": lambda old, new: old + new,
+    "multiply": lambda old, new: old * new,
+    "maximum": max,
+    "minimum": min,
+}
+
+
+def _multi_update(function: Callable[[float, float], float]) -> Naive:
+    def run(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+        out = fields["base"].copy()
+        scale = scalars.get("scale", 1)
+        for g, k in np.ndindex(*fields["offsets"].shape):
+            row = int(fields["offsets"][g, k]) - scalars["base_offset"]
+            if 0 <= row < out.shape[1]:
+                for c in range(out.shape[2]):
+                    out[g, row, c] = function(out[g, row, c], fields["sub"][g, k, c] * scale)
+        return out
+
+    return run
+
+
+def _iota(_: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    return np.array([[scalars["begin"] + i for i in range(counts[1])]] * counts[0])
+
+
+def _compare_and_swap(
+    fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
+) -> tuple[np.ndarray, ...]:
+    """Order every pair; pairs are (key, value), or keys alone."""
+    names = [name for name in ("low", "high", "low_value", "high_value") if name in fields]
+    out = {name: fields[name].copy() for name in names}
+    sign = -1 if scalars["is_descending"] else 1
+    for at in np.ndindex(*fields["low"].shape):
+        first, second = fields["low"][at], fields["high"][at]
+        is_wrong = sign * second < sign * first
+        if first == second and scalars.get("is_stable"):
+            is_wrong = fields["high_value"][at] < fields["low_value"][at]
+        if is_wrong:
+            for low, high in (("low", "high"), ("low_value", "high_value")):
+                if low in fields:
+                    out[low][at], out[high][at] = fields[high][at], fields[low][at]
+    return tuple(out[name] for name in names)
+
+
+def _cumulative_sum(
+    fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    out = np.zeros(fields["x"].shape)
+    total = np.zeros(fields["x"].shape[:2])
+    for p, r, c in np.ndindex(*out.shape):
+        before, total[p, r] = total[p, r], total[p, r] + fields["x"][p, r, c]
+        out[p, r, c] = before if scalars["is_exclusive"] else total[p, r]
+    return out, total
+
+
+def _add_carry(fields: Fields, _: Mapping[str, Any], _counts: tuple[int, ...]) -> np.ndarray:
+    return fields["out"] + fields["carry"][:, :, None]
+
+
+def _histogram(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    out = np.zeros(counts)
+    for value in fields["data"].tolist():
+        size = abs(value) if scalars["is_absolute"] else value
+        out[sum(size >= limit for limit in fields["limits"].tolist())] += 1
+    return out
+
+
+def _one_hot(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+    out = fields["out"].copy()
+    for row, index in enumerate(fields["indices"].tolist()):
+        if 0 <= index - scalars["offset"] < out.shape[1]:
+            out[row, int(index) - scalars["offset"]] = scalars["value"]
+    return out
+
+
 NAIVE: dict[str, Naive] = {
+    "popops::DynamicSlice1D": _dynamic_slice,
+    "popops::MultiSlice": _multi_slice,
+    "popops::MultiSlice<parts>": _multi_slice_parts,
+    "popops::MultiUpdate": _multi_update(lambda _, new: new),
+    **{f"popops::MultiUpdateOp<{name}>": _multi_update(f) for name, f in UPDATES.items()},
+    "popops::Iota": _iota,
+    "popops::CompareAndSwapAtDistance": _compare_and_swap,
+    "popops::CompareAndSwapAtDistanceKeyVal": _compare_and_swap,
+    "tilescope::CumulativeSum": _cumulative_sum,
+    "popops::BroadcastVectorOuterInPlace<add>": _add_carry,
+    "popops::Histogram1D": _histogram,
+    "popops::EncodeOneHot": _one_hot,
     "poplin::ConvPartial1x1Out": _convolve,
     "poplin::ConvPartialnx1": _convolve,
     "poplin::ConvPartialVerticalMac": _convolve,

@@ -184,7 +184,7 @@ class NaiveMachine:
         self, tile: int, batch: Any, vertex: int, local: Mapping[Element, float]
     ) -> list[tuple[int, Element, float]]:
         inputs: dict[str, np.ndarray] = {}
-        outputs: list[Element] = []
+        outputs: list[list[Element]] = []
         counts: tuple[int, ...] = ()
         for name, regions in batch.fields.items():
             elements = elements_of(regions, vertex)
@@ -192,10 +192,16 @@ class NaiveMachine:
             if batch.codelet.field(name).is_read:
                 inputs[name] = np.array([local[e] for e in elements]).reshape(shape)
             if batch.codelet.field(name).is_written:
-                outputs, counts = elements, shape
+                outputs.append(elements)
+                counts = shape
         scalars = {name: column[vertex].item() for name, column in batch.scalars.items()}
         values = NAIVE[batch.codelet.name](inputs, scalars, counts)
-        return [(tile, e, v) for e, v in zip(outputs, values.reshape(-1).tolist(), strict=True)]
+        arrays = values if isinstance(values, tuple) else (values,)  # one per written field
+        return [
+            (tile, element, value)
+            for elements, array in zip(outputs, arrays, strict=True)
+            for element, value in zip(elements, array.reshape(-1).tolist(), strict=True)
+        ]
 
     def _check_rule(self, compute_set: ComputeSet) -> None:
         """Record elements that one vertex writes and another reads or writes."""
