@@ -29,7 +29,11 @@ WITH_CONSTANTS = {
     "BatchNormalization",
     "ConstantOfShape",
     "Conv",
+    "CumSum",
     "Dropout",
+    "Expand",
+    "OneHot",
+    "Pad",
     "ReduceMax",
     "ReduceMean",
     "ReduceMin",
@@ -37,6 +41,8 @@ WITH_CONSTANTS = {
     "ReduceSum",
     "Reshape",
     "Squeeze",
+    "Tile",
+    "TopK",
     "Unsqueeze",
 }
 #: Modules of cases that are not named after their operator.

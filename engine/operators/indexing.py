@@ -1,0 +1,159 @@
+"""Operators that move elements by indices: gathers, scatters, one-hot encoding, top-k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import Constant, Operation, Operator
+from tilescope.engine.library import elementwise as library
+from tilescope.engine.library.gather import (
+    gather_elements,
+    gather_nd,
+    scatter_elements,
+    scatter_nd,
+)
+from tilescope.engine.library.multi_slice import multi_slice
+from tilescope.engine.library.one_hot import one_hot
+from tilescope.engine.library.sort import top_k_with_permutation
+from tilescope.engine.lower import Lowering
+
+__all__ = ["RECORDS"]
+
+#: ONNX's names of the reductions of a scatter.
+_REDUCTIONS = {
+    "none": "none",
+    "add": "add",
+    "mul": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+}
+
+
+def _constant(at: Lowering, values: Any, dtype: str) -> Tensor:
+    array = np.asarray(values, dtype)
+    return at.tensor(Constant("constant", array.shape, dtype, array))
+
+
+def _positions(at: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
+    """Return indices counted from the front; negative ones count from the end.
+
+    Parameters
+    ----------
+    at, op
+        Place and operation; the indices are its second operand.
+    sizes
+        Sizes of the indexed dimension, or of one for every index along the last dimension.
+
+    Raises
+    ------
+    BadModel
+        If indices that are known are out of range.
+    """
+    value = op.operand(1)
+    size = np.asarray(sizes, np.int64)
+    if value.known is not None:
+        known = np.asarray(value.known)
+        if ((known < -size) | (known >= size)).any():
+            raise BadModel(f"{op}: {value.name!r} has indices out of range of sizes {list(sizes)}")
+        return _constant(at, np.where(known < 0, known + size, known), value.dtype)
+    indices = at.tensor(value)
+    length = _constant(at, size if len(sizes) > 1 else size[:1], value.dtype)
+    zero = _constant(at, [0], value.dtype)
+    shape = indices.shape
+    is_negative = library.binary(at.builder, "less", indices, zero, shape)
+    from_end = library.binary(at.builder, "add", indices, length, shape)
+    return library.select(at.builder, from_end, indices, is_negative)
+
+
+def _lower_gather(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    indices = _positions(at, op, [x.shape[axis]])
+    if not op.operand(1).shape:  # a scalar has no dimension to replace the axis by
+        out = multi_slice(at.builder, at.tensor(x), indices.reshape(1), axis)
+        return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
+    return multi_slice(at.builder, at.tensor(x), indices, axis)
+
+
+def _as_scalar(x: Tensor) -> Tensor:
+    return Tensor(x.variable, x.offset, ())
+
+
+def _lower_gather_elements(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    return gather_elements(at.builder, at.tensor(x), _positions(at, op, [x.shape[axis]]), axis)
+
+
+def _lower_gather_nd(at: Lowering, op: Operation) -> Tensor:
+    x, indices = op.operand(0), op.operand(1)
+    n_batch = op.attributes.get("batch_dims", 0)
+    sizes = x.shape[n_batch : n_batch + indices.shape[-1]]
+    out = gather_nd(at.builder, at.tensor(x), _positions(at, op, sizes), n_batch)
+    return out if op.output.shape else _as_scalar(out)
+
+
+def _reduction(op: Operation) -> str:
+    return _REDUCTIONS[op.attributes.get("reduction", "none")]
+
+
+def _lower_scatter_elements(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    operands = (at.tensor(x), _positions(at, op, [x.shape[axis]]), at.tensor(op.operand(2)))
+    return scatter_elements(at.builder, *operands, axis, _reduction(op))
+
+
+def _lower_scatter_nd(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    sizes = x.shape[: op.operand(1).shape[-1]]
+    operands = (at.tensor(x), _positions(at, op, sizes), at.tensor(op.operand(2)))
+    return scatter_nd(at.builder, *operands, _reduction(op))
+
+
+def _lower_one_hot(at: Lowering, op: Operation) -> Tensor:
+    depth = int(op.known(1, "the depth").reshape(-1)[0])
+    off, on = (float(value) for value in op.known(2, "the values").reshape(-1))
+    indices = at.tensor(op.operand(0))
+    if op.operand(0).dtype not in ("int32", "int64"):
+        indices = library.cast(at.builder, indices, "int32")
+    shape = indices.shape
+    size, zero = (_constant(at, [value], "int32") for value in (depth, 0))
+    is_negative = library.binary(at.builder, "less", indices, zero, shape)
+    from_end = library.binary(at.builder, "add", indices, size, shape)
+    indices = library.select(at.builder, from_end, indices, is_negative)
+    out = one_hot(at.builder, indices, depth, op.output.dtype, on=on, off=off)
+    axis = op.axis(op.attributes["axis"], len(out.shape))
+    order = [*range(len(out.shape) - 1)]
+    return out.dim_shuffle(*order[:axis], len(order), *order[axis:])
+
+
+def _lower_top_k(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    if op.version < 10:
+        k = int(op.attributes["k"])
+    else:
+        k = int(op.known(1, "k").reshape(-1)[0])
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    largest = bool(op.attributes.get("largest", 1))
+    found = top_k_with_permutation(at.builder, at.tensor(x), k, axis, largest=largest)
+    return tuple(
+        tensor for value, tensor in zip(op.outputs, found, strict=False) if value is not None
+    )
+
+
+RECORDS = (
+    Operator(name="Gather", lower=_lower_gather),
+    Operator(name="GatherElements", lower=_lower_gather_elements),
+    Operator(name="GatherND", lower=_lower_gather_nd),
+    Operator(name="OneHot", lower=_lower_one_hot),
+    Operator(name="Scatter", lower=_lower_scatter_elements),
+    Operator(name="ScatterElements", lower=_lower_scatter_elements),
+    Operator(name="ScatterND", lower=_lower_scatter_nd),
+    Operator(name="TopK", lower=_lower_top_k),
+)
