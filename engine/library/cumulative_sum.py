@@ -2,8 +2,8 @@
 
 Every segment is summed on its tile; the sums of the segments are summed in the same way, and added
 to the segments after them (G. Blelloch, Prefix Sums and Their Applications, CMU-CS-90-190, 1990).
-PopLibs has no such function: PopART multiplies by a triangular matrix (willow/src/popx/op/cumsumx.cpp),
-which takes n² elements for rows of n.
+PopLibs has no such function: PopART (willow/src/popx/op/cumsumx.cpp) multiplies by a triangular
+matrix, which takes n² elements for rows of n.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _as_rows(builder: Builder, turned: Tensor, n: int) -> Tensor:
 
 
 def _segment(n_rows: int, n: int, n_workers: int) -> int:
-    """Return the elements of a segment: one per worker, but not so many that their sums are long."""
+    """Return the elements of a segment: one per worker, within limits."""
     share = -(-n_rows * n // n_workers)
     return min(n, max(share, min(math.isqrt(n - 1) + 1, 4 * _SHORTEST), _SHORTEST))
 

@@ -1,8 +1,8 @@
 """Gathers and scatters of elements and of slices, by their indices in one dimension or several.
 
 As in graphcore/poplibs sdk-release-3.4, lib/popops: GatherInternal.cpp, which makes a gather a
-multi-slice, and Scatter.cpp. Elements along a dimension are a multi-slice with one group per row, as
-``groupedMultiSlice`` in DynamicSlice.cpp.
+multi-slice, and Scatter.cpp. Elements along a dimension are a multi-slice with one group per row,
+as ``groupedMultiSlice`` in DynamicSlice.cpp.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As in graphcore/poplibs sdk-release-3.4, lib/popops/DynamicSlice.cpp, multiSlicePlanned: lookups,
 rows and columns of the base are split over tiles, and the exchange does not depend on data. If rows
-are split, every part looks all its offsets up, and a second stage chooses the part that has the row.
+are split, every part looks all its offsets up, and a second stage chooses the part with the row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One-hot encoding of indices.
 
-As in graphcore/poplibs sdk-release-3.4, lib/popops/Encoding.cpp: the result is filled, then every tile
-writes the elements that it holds.
+As in graphcore/poplibs sdk-release-3.4, lib/popops/Encoding.cpp: the result is filled, then every
+tile writes the elements that it holds.
 """
 
 from __future__ import annotations

@@ -134,10 +134,7 @@ def _lower_one_hot(at: Lowering, op: Operation) -> Tensor:
 
 
 def _lower_top_k(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
-    if op.version < 10:
-        k = int(op.attributes["k"])
-    else:
-        k = int(op.known(1, "k").reshape(-1)[0])
+    k = int(op.attributes["k"]) if op.version < 10 else int(op.known(1, "k").reshape(-1)[0])
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
     largest = bool(op.attributes.get("largest", 1))

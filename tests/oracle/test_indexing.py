@@ -74,8 +74,8 @@ def test_dynamic_slice(
     values = values_for(x, seed)
     (result,) = check(builder, [(x, values), (offset, at)], [out])
     expected = held(graph, x, values)
-    for dim, size, first in zip(dims, sizes, at, strict=True):
-        first = first if 0 <= first < shape[dim] else 0
+    for dim, size, given_first in zip(dims, sizes, at, strict=True):
+        first = given_first if 0 <= given_first < shape[dim] else 0
         expected = np.take(expected, (first + np.arange(size)) % shape[dim], dim)
     np.testing.assert_array_equal(result, expected)
 

@@ -183,7 +183,7 @@ def test_invalid_operands() -> None:
         ("'flags' is bool: expected float16", lambda: cumulative_sum(builder, i)),
         ("the levels 'x' are float32 of shape", lambda: histogram(builder, x, x)),
         ("'x' is float32: expected indices of int32", lambda: one_hot(builder, x, 3)),
-        ("mode 'sideways'; use one of constant", lambda: pad(builder, x, [0, 0], [0, 0], "sideways")),
+        ("mode 'other'; use one of", lambda: pad(builder, x, [0, 0], [0, 0], "other")),
         ("mode 'reflect' adds at most 3", lambda: pad(builder, x, [4, 0], [0, 0], "reflect")),
         ("at least one must be left", lambda: pad(builder, x, [-4, 0], [0, 0])),
         ("windows of 7 elements, 1 apart", lambda: unfold(builder, x, 1, 7)),
