@@ -228,12 +228,15 @@ def _in_range(batch: Batch) -> NDArray[np.float64]:
 def _multi_slice_law(batch: Batch, machine: Machine) -> Counts:
     groups, offsets, columns = batch.size["sub"].T
     item = batch.item_bytes["sub"]
-    return groups * multi_slice_cycles(offsets, columns, _in_range(batch), item, machine)
+    return np.asarray(
+        groups * multi_slice_cycles(offsets, columns, _in_range(batch), item, machine)
+    )
 
 
 def _multi_slice_parts_law(batch: Batch, machine: Machine) -> Counts:
     groups, offsets, columns = batch.size["sub"].T
-    return groups * part_slice_cycles(offsets, columns, batch.item_bytes["sub"], machine)
+    cycles = part_slice_cycles(offsets, columns, batch.item_bytes["sub"], machine)
+    return np.asarray(groups * cycles)
 
 
 def _updates_in_range(batch: Batch, machine: Machine) -> tuple[Counts, Counts]:

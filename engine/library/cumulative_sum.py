@@ -112,7 +112,7 @@ def _scan(builder: Builder, x: Tensor, *, is_exclusive: bool) -> Tensor:
     lengths = (segment, n - (n_segments - 1) * segment)
     start, count, columns, tile = _stretches(edges, n_segments, lengths, builder.tiles.ids)
     row, column = start // n_segments, start % n_segments
-    size = [1, count, columns] if n_segments > 1 else [count, 1, columns]
+    size: list[Counts | int] = [1, count, columns] if n_segments > 1 else [count, 1, columns]
     by_row, by_element = strides_of(x)
     from_x = x.offset + row * by_row + column * segment * by_element
     to = row * n + column * segment

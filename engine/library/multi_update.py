@@ -222,7 +222,7 @@ class _Pieces:
         first, count, spacing = group_pieces(
             tile, key.reshape(-1).astype(np.int64), np.stack([group, group])
         )
-        found = {
+        found: dict[str, Any] = {
             "tile": tile[first],
             "group": group[first],
             "row": in_group[first] // n_columns,
@@ -261,6 +261,10 @@ class _Pieces:
         """Return the updates of the groups' columns."""
         by_group, by_lookup, by_column = strides_of(updates)
         start = updates.offset + self.group * by_group + self.column * by_column
-        sizes = [self.n_groups, np.full_like(self.group, updates.shape[1]), self.n_columns]
-        strides = [self.spacing * by_group, by_lookup, by_column]
+        sizes: list[Counts] = [
+            self.n_groups,
+            np.full_like(self.group, updates.shape[1]),
+            self.n_columns,
+        ]
+        strides: list[Counts | int] = [self.spacing * by_group, by_lookup, by_column]
         return blocks(updates.variable, start, sizes, strides, self.tile.size)

@@ -48,7 +48,7 @@ def map_parts(
         index = own[:-1] if d == last else np.arange(shape[d])
         part.append(np.searchsorted(own, index, side="right") - 1)
         start = (start[:, None] + index * prod(shape[d + 1 :])).reshape(-1)
-    whole = tile[(..., *(0,) * (len(shape) - last - 1))]
+    whole = tile.reshape(*tile.shape[: last + 1])  # later dimensions have one part
     builder.graph.set_tile_mapping(tensor, start, whole[np.ix_(*part)].reshape(-1))
 
 

@@ -195,7 +195,7 @@ def _network(
             fields = _fields(runs, held)
             builder.vertices(compute_set, codelet, runs.tile, fields, scalars)
     keys, values = (
-        None if own is None else _first_of(builder, own, k, x, dim)
+        None if own is None or x is None else _first_of(builder, own, k, x, dim)
         for own, x in zip(held, operands, strict=True)
     )
     assert keys is not None

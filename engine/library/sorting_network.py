@@ -159,7 +159,7 @@ class Spread:
     def _tile(self, row: Counts, run: Counts) -> NDArray[np.int32]:
         index = row * self._runs_of_row + run
         n_used = min(self.ids.size, self.n_rows * self._runs_of_row)
-        return self.ids[index * n_used // (self.n_rows * self._runs_of_row)]
+        return np.asarray(self.ids[index * n_used // (self.n_rows * self._runs_of_row)])
 
     def runs(self, step: NetworkStep) -> Iterator[Runs]:
         """Yield the vertices of a step."""

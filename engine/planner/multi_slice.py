@@ -83,8 +83,8 @@ def plan_slice(shape: SliceShape, machine: Machine) -> SliceSplit:
     cycles, n_bytes = _cost(shape, (groups, lookups, rows, columns), grain, machine)
     fits = n_bytes <= _MEMORY_SHARE * machine.allocatable_bytes
     best = int(np.argmin(np.where(fits, cycles, np.inf)) if fits.any() else np.argmin(n_bytes))
-    chosen = (int(part[best]) for part in (groups, lookups, rows, columns))
-    return SliceSplit(*chosen, cycles=int(cycles[best]))
+    chosen = [int(part[best]) for part in (groups, lookups, rows, columns)]
+    return SliceSplit(chosen[0], chosen[1], chosen[2], chosen[3], int(cycles[best]))
 
 
 def _cost(shape: SliceShape, counts: Any, grain: int, machine: Machine) -> tuple[Any, Any]:
