@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import View, concat
+from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import in_one, row_major_copy
@@ -68,6 +66,12 @@ def pad(
         )
     detail = {"shape": list(x.shape), "before": list(before), "after": list(after), "mode": mode}
     build = builder.inside("pad", "popops.pad", detail, flops=0)
+    constant: Tensor | None = None
+    if mode == "constant" and max((*before, *after), default=0) > 0:
+        graph = build.graph
+        constant = graph.add_constant([value], "padding", dtype=x.dtype, debug=build.debug)
+        first = build.tiles.take(1)
+        graph.set_tile_mapping(constant, [0], build.tiles.ids[first : first + 1])
     for dim in range(rank):
         x = _cut(x, dim, max(0, -before[dim]), max(0, -after[dim]))
         low, high = max(0, before[dim]), max(0, after[dim])
@@ -77,7 +81,7 @@ def pad(
                 f"pad: {max(low, high)} elements at dimension {dim} of {x.name!r}: mode {mode!r}"
                 f" adds at most {most} to its {x.shape[dim]} elements"
             )
-        x = _with_ends(build, x, dim, (low, high), (mode, value))
+        x = _with_ends(x, dim, (low, high), mode, constant)
     return x
 
 
@@ -91,10 +95,9 @@ def _cut(x: View, dim: int, before: int, after: int) -> View:
 
 
 def _with_ends(
-    builder: Builder, x: View, dim: int, sizes: tuple[int, int], filling: tuple[str, float]
+    x: View, dim: int, sizes: tuple[int, int], mode: str, constant: Tensor | None
 ) -> View:
     """Return a tensor with elements added at both ends of one dimension."""
-    mode, value = filling
     n = x.shape[dim]
     parts: list[View] = [x]
     for is_after, size in enumerate(sizes):
@@ -102,13 +105,8 @@ def _with_ends(
             continue
         shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
         end: View
-        if mode == "constant":
-            graph = builder.graph
-            constant = np.full((1,) * len(shape), value, np.float64)
-            made = graph.add_constant(constant, "padding", dtype=x.dtype, debug=builder.debug)
-            first = builder.tiles.take(1)
-            graph.set_tile_mapping(made, [0], builder.tiles.ids[first : first + 1])
-            end = made.broadcast_to(shape)
+        if constant is not None:
+            end = constant.broadcast_to(shape)
         elif mode == "edge":
             end = x.slice(dim, n - 1, n) if is_after else x.slice(dim, 0, 1)
             end = end.broadcast_to(shape)
