@@ -81,7 +81,8 @@ def plan_slice(shape: SliceShape, machine: Machine) -> SliceSplit:
     fits_tiles = count[0] * count[1] * count[2] * count[3] <= machine.n_tiles
     groups, lookups, rows, columns = (part[fits_tiles] for part in count)
     cycles, n_bytes = _cost(shape, (groups, lookups, rows, columns), grain, machine)
-    fits = n_bytes <= _MEMORY_SHARE * machine.allocatable_bytes
+    limit = _MEMORY_SHARE * machine.allocatable_bytes
+    fits = n_bytes <= limit
     best = int(np.argmin(np.where(fits, cycles, np.inf)) if fits.any() else np.argmin(n_bytes))
     chosen = [int(part[best]) for part in (groups, lookups, rows, columns)]
     return SliceSplit(chosen[0], chosen[1], chosen[2], chosen[3], int(cycles[best]))
