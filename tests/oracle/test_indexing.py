@@ -27,7 +27,7 @@ TYPES = st.sampled_from(["float32", "float16", "int32"])
 
 
 def positions(seed: int, most: int, shape: Any) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, most, shape).astype(np.int32)
+    return np.asarray(np.random.default_rng(seed).integers(0, most, shape), np.int32)
 
 
 @given(st.data(), machines(), shapes(most=40, rank=3), TYPES, seeds)

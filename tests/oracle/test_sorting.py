@@ -147,15 +147,15 @@ def test_pad(data: st.DataObject, machine: Any, shape: Any, mode: str, seed: int
     graph, builder = new_builder(machine)
     x = data.draw(views(graph, shape))
     most = {"constant": 3, "edge": 3}.get(mode, 0)
-    ends = [
+    before, after = (
         [data.draw(st.integers(0, min(3, max(most, n - (mode == "reflect"))))) for n in shape]
         for _ in range(2)
-    ]
-    out = row_major_copy(builder, pad(builder, x, *ends, mode, 7.0))
+    )
+    out = row_major_copy(builder, pad(builder, x, before, after, mode, 7.0))
     values = values_for(x, seed)
     (result,) = check(builder, [(x, values)], [out])
     constant = {"constant_values": 7} if mode == "constant" else {}
-    expected = np.pad(values, list(zip(*ends, strict=True)), mode, **constant)  # type: ignore[call-overload]
+    expected = np.pad(values, list(zip(before, after, strict=True)), mode, **constant)  # type: ignore[call-overload]
     np.testing.assert_array_equal(result, expected)
 
 
