@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.copy import (
@@ -37,6 +39,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping import tile_mapping_of
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.vertex_choice import choose_vertices
@@ -67,10 +70,15 @@ def vector_elements(machine: Machine, dtype: DType) -> int:
 def similar(
     builder: Builder, name: str, operands: Sequence[View], shape: Sequence[int], dtype: DType
 ) -> Tensor:
-    """Return a new tensor with the layout and mapping of the first operand that fills its variable.
+    """Return a new tensor with the layout and mapping of one of the operands.
 
-    Only operands on the builder's tiles qualify; without one, the tensor is row-major and spread
-    evenly.
+    Operands of the result's shape, without aliased elements and on the builder's tiles qualify: the
+    first one that fills its variable, or else the one on most tiles, such as a slice. So what is
+    computed element by element stays where its operand is. Without one, the tensor is row-major
+    and spread evenly.
+
+    Source: graphcore/poplibs sdk-release-3.4, lib/popops/ElementWiseUtil.cpp,
+    createOutputForElementWiseOp.
     """
     graph = builder.graph
     for operand in operands:
@@ -85,9 +93,63 @@ def similar(
             made = graph.add_variable(dtype, variable.shape, name, builder.debug)
             graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
             return Tensor(made.variable, 0, operand.dims)
+    clones = [
+        clone
+        for operand in operands
+        if operand.shape == tuple(shape) and (clone := _Clone.of(builder, operand)) is not None
+    ]
+    if clones:
+        return max(clones, key=lambda clone: clone.n_tiles).make(builder, name, dtype)
     made = graph.add_variable(dtype, shape, name, builder.debug)
     builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
     return made
+
+
+#: Mappings of shorter intervals than this are not cloned: every interval is a region of a vertex.
+_SHORTEST_INTERVAL = 2
+
+
+@dataclass(frozen=True)
+class _Clone:
+    """What a copy of a view without its variables would be: dimensions in order of memory.
+
+    ``order`` has the view's dimensions from the largest stride to the smallest.
+    """
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    start: NDArray[np.int64]
+    tile: NDArray[np.int32]
+    n_tiles: int
+
+    @classmethod
+    def of(cls, builder: Builder, view: View) -> _Clone | None:
+        """Return the clone of a view; None if it aliases elements or would be in fragments."""
+        if any(not variable.is_mapped for variable in view.variables) or not view.n_elements:
+            return None
+        atoms = [atom for piece in view.pieces for atom in piece.atoms if atom[0] > 1]
+        if any(stride <= 0 for _, stride in atoms):
+            return None
+        order = tuple(range(len(view.shape)))
+        if isinstance(view, Tensor):
+            strides = [dim[0][1] if dim else 0 for dim in view.dims]
+            order = tuple(sorted(order, key=lambda d: -strides[d]))
+        in_memory_order = view.dim_shuffle(*order)
+        mapping = tile_mapping_of(in_memory_order)
+        is_short = mapping.start.size * _SHORTEST_INTERVAL > view.n_elements
+        if (is_short and view.n_elements > 1) or not builder.tiles.has(mapping.tile):
+            return None
+        by_start = np.argsort(mapping.start)
+        n_tiles = int(np.unique(mapping.tile).size)
+        shape = tuple(in_memory_order.shape)
+        return cls(shape, order, mapping.start[by_start], mapping.tile[by_start], n_tiles)
+
+    def make(self, builder: Builder, name: str, dtype: DType) -> Tensor:
+        """Add the variable and return it under the view's dimensions."""
+        made = builder.graph.add_variable(dtype, self.shape, name, builder.debug)
+        builder.graph.set_tile_mapping(made, self.start, self.tile)
+        back = sorted(range(len(self.order)), key=lambda d: self.order[d])
+        return made.dim_shuffle(*back)
 
 
 def _apply(
