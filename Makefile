@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity sizes wheel-test clean
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -91,11 +91,17 @@ bench: $(READY)  ## Run the benchmarks and print ratios; never fails on time
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
 
 docs: $(READY)  ## Regenerate the reference pages
+	@$(IN_TREE) $(BIN)/python -m docs.schema_tables
 	@$(BIN)/python docs/generate.py
 
 fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
 	@echo "==> published and simulated figures"
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity
+	@$(BIN)/python docs/generate.py fidelity
+
+networks: $(READY)  ## As fidelity, with whole networks at several batches; takes about ten minutes
+	@echo "==> published and simulated figures, whole networks included"
+	@$(IN_TREE) $(BIN)/python -m tests.fidelity --networks
 	@$(BIN)/python docs/generate.py fidelity
 
 sizes: $(READY)  ## Print the largest files and functions; never fails

@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine import target
 from tilescope.analyser.patterns import pattern
+from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
+    "Codelet",
     "ComputeSetEntry",
     "ComputeSetVertices",
     "TileVertices",
+    "codelets",
     "compute_set_vertices",
     "compute_sets",
     "tile_vertices",
@@ -58,54 +60,84 @@ class ComputeSetEntry:
 @cached
 def compute_sets(report: Report) -> tuple[ComputeSetEntry, ...]:
     """Return all compute sets in order of their id, with the first step that runs each."""
-    sets, steps = schema.compute_set, schema.step
-    first = (
-        select(steps.c.compute_set_id, func.min(steps.c.step_id))
-        .where(steps.c.compute_set_id.is_not(None))
-        .group_by(steps.c.compute_set_id)
-    )
-    step_of = dict(report.fetch(first))
-    columns = (sets.c.compute_set_id, sets.c.name, sets.c.n_vertices, sets.c.n_edges)
+    step_of: dict[int | None, int] = {}
+    for step_id, compute_set_id in report.rows(schema.step, "step_id", "compute_set_id"):
+        step_of.setdefault(compute_set_id, step_id)
+    columns = ("compute_set_id", "name", "n_vertices", "n_edges")
     return tuple(
         ComputeSetEntry(number, name, n_vertices, n_edges, step_of.get(number))
-        for number, name, n_vertices, n_edges in report.fetch(
-            select(*columns).order_by(sets.c.compute_set_id)
-        )
+        for number, name, n_vertices, n_edges in report.rows(schema.compute_set, *columns)
     )
 
 
 @cached
 def _names(report: Report) -> dict[int, str]:
     """Return the names of all compute sets by id."""
-    table = schema.compute_set
-    return dict(report.fetch(select(table.c.compute_set_id, table.c.name)))
+    return dict(report.rows(schema.compute_set, "compute_set_id", "name"))
+
+
+@dataclass(frozen=True)
+class Codelet:
+    """A codelet; ``code_bytes`` are on every tile that uses it, once."""
+
+    name: str
+    kind: str
+    code_bytes: int
+    is_data_dependent: bool
+
+
+@cached
+def codelets(report: Report) -> dict[int, Codelet]:
+    """Return the codelets of a report by id of their vertex type, all in use among them.
+
+    Raises
+    ------
+    DamagedReport
+        A compute set has vertices of an unknown type.
+    """
+    columns = ("vertex_type_id", *Codelet.__dataclass_fields__)
+    found = {row[0]: Codelet(*row[1:]) for row in report.rows(schema.vertex_type, *columns)}
+    used = report.column(schema.compute_set_vertex, "vertex_type_id")
+    require_known(report, used, found, "vertex type {} does not exist")
+    return found
 
 
 @cached
 def _vertices(report: Report) -> dict[int, tuple[ComputeSetVertices, ...]]:
-    """Return the codelets of all compute sets by id, slowest first, in one query."""
-    used, types = schema.compute_set_vertex, schema.vertex_type
-    rows = report.fetch(
-        select(
-            used.c.compute_set_id,
-            types.c.name,
-            types.c.kind,
-            used.c.n_vertices,
-            used.c.n_tiles,
-            types.c.code_bytes,
-            used.c.state_bytes,
-            used.c.max_cycles,
-            used.c.total_cycles,
-            used.c.flops,
-            types.c.is_data_dependent,
-        )
-        .select_from(used.join(types, used.c.vertex_type_id == types.c.vertex_type_id))
-        .order_by(used.c.compute_set_id, used.c.max_cycles.desc(), types.c.name)
+    """Return the codelets of all compute sets by id, slowest first."""
+    columns = (
+        "compute_set_id",
+        "vertex_type_id",
+        "n_vertices",
+        "n_tiles",
+        "state_bytes",
+        "max_cycles",
+        "total_cycles",
+        "flops",
     )
     found: dict[int, list[ComputeSetVertices]] = {}
-    for compute_set_id, *values in rows:
-        found.setdefault(compute_set_id, []).append(ComputeSetVertices(*values))
-    return {compute_set_id: tuple(vertices) for compute_set_id, vertices in found.items()}
+    known = codelets(report)
+    for row in report.rows(schema.compute_set_vertex, *columns):
+        compute_set_id, type_id, n_vertices, n_tiles, state_bytes, largest, total, flops = row
+        one = known[type_id]
+        found.setdefault(compute_set_id, []).append(
+            ComputeSetVertices(
+                one.name,
+                one.kind,
+                n_vertices,
+                n_tiles,
+                one.code_bytes,
+                state_bytes,
+                largest,
+                total,
+                flops,
+                one.is_data_dependent,
+            )
+        )
+    return {
+        compute_set_id: tuple(sorted(rows, key=lambda row: (-row.max_cycles, row.vertex_type)))
+        for compute_set_id, rows in found.items()
+    }
 
 
 def compute_set_vertices(
@@ -120,13 +152,12 @@ def compute_set_vertices(
 @cached
 def _patterns(report: Report) -> dict[tuple[int, str], int]:
     """Return the row of ``vertices.pattern`` of every compute set and codelet."""
-    used, types = schema.compute_set_vertex, schema.vertex_type
-    rows = report.fetch(
-        select(used.c.compute_set_id, types.c.name, used.c.vertices_pattern_id).select_from(
-            used.join(types, used.c.vertex_type_id == types.c.vertex_type_id)
-        )
-    )
-    return {(compute_set_id, name): row for compute_set_id, name, row in rows}
+    columns = ("compute_set_id", "vertex_type_id", "vertices_pattern_id")
+    known = codelets(report)
+    return {
+        (compute_set_id, known[type_id].name): row
+        for compute_set_id, type_id, row in report.rows(schema.compute_set_vertex, *columns)
+    }
 
 
 def vertices_by_tile(report: Report, compute_set_id: int, vertex_type: str) -> NDArray[np.int64]:
@@ -174,9 +205,8 @@ class _Codelets:
 @cached
 def _codelets(report: Report) -> _Codelets:
     """Return all codelets."""
-    types = schema.vertex_type
-    rows = report.fetch(select(types.c.name, types.c.code_bytes).order_by(types.c.vertex_type_id))
-    place = {name: number for number, (name, _) in enumerate(rows)}
+    rows = list(codelets(report).values())
+    place = {one.name: number for number, one in enumerate(rows)}
     counts = np.zeros((len(rows), target(report).n_tiles), dtype=np.int64)
     total, state = np.zeros((2, len(rows)), dtype=np.int64)
     for (_, name), row in _patterns(report).items():
@@ -187,7 +217,7 @@ def _codelets(report: Report) -> _Codelets:
             state[place[one.vertex_type]] += one.state_bytes
     return _Codelets(
         tuple(place),
-        tuple(code_bytes for _, code_bytes in rows),
+        tuple(one.code_bytes for one in rows),
         tuple((state // np.maximum(total, 1)).tolist()),
         counts,
     )

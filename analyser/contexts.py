@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tilescope.analyser.cache import cached
 from tilescope.analyser.validation import require
 from tilescope.reports import schema
@@ -42,10 +40,8 @@ def contexts(report: Report) -> dict[int, DebugContext]:
     DamagedReport
         When a context stands in a later one, or in an unknown one.
     """
-    table = schema.debug_context
-    columns = [table.c[name] for name in DebugContext.__dataclass_fields__]
     found: dict[int, DebugContext] = {}
-    for row in report.fetch(select(*columns).order_by(table.c.debug_context_id)):
+    for row in report.rows(schema.debug_context, *DebugContext.__dataclass_fields__):
         context = DebugContext(*row)
         is_there = context.parent_id is None or context.parent_id in found
         require(report, is_there, f"debug context {context.parent_id} does not exist")
@@ -66,10 +62,8 @@ def enclosing(report: Report, context_id: int | None) -> tuple[DebugContext, ...
 @cached
 def _locations(report: Report) -> dict[int, tuple[str, int]]:
     """Return the source file and line of every debug context that has one."""
-    table = schema.debug_context
-    columns = (table.c.debug_context_id, table.c.file_name, table.c.line_number)
-    rows = report.fetch(select(*columns).where(table.c.file_name.is_not(None)))
-    return {number: (file_name, line or 0) for number, file_name, line in rows}
+    rows = report.rows(schema.debug_context, "debug_context_id", "file_name", "line_number")
+    return {number: (name, line or 0) for number, name, line in rows if name is not None}
 
 
 def location(report: Report, context_id: int) -> tuple[str, int] | None:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.execution import PHASES, steps
+from tilescope.analyser.execution import PHASES, steps, track_rows
 from tilescope.analyser.validation import require, require_below
-from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -86,14 +84,11 @@ def measured(report: Report, run_id: int | None = None) -> dict[int, Measured]:
     """Return the executions of such steps by IPU, in all runs or one; nothing without any."""
     if not is_measured(report).any():
         return {}
-    trace = schema.run_trace.c
-    statement = select(trace.ipu_id, trace.first_entry, trace.n_entries)
-    if run_id is not None:
-        statement = statement.where(trace.run_id == run_id)
-    rows = report.fetch(statement.order_by(trace.run_trace_id))
     by_ipu: dict[int, list[NDArray[np.int64]]] = {}
-    for ipu_id, first, n_entries in rows:
-        by_ipu.setdefault(ipu_id, []).append(_entries(report, first, first + n_entries))
+    for row in track_rows(report):
+        if run_id in {None, row.run_id}:
+            entries = _entries(report, row.first_entry, row.stop_entry)
+            by_ipu.setdefault(row.ipu_id, []).append(entries)
     return {ipu_id: _joined(report, parts) for ipu_id, parts in by_ipu.items()}
 
 

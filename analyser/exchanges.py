@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
@@ -185,9 +184,8 @@ def _moving_steps(report: Report) -> list[int]:
 @cached
 def _code_bytes(report: Report) -> dict[int, int]:
     """Return the code of every step's program over all tiles, bytes."""
-    table = schema.program
-    columns = (table.c.step_id, table.c.code_bytes)
-    return dict(report.fetch(select(*columns).where(table.c.step_id.is_not(None))))
+    rows = report.rows(schema.program, "step_id", "code_bytes")
+    return {step_id: size for step_id, size in rows if step_id is not None}
 
 
 @cached

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.critical_path import CriticalPath, Track, critical_path
@@ -68,10 +67,9 @@ def steps(report: Report) -> Steps:
     DamagedReport
         When a step is of a kind that the vocabulary does not have, or that is not a step.
     """
-    table = schema.step
-    columns = (table.c.program_id, table.c.kind, table.c.name, table.c.is_data_dependent)
-    rows = report.fetch(select(*columns).order_by(table.c.step_id))
-    program_id, kind, name, is_data_dependent = zip(*rows, strict=True) if rows else ((),) * 4
+    program_id, kind, name, is_data_dependent = report.columns(
+        schema.step, "program_id", "kind", "name", "is_data_dependent"
+    )
     phases: dict[str, int] = {}
     for name_of_kind in set(kind):
         known = vocabulary.PROGRAM_KINDS.get(name_of_kind)
@@ -82,7 +80,7 @@ def steps(report: Report) -> Steps:
         np.array(program_id, dtype=np.int64),
         tuple(kind),
         tuple(name),
-        np.array([phases[phase_kind] for phase_kind in kind], dtype=np.int8),
+        np.array([phases[name_of_kind] for name_of_kind in kind], dtype=np.int8),
         np.array(is_data_dependent, dtype=np.bool_),
     )
 
@@ -128,7 +126,6 @@ class Execution:
     ----------
     run_cycles : ndarray of int64, shape (n_runs,), cycles
         Time of each run on its critical IPU, the one that took longest.
-    critical_ipu : ndarray of int64, shape (n_runs,)
     executions : ndarray of int64, shape (n_ipus, n_steps)
         How many times each step ran, over all runs.
     critical_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
@@ -145,7 +142,6 @@ class Execution:
     """
 
     run_cycles: NDArray[np.int64]
-    critical_ipu: NDArray[np.int64]
     executions: NDArray[np.int64]
     critical_cycles: NDArray[np.int64]
     waiting_cycles: NDArray[np.int64]
@@ -184,11 +180,9 @@ def execution(report: Report, run_id: int | None = None) -> Execution:
 def _execution(report: Report, run_id: int | None) -> Execution:
     """Return what ran."""
     machine, all_steps = target(report), steps(report)
-    runs = report.fetch(
-        select(schema.run.c.run_id, schema.run.c.is_data_dependent).order_by(schema.run.c.run_id)
-    )
+    runs = report.rows(schema.run, "run_id", "is_data_dependent")
     known = {number for number, _ in runs}
-    for row in _tracks(report):
+    for row in track_rows(report):
         require(report, row.run_id in known, f"run {row.run_id} has a trace but no row")
     if run_id is not None:
         if run_id not in known:
@@ -196,7 +190,7 @@ def _execution(report: Report, run_id: int | None) -> Execution:
             raise BadQuestion(f"run {run_id} does not exist; this report has {held}")
         runs = [run for run in runs if run[0] == run_id]
     index_of_run = {number: index for index, (number, _) in enumerate(runs)}
-    rows = [row for row in _tracks(report) if row.run_id in index_of_run]
+    rows = [row for row in track_rows(report) if row.run_id in index_of_run]
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
     for row in rows:
         at = index_of_run[row.run_id], row.ipu_id
@@ -205,7 +199,7 @@ def _execution(report: Report, run_id: int | None) -> Execution:
     executions, critical, waiting, caused = (
         np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
     )
-    computing: dict[int, list[_TrackRow]] = {}
+    computing: dict[int, list[TrackRow]] = {}
     for row in rows:
         if row.track == 0 and machine.n_ipus > 1:
             computing.setdefault(row.run_id, []).append(row)
@@ -219,12 +213,10 @@ def _execution(report: Report, run_id: int | None) -> Execution:
         waiting += path.waiting
         caused += path.caused
     run_cycles = time.max(axis=1) if runs else np.zeros(0, dtype=np.int64)
-    critical_ipu = time.argmax(axis=1) if runs else np.zeros(0, dtype=np.int64)
     for array in (run_cycles, executions, critical, waiting, caused):
         array.flags.writeable = False
     return Execution(
         run_cycles,
-        critical_ipu.astype(np.int64),
         executions,
         critical,
         waiting,
@@ -243,7 +235,7 @@ def external_syncs(report: Report) -> NDArray[np.bool_]:
     return is_external
 
 
-def _critical_path(report: Report, rows: list[_TrackRow]) -> CriticalPath:
+def _critical_path(report: Report, rows: list[TrackRow]) -> CriticalPath:
     """Return the critical path of one run on several IPUs."""
     n_steps = len(steps(report))
     empty = np.zeros(0, dtype=np.int64)
@@ -252,56 +244,56 @@ def _critical_path(report: Report, rows: list[_TrackRow]) -> CriticalPath:
         columns = []
         for name in ("step_id", "start_cycle", "end_cycle", "period", "count"):
             packed = report.array(f"trace.{name}")
-            columns.append(packed.read(row.first, row.stop).astype(np.int64))
+            columns.append(packed.read(row.first_entry, row.stop_entry).astype(np.int64))
         step_id, start, end, period, count = columns
         _require_sound(report, step_id, start, end, count, n_steps)
         tracks[row.ipu_id] = Track(
-            step_id, start - row.start, end - row.start, period, count, row.n_cycles
+            step_id, start - row.start_cycle, end - row.start_cycle, period, count, row.n_cycles
         )
     return critical_path(tracks, external_syncs(report))
 
 
 @dataclass(frozen=True)
-class _TrackRow:
-    """A row of ``run_trace``; ``stop`` is one past its last entry."""
+class TrackRow:
+    """Where the trace of one run on one track of an IPU lies; half-open range in cycles."""
 
     run_id: int
     ipu_id: int
     track: int
-    start: int
-    end: int
-    first: int
-    stop: int
+    start_cycle: int
+    end_cycle: int
+    first_entry: int
+    n_entries: int
 
     @property
     def n_cycles(self) -> int:
         """Length of the run on this track, cycles."""
-        return self.end - self.start
+        return self.end_cycle - self.start_cycle
+
+    @property
+    def stop_entry(self) -> int:
+        """One past the last row in the ``trace`` arrays."""
+        return self.first_entry + self.n_entries
 
 
 @cached
-def _tracks(report: Report) -> tuple[_TrackRow, ...]:
-    """Return the tracks of all runs."""
-    table = schema.run_trace.c
-    columns = (
-        table.run_id,
-        table.ipu_id,
-        table.track,
-        table.start_cycle,
-        table.end_cycle,
-        table.first_entry,
-        table.n_entries,
-    )
+def track_rows(report: Report) -> tuple[TrackRow, ...]:
+    """Return the tracks of all runs, in the order they were recorded.
+
+    Raises
+    ------
+    DamagedReport
+        A track is on an IPU that does not exist, ends before it begins or has no entries.
+    """
     found = []
     n_entries = len(report.array("trace.step_id"))
-    for *head, first, number in report.fetch(select(*columns).order_by(table.run_trace_id)):
-        run_id, ipu_id, track, start, end = head
-        row = _TrackRow(run_id, ipu_id, track, start, end, first, first + number)
+    for values in report.rows(schema.run_trace, *TrackRow.__dataclass_fields__):
+        row = TrackRow(*values)
         exists = 0 <= row.ipu_id < target(report).n_ipus
         require(report, exists, f"IPU {row.ipu_id} does not exist")
-        is_sound = 0 <= row.start <= row.end < MOST_CYCLES
+        is_sound = 0 <= row.start_cycle <= row.end_cycle < MOST_CYCLES
         require(report, is_sound, f"run {row.run_id} ends before it begins")
-        is_whole = 0 <= row.first <= row.stop <= n_entries
+        is_whole = 0 <= row.first_entry <= row.stop_entry <= n_entries
         require(report, is_whole, "a run's trace is not all there")
         found.append(row)
     return tuple(found)
@@ -322,7 +314,7 @@ def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     """Return what every step took on each IPU."""
     n_steps = len(steps(report))
     taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
-    for row in _tracks(report):
+    for row in track_rows(report):
         if run_id in (None, row.run_id):
             taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
     taken.flags.writeable = False
@@ -332,7 +324,7 @@ def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
 def ipu_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
     """Return the time of recorded runs, or of one, on each IPU: int64, shape (n_ipus,), cycles."""
     cycles: dict[tuple[int, int], int] = {}
-    for row in _tracks(report):
+    for row in track_rows(report):
         if run_id not in (None, row.run_id):
             continue
         at = row.run_id, row.ipu_id
@@ -355,7 +347,7 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
     """
     n_steps = len(steps(report))
     taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
-    for row in _tracks(report):
+    for row in track_rows(report):
         if row.track == 0:
             taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
     phase = steps(report).phase
@@ -369,15 +361,15 @@ _ENTRIES_AT_A_TIME = 1 << 20
 
 
 def _read_trace(
-    report: Report, row: _TrackRow, n_steps: int, with_cycles: bool
+    report: Report, row: TrackRow, n_steps: int, with_cycles: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return executions and, if asked, cycles of every step in one run's trace on one track."""
     step_id, count = report.array("trace.step_id"), report.array("trace.count")
     starts, ends = report.array("trace.start_cycle"), report.array("trace.end_cycle")
     executions = np.zeros(n_steps, dtype=np.int64)
     cycles = np.zeros(n_steps, dtype=np.int64)
-    for first in range(row.first, row.stop, _ENTRIES_AT_A_TIME):
-        stop = min(first + _ENTRIES_AT_A_TIME, row.stop)
+    for first in range(row.first_entry, row.stop_entry, _ENTRIES_AT_A_TIME):
+        stop = min(first + _ENTRIES_AT_A_TIME, row.stop_entry)
         ids, counts = step_id.read(first, stop), count.read(first, stop).astype(np.int64)
         require_below(report, ids, n_steps, "step")
         _add_at(executions, ids, counts)

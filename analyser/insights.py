@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import Codelet, codelets
 from tilescope.analyser.contexts import enclosing
 from tilescope.analyser.figures import code_missing_bytes, memory_missing_bytes, missing_bytes
 from tilescope.analyser.liveness import (
@@ -25,6 +25,7 @@ from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
 from tilescope.analyser.shortfall import Shortfall, shortfall
 from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles, tile_memory
+from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, PROGRAM_KINDS
 
@@ -287,53 +288,62 @@ def _histogram(held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 def _vertex_states(report: Report) -> tuple[Consumer, ...]:
     """Return the codelets whose vertices' state takes most, over all tiles."""
-    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
-    total = func.sum(used.c.state_bytes)
-    rows = report.fetch(
-        # With max() SQLite takes the name from the row that has the maximum.
-        select(types.c.name, total, func.count(), sets.c.name, func.max(used.c.state_bytes))
-        .select_from(
-            used.join(types, used.c.vertex_type_id == types.c.vertex_type_id).join(
-                sets, used.c.compute_set_id == sets.c.compute_set_id
-            )
-        )
-        .group_by(types.c.vertex_type_id)
-        .order_by(total.desc(), types.c.name)
-        .limit(_N_CONSUMERS)
-    )
-    return tuple(Consumer(name, size, n, detail) for name, size, n, detail, _ in rows if size)
+    found = []
+    for one, used in _compute_sets_by_codelet(report):
+        size = sum(row.state_bytes for row in used)
+        largest = max(used, key=lambda row: row.state_bytes)
+        found.append(Consumer(one.name, size, len(used), largest.compute_set))
+    return _largest(found)
 
 
 def _vertex_codes(report: Report) -> tuple[Consumer, ...]:
     """Return the codelets with most code."""
-    sets, used, types = schema.compute_set, schema.compute_set_vertex, schema.vertex_type
-    rows = report.fetch(
-        select(
-            types.c.name, types.c.code_bytes, func.count(), sets.c.name, func.max(used.c.n_tiles)
-        )
-        .select_from(
-            used.join(types, used.c.vertex_type_id == types.c.vertex_type_id).join(
-                sets, used.c.compute_set_id == sets.c.compute_set_id
-            )
-        )
-        .group_by(types.c.vertex_type_id)
-        .order_by(types.c.code_bytes.desc(), types.c.name)
-        .limit(_N_CONSUMERS)
-    )
-    return tuple(Consumer(name, size, n, detail) for name, size, n, detail, _ in rows if size)
+    found = []
+    for one, used in _compute_sets_by_codelet(report):
+        widest = max(used, key=lambda row: row.n_tiles)
+        found.append(Consumer(one.name, one.code_bytes, len(used), widest.compute_set))
+    return _largest(found)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A compute set that has vertices of a codelet."""
+
+    compute_set: str
+    state_bytes: int
+    n_tiles: int
+
+
+@cached
+def _compute_sets_by_codelet(report: Report) -> tuple[tuple[Codelet, tuple[_Use, ...]], ...]:
+    """Return the codelets in use with the compute sets that have vertices of them."""
+    names = dict(report.rows(schema.compute_set, "compute_set_id", "name"))
+    columns = ("vertex_type_id", "compute_set_id", "state_bytes", "n_tiles")
+    found: dict[int, list[_Use]] = {}
+    used = report.column(schema.compute_set_vertex, "compute_set_id")
+    require_known(report, used, names, "compute set {} does not exist")
+    for type_id, compute_set_id, *rest in report.rows(schema.compute_set_vertex, *columns):
+        found.setdefault(type_id, []).append(_Use(names[compute_set_id], *rest))
+    known = codelets(report)
+    return tuple((known[type_id], tuple(uses)) for type_id, uses in found.items())
+
+
+def _largest(found: list[Consumer]) -> tuple[Consumer, ...]:
+    """Return the consumers that take most; none without bytes."""
+    found.sort(key=lambda consumer: (-consumer.bytes, consumer.name))
+    return tuple(consumer for consumer in found[:_N_CONSUMERS] if consumer.bytes)
 
 
 def _exchanges(report: Report) -> tuple[Consumer, ...]:
     """Return the exchanges and copies with most code, over all tiles."""
-    table = schema.program
-    kinds = [kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code]
-    rows = report.fetch(
-        select(table.c.kind, table.c.name, table.c.code_bytes)
-        .where(table.c.kind.in_(kinds), table.c.code_bytes > 0)
-        .order_by(table.c.code_bytes.desc(), table.c.program_id)
-        .limit(_N_CONSUMERS)
+    kinds = {kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code}
+    return _largest(
+        [
+            Consumer(name, size, 1, kind)
+            for kind, name, size in report.rows(schema.program, "kind", "name", "code_bytes")
+            if kind in kinds
+        ]
     )
-    return tuple(Consumer(name, size, 1, kind) for kind, name, size in rows)
 
 
 def _peak(report: Report, tile: int) -> Peak | None:
@@ -355,11 +365,9 @@ def _peak(report: Report, tile: int) -> Peak | None:
 
 def _plan_of(report: Report, program_id: int) -> Plan | None:
     """Return the plan of the operation that a program belongs to."""
-    table = schema.program
-    rows = report.fetch(select(table.c.debug_context_id).where(table.c.program_id == program_id))
-    around = (
-        {context.debug_context_id for context in enclosing(report, rows[0][0])} if rows else set()
-    )
+    ids, contexts = report.columns(schema.program, "program_id", "debug_context_id")
+    context_id = contexts[ids.index(program_id)] if program_id in ids else None
+    around = {context.debug_context_id for context in enclosing(report, context_id)}
     return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 

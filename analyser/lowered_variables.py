@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
@@ -24,6 +23,7 @@ __all__ = [
     "TileVariables",
     "first_parts",
     "lowered_parts",
+    "places_once",
     "tile_variables",
     "variable_columns",
     "variable_memory",
@@ -83,19 +83,14 @@ def variable_columns(report: Report) -> dict[str, tuple[object, ...]]:
         "is_always_live",
         "n_tiles",
     )
-    table = schema.variable
-    rows = report.fetch(select(*(table.c[name] for name in names)).order_by(table.c.variable_id))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    return dict(zip(names, columns, strict=True))
+    return dict(zip(names, map(tuple, report.columns(schema.variable, *names)), strict=True))
 
 
 @cached
 def _position_of_variable(report: Report) -> dict[int, int]:
     """Return the position of every variable in the columns by its id."""
-    ids = report.fetch(
-        select(schema.variable.c.variable_id).order_by(schema.variable.c.variable_id)
-    )
-    return {row[0]: index for index, row in enumerate(ids)}
+    ids = report.column(schema.variable, "variable_id")
+    return {variable_id: index for index, variable_id in enumerate(ids)}
 
 
 def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -208,7 +203,33 @@ def variable_memory(report: Report, *variable_ids: int) -> NDArray[np.int64]:
     starts = first_parts(report)
     of_part = report.array("lowered.variable_id").read()
     parts = np.flatnonzero(np.isin(of_part, np.array(variable_ids, dtype=of_part.dtype)))
-    sizes = report.array("lowered.bytes").read()[parts].astype(np.int64)
+    sizes = report.array("lowered.bytes").rows(parts).astype(np.int64)
+    offset = report.array("lowered.offset").rows(parts)
+    tile = np.searchsorted(starts, parts, side="right") - 1
+    once = places_once(tile, of_part[parts], offset)
     answer = np.zeros(target(report).n_tiles, dtype=np.int64)
-    np.add.at(answer, np.searchsorted(starts, parts, side="right") - 1, sizes)
+    np.add.at(answer, tile[once], sizes[once])
     return answer
+
+
+def places_once(
+    tile: NDArray[np.integer], variable_id: NDArray[np.integer], offset: NDArray[np.integer]
+) -> NDArray[np.intp]:
+    """Return one row of every part: a part that lives several times has a row for every life.
+
+    Parameters
+    ----------
+    tile, variable_id, offset : ndarray of int, shape (n_rows,)
+        Tile, variable and address of every row.
+
+    Returns
+    -------
+    ndarray of int, ascending
+        Places of the rows.
+    """
+    order = np.lexsort((offset, variable_id, tile))
+    is_new = np.zeros(len(order), dtype=np.bool_)
+    is_new[:1] = True
+    for column in (tile, variable_id, offset):
+        is_new[1:] |= np.diff(column[order]) != 0
+    return np.sort(order[is_new])

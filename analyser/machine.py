@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from sqlalchemy import select
-
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.validation import require
@@ -73,8 +71,7 @@ def target(report: Report) -> Target:
     DamagedReport
         When it is no machine that can be.
     """
-    columns = [schema.target.c[name] for name in Target.__dataclass_fields__]
-    rows = report.fetch(select(*columns))
+    rows = report.rows(schema.target, *Target.__dataclass_fields__)
     if not rows:
         raise BadQuestion(
             f"{report.path} ends before its machine was written, so there is nothing to show;"

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-from sqlalchemy import func, select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import (
@@ -35,9 +34,8 @@ from tilescope.reports.schema import vocabulary
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
 
 if TYPE_CHECKING:
-    from sqlalchemy import Table
-
     from tilescope.reports import Report
+    from tilescope.reports.schema import TableSpec
 
 __all__ = ["METRICS", "Metric", "MetricValue", "ipu_values", "metric", "values"]
 
@@ -205,15 +203,14 @@ def _categories(names: tuple[str, ...], report: Report, ipu_id: int | None = Non
     return sum(sum(row) if ipu_id is None else row[ipu_id] for row in found)
 
 
-def _count(table: Table, report: Report) -> MetricValue:
+def _count(table: TableSpec, report: Report) -> MetricValue:
     """Return the number of rows of a table."""
     return report.n_rows(table)
 
 
-def _column_sum(table: Table, column: str, report: Report) -> MetricValue:
+def _column_sum(table: TableSpec, column: str, report: Report) -> MetricValue:
     """Return a column of a table, summed."""
-    answer: MetricValue = report.fetch(select(func.coalesce(func.sum(table.c[column]), 0)))[0][0]
-    return answer
+    return int(sum(report.column(table, column)))
 
 
 def _metric(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.call_tree import CallTree, call_tree
@@ -236,11 +235,10 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
     rows, _ = selected_costs(report, selection)
     n_steps = len(every)
     context, code = np.full(n_steps, -1, np.int64), np.zeros(n_steps, np.int64)
-    table = schema.program
-    columns = (table.c.step_id, table.c.debug_context_id, table.c.code_bytes)
-    for step_id, context_id, size in report.fetch(
-        select(*columns).where(table.c.step_id.is_not(None))
-    ):
+    columns = ("step_id", "debug_context_id", "code_bytes")
+    for step_id, context_id, size in report.rows(schema.program, *columns):
+        if step_id is None:
+            continue
         require(report, 0 <= step_id < n_steps, f"step {step_id} does not exist")
         context[step_id] = -1 if context_id is None else context_id
         code[step_id] = size
@@ -273,13 +271,10 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
 
 def _used_bytes(report: Report) -> NDArray[np.int64]:
     """Return bytes of the variables that steps use: come and go, always live; (n_steps, 2)."""
-    table = schema.variable
-    rows = report.fetch(
-        select(table.c.variable_id, table.c.bytes, table.c.is_always_live).order_by(
-            table.c.variable_id
-        )
+    ids, sizes, always = (
+        np.array(values, dtype=np.int64)
+        for values in report.columns(schema.variable, "variable_id", "bytes", "is_always_live")
     )
-    ids, sizes, always = np.array(rows, dtype=np.int64).reshape(-1, 3).T
     program = report.array("program_variable.program_id").read().astype(np.int64)
     variable = report.array("program_variable.variable_id").read().astype(np.int64)
     place = np.searchsorted(ids, variable)
@@ -317,15 +312,10 @@ def inside(report: Report, context_id: int) -> frozenset[int]:
 @cached
 def _programs_by_context(report: Report) -> dict[int, list[int]]:
     """Return the programs of every debug context, in order of their ids."""
-    table = schema.program
-    rows = report.fetch(
-        select(table.c.debug_context_id, table.c.program_id)
-        .where(table.c.debug_context_id.is_not(None))
-        .order_by(table.c.program_id)
-    )
     found: dict[int, list[int]] = {}
-    for context_id, program_id in rows:
-        found.setdefault(context_id, []).append(program_id)
+    for context_id, program_id in report.rows(schema.program, "debug_context_id", "program_id"):
+        if context_id is not None:
+            found.setdefault(context_id, []).append(program_id)
     return found
 
 
@@ -342,9 +332,8 @@ def _contexts_within(report: Report) -> dict[int, tuple[int, ...]]:
 @cached
 def _step_of_program(report: Report) -> dict[int, int]:
     """Return the step of every program that is one."""
-    table = schema.program
-    statement = select(table.c.program_id, table.c.step_id).where(table.c.step_id.is_not(None))
-    return dict(report.fetch(statement))
+    rows = report.rows(schema.program, "program_id", "step_id")
+    return {program_id: step_id for program_id, step_id in rows if step_id is not None}
 
 
 def programs_of(report: Report, context_id: int) -> tuple[int, ...]:
@@ -439,8 +428,7 @@ def _owners(report: Report, layer: Layer) -> dict[int, int]:
 
 def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:
     """Return the operation's row of every step, -1 for none, and code bytes by row."""
-    table = schema.program
-    rows = report.fetch(select(table.c.step_id, table.c.debug_context_id, table.c.code_bytes))
+    rows = report.rows(schema.program, "step_id", "debug_context_id", "code_bytes")
     of_step = np.full(len(steps(report)), -1, np.int64)
     code: dict[int, int] = {}
     for step_id, context, code_bytes in rows:
@@ -456,14 +444,9 @@ def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64]
 
 def _variables(report: Report, row_of: dict[int, int], n_rows: int) -> NDArray[np.int64]:
     """Return bytes of variables by operation: those that come and go, those that always live."""
-    table = schema.variable
     answer = np.zeros((n_rows, 2), np.int64)
-    rows = report.fetch(
-        select(table.c.debug_context_id, table.c.bytes, table.c.is_always_live).where(
-            table.c.debug_context_id.is_not(None)
-        )
-    )
-    for context, n_bytes, is_always_live in rows:
+    columns = ("debug_context_id", "bytes", "is_always_live")
+    for context, n_bytes, is_always_live in report.rows(schema.variable, *columns):
         if context in row_of:
-            answer[row_of[context], int(bool(is_always_live))] += n_bytes
+            answer[row_of[context], int(is_always_live)] += n_bytes
     return answer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
@@ -17,7 +17,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import inside
-from tilescope.analyser.validation import require
+from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
 
@@ -136,43 +136,31 @@ class PlanExplanation:
 @cached
 def plans(report: Report) -> tuple[Plan, ...]:
     """Return all plans, those that were predicted to take longest first."""
-    table = schema.plan
     names = [name for name in Plan.__dataclass_fields__ if name != "predicted"]
-    columns = [table.c[name] for name in names]
     predicted: dict[int, dict[str, int]] = {}
     for stage in _stages(report):
         if stage.predicted_cycles is not None:
             predicted.setdefault(stage.plan_id, {})[stage.name] = stage.predicted_cycles
-    rows = report.fetch(select(*columns).order_by(table.c.predicted_cycles.desc(), table.c.plan_id))
-    known: dict[str, dict[str, int]] = {}
     answer = []
-    for row in rows:
+    for row in report.rows(schema.plan, *names):
         named = dict(zip(names, row, strict=True))
         named["predicted"] = predicted.get(named["plan_id"], {})
         for name in ("grouping", "split"):
-            text = named[name]
-            if text not in known:
-                known[text] = _counts(text)
-            named[name] = known[text]
-        named["swaps_operands"] = bool(named["swaps_operands"])
+            named[name] = _counts(named[name])
         named["runner_up"] = _runner_up(named["runner_up"])
-        require(
-            report, named["bound"] in BOUNDS, f"{named['bound'][:40]!r} is not a bound of a plan"
-        )
         answer.append(Plan(**named))
-    return tuple(answer)
+    require_known(report, (plan.bound for plan in answer), BOUNDS, "{} is not a bound of a plan")
+    return tuple(sorted(answer, key=lambda plan: -plan.predicted_cycles))
 
 
 def product_steps(report: Report) -> tuple[int, ...]:
     """Return the steps that compute the products of plans themselves, in program order."""
-    step, stage = schema.step.c, schema.plan_stage.c
-    rows = report.fetch(
-        select(step.step_id)
-        .select_from(schema.step.join(schema.plan_stage, step.plan_stage_id == stage.plan_stage_id))
-        .where(stage.name == "compute", step.kind == "OnTileExecute")
-        .order_by(step.step_id)
+    kinds = steps(report).kind
+    return tuple(
+        step_id
+        for step_id, name in stage_names(report).items()
+        if name == "compute" and kinds[step_id] == "OnTileExecute"
     )
-    return tuple(row[0] for row in rows)
 
 
 def explain_plan(report: Report, name: str) -> PlanExplanation:
@@ -217,6 +205,7 @@ def explanation(report: Report, plan: Plan) -> PlanExplanation:
     )
 
 
+@lru_cache(maxsize=4_096)
 def _counts(text: str) -> dict[str, int]:
     """Return a JSON object of whole numbers; empty if it is something else."""
     try:
@@ -225,6 +214,7 @@ def _counts(text: str) -> dict[str, int]:
         return {}
 
 
+@lru_cache(maxsize=4_096)
 def _runner_up(text: str) -> RunnerUp | None:
     """Return the runner-up; None if there was none, or the engine wrote something else."""
     try:
@@ -243,7 +233,7 @@ def _find(report: Report, name: str) -> Plan:
     every = plans(report)
     if not every:
         raise BadQuestion(
-            "this report has no plans: its program has no convolution and no product,"
+            "this report has no plans: its program has no convolution, product or reduction,"
             " or it was written without a graph profile"
         )
     exact = [plan for plan in every if plan.name == name]
@@ -278,8 +268,7 @@ def _near(name: str, names: list[str]) -> list[str]:
     return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
 
 
-@dataclass(frozen=True)
-class _Stage:
+class _Stage(NamedTuple):
     """A row of ``plan_stage``."""
 
     plan_stage_id: int
@@ -292,30 +281,24 @@ class _Stage:
 @cached
 def _stages(report: Report) -> tuple[_Stage, ...]:
     """Return the stages of all plans, those of a plan in the order they run."""
-    table = schema.plan_stage
-    columns = [table.c[name] for name in _Stage.__dataclass_fields__]
-    rows = report.fetch(select(*columns).order_by(table.c.plan_id, table.c.position))
-    known = {row[0] for row in report.fetch(select(schema.plan.c.plan_id))}
-    found = tuple(_Stage(*row) for row in rows)
-    for stage in found:
-        require(report, stage.plan_id in known, f"plan {stage.plan_id} is missing")
-        is_known = stage.phase in _STAGE_PHASES
-        require(report, is_known, f"{stage.phase[:40]!r} is not a phase of a stage")
+    rows = report.rows(schema.plan_stage, "position", *_Stage._fields)
+    known = set(report.column(schema.plan, "plan_id"))
+    rows.sort(key=lambda row: (row[2], row[0]))  # plan, then position
+    found = tuple(_Stage(*row[1:]) for row in rows)
+    require_known(report, (stage.plan_id for stage in found), known, "plan {} is missing")
+    phases = {stage.phase for stage in found}
+    require_known(report, phases, _STAGE_PHASES, "{} is not a phase of a stage")
     return found
 
 
 @cached
 def _stage_of_step(report: Report) -> dict[int, int]:
     """Return the stage of every step that belongs to a plan."""
-    table = schema.step
-    belongs = table.c.plan_stage_id.is_not(None)
-    rows = report.fetch(
-        select(table.c.step_id, table.c.plan_stage_id).where(belongs).order_by(table.c.step_id)
-    )
+    rows = report.rows(schema.step, "step_id", "plan_stage_id")
+    found = {step_id: stage_id for step_id, stage_id in rows if stage_id is not None}
     known = {stage.plan_stage_id for stage in _stages(report)}
-    for _, stage_id in rows:
-        require(report, stage_id in known, f"stage {stage_id} of a plan is missing")
-    return dict(rows)
+    require_known(report, found.values(), known, "stage {} of a plan is missing")
+    return found
 
 
 def _parts(report: Report, plan: Plan) -> tuple[PartCost, ...]:
@@ -352,12 +335,8 @@ def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
 
 def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
     """Return the codelets of the compute sets that some steps run."""
-    table = schema.step
-    rows = report.fetch(
-        select(table.c.step_id, table.c.compute_set_id).where(table.c.compute_set_id.is_not(None))
-    )
-    wanted = set(found)
-    ids = dict.fromkeys(compute_set for step_id, compute_set in rows if step_id in wanted)
+    of_step = report.column(schema.step, "compute_set_id")
+    ids = dict.fromkeys(of_step[step_id] for step_id in found)
     used = [vertex for one in ids for vertex in compute_set_vertices(report, one)[1]]
     return tuple(sorted(used, key=lambda vertex: -vertex.total_cycles))
 
@@ -365,6 +344,5 @@ def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertice
 @cached
 def stage_names(report: Report) -> dict[int, str]:
     """Return the stage of its plan of every step that has one, by step."""
-    table, stages = schema.step, schema.plan_stage
-    joined = table.join(stages, table.c.plan_stage_id == stages.c.plan_stage_id)
-    return dict(report.fetch(select(table.c.step_id, stages.c.name).select_from(joined)))
+    names = {stage.plan_stage_id: stage.name for stage in _stages(report)}
+    return {step_id: names[stage_id] for step_id, stage_id in _stage_of_step(report).items()}

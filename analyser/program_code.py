@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import steps
@@ -26,14 +25,8 @@ __all__ = ["control_code", "exchange_code"]
 @cached
 def _patterns(report: Report) -> dict[int, int]:
     """Return the row of ``code.pattern`` of every program with code."""
-    table = schema.program
-    return dict(
-        report.fetch(
-            select(table.c.program_id, table.c.code_pattern_id).where(
-                table.c.code_pattern_id.is_not(None)
-            )
-        )
-    )
+    rows = report.rows(schema.program, "program_id", "code_pattern_id")
+    return {program_id: row for program_id, row in rows if row is not None}
 
 
 def exchange_code(report: Report, program_id: int) -> NDArray[np.int64]:

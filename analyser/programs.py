@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import func, select
+from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
@@ -14,7 +12,7 @@ from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, taken_cycles
 from tilescope.analyser.machine import target
-from tilescope.analyser.validation import require
+from tilescope.analyser.validation import require, require_known
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
 
@@ -137,18 +135,11 @@ class ProgramSearch:
     n_matches: int
 
 
-_COLUMNS = [schema.program.c[name] for name in ProgramNode.__dataclass_fields__]
-
-
 def roots(report: Report) -> tuple[ProgramNode, ...]:
     """Return the control programs, then the functions, each list in order of its numbers."""
-    table = schema.program
-    rows = report.fetch(
-        select(*_COLUMNS)
-        .where(table.c.parent_id.is_(None))
-        .order_by(table.c.root_kind, table.c.root_index, table.c.position, table.c.program_id)
-    )
-    return tuple(ProgramNode(*row) for row in rows)
+    found = [one for one in all_programs(report).values() if one.parent_id is None]
+    found.sort(key=lambda one: (one.root_kind or "", one.root_index or 0, one.position))
+    return tuple(found)
 
 
 def program(report: Report, program_id: int) -> ProgramNode:
@@ -183,7 +174,7 @@ def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     BadQuestion
         When the program does not exist.
     """
-    _find(report, program_id)
+    program(report, program_id)
     ids = _tree(report)[1].get(program_id, ())
     return _nodes(report, ids)
 
@@ -198,7 +189,7 @@ def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramD
     BadQuestion
         When the program or the run does not exist.
     """
-    found = _find(report, program_id)
+    found = program(report, program_id)
     name, vertices = compute_set_vertices(report, found.compute_set_id)
     return ProgramDetails(
         found,
@@ -236,73 +227,42 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     """Return programs whose name or kind contains a text, whatever its case."""
     if not text:
         return ProgramSearch((), 0)
-    table = schema.program
-    # SQLite folds ASCII only, so other letters are found as they are written.
-    wanted = "".join(letter.lower() if letter.isascii() else letter for letter in text)
-    has_text = func.lower(table.c.kind + " (" + table.c.name + ")").contains(
-        wanted, autoescape=True
-    )
-    n_matches = int(report.fetch(select(func.count()).select_from(table).where(has_text))[0][0])
-    rows = report.fetch(
-        select(*_COLUMNS).where(has_text).order_by(table.c.program_id).limit(max(limit, 0))
-    )
-    found = [_node(report, row) for row in rows]
+    wanted = text.lower()
+    found = [
+        one for one in all_programs(report).values() if wanted in f"{one.kind} ({one.name})".lower()
+    ]
+    matches = found[: max(limit, 0)]
     return ProgramSearch(
-        tuple(ProgramMatch(program, ancestors(report, program.program_id)) for program in found),
-        n_matches,
+        tuple(ProgramMatch(one, ancestors(report, one.program_id)) for one in matches), len(found)
     )
 
 
 @cached
 def all_programs(report: Report) -> dict[int, ProgramNode]:
     """Return every program by id, parents before their children; for scripts that walk them all."""
-    order = schema.program.c.program_id
-    rows = report.fetch(select(*_COLUMNS).order_by(order))
-    return {row[0]: _node(report, row) for row in rows}
+    kinds = report.column(schema.program, "kind")
+    require_known(report, kinds, PROGRAM_KINDS, "{} is not a kind of program")
+    rows = report.rows(schema.program, *ProgramNode.__dataclass_fields__)
+    return {row[0]: ProgramNode(*row) for row in rows}
 
 
 @cached
 def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
     """Return the parent of every program, and the ids of the children of those that have some."""
-    table = schema.program
-    rows = report.fetch(
-        select(table.c.program_id, table.c.parent_id).order_by(table.c.position, table.c.program_id)
-    )
-    parents = dict(rows)
+    rows = report.rows(schema.program, "program_id", "parent_id", "position")
+    rows.sort(key=lambda row: row[2])
+    parents = {program_id: parent_id for program_id, parent_id, _ in rows}
     below: dict[int, list[int]] = {}
-    for program_id, parent_id in rows:
+    for program_id, parent_id, _ in rows:
         if parent_id is not None:
             below.setdefault(parent_id, []).append(program_id)
     return parents, {parent: tuple(ids) for parent, ids in below.items()}
 
 
-#: Ids in one statement; SQLite takes many more, a report's limits may not.
-_IDS_AT_A_TIME = 500
-
-
 def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
-    """Return programs by id, in the order asked for."""
-    found: dict[int, ProgramNode] = {}
-    for first in range(0, len(ids), _IDS_AT_A_TIME):
-        part = ids[first : first + _IDS_AT_A_TIME]
-        statement = select(*_COLUMNS).where(schema.program.c.program_id.in_(part))
-        found |= {row[0]: _node(report, row) for row in report.fetch(statement)}
-    return tuple(found[identifier] for identifier in ids)
-
-
-def _find(report: Report, program_id: int) -> ProgramNode:
-    """Return one program."""
-    rows = report.fetch(select(*_COLUMNS).where(schema.program.c.program_id == program_id))
-    if not rows:
-        raise _no_such(report, program_id)
-    return _node(report, rows[0])
-
-
-def _node(report: Report, row: Sequence[Any]) -> ProgramNode:
-    """Return the program of a row."""
-    found = ProgramNode(*row)
-    require(report, found.kind in PROGRAM_KINDS, f"{found.kind[:40]!r} is not a kind of program")
-    return found
+    """Return programs by id, in the order of the ids."""
+    every = all_programs(report)
+    return tuple(every[program_id] for program_id in ids)
 
 
 def _no_such(report: Report, program_id: int) -> BadQuestion:

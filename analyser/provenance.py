@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tilescope.analyser.cache import cached
 from tilescope.reports import schema
 
@@ -18,8 +16,7 @@ __all__ = ["model_name", "provenance"]
 @cached
 def provenance(report: Report) -> dict[str, str]:
     """Return the facts of a report's provenance by key."""
-    table = schema.provenance
-    return dict(report.fetch(select(table.c.key, table.c.value)))
+    return dict(report.rows(schema.provenance, "key", "value"))
 
 
 def model_name(report: Report) -> str:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import MOST_CYCLES, steps
+from tilescope.analyser.execution import steps, track_rows
 from tilescope.analyser.machine import target
-from tilescope.analyser.validation import require, require_below
+from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -68,37 +67,15 @@ class Executed:
 @cached
 def runs(report: Report) -> tuple[Run, ...]:
     """Return the recorded runs in order of time."""
-    table, trace = schema.run, schema.run_trace
     times: dict[int, list[int]] = {}
     n_ipus = target(report).n_ipus
-    for run_id, ipu_id, start, end in report.fetch(
-        select(trace.c.run_id, trace.c.ipu_id, trace.c.start_cycle, trace.c.end_cycle)
-    ):
-        require(report, 0 <= ipu_id < n_ipus, f"IPU {ipu_id} does not exist")
-        require(report, 0 <= start <= end < MOST_CYCLES, f"run {run_id} ends before it begins")
-        by_ipu = times.setdefault(run_id, [0] * n_ipus)
-        by_ipu[ipu_id] = max(by_ipu[ipu_id], end - start)
-    rows = report.fetch(
-        select(
-            table.c.run_id,
-            table.c.name,
-            table.c.program_index,
-            table.c.start_cycle,
-            table.c.end_cycle,
-            table.c.is_data_dependent,
-        ).order_by(table.c.run_id)
-    )
+    for row in track_rows(report):
+        by_ipu = times.setdefault(row.run_id, [0] * n_ipus)
+        by_ipu[row.ipu_id] = max(by_ipu[row.ipu_id], row.n_cycles)
+    columns = ("run_id", "name", "program_index", "start_cycle", "end_cycle", "is_data_dependent")
     return tuple(
-        Run(
-            run_id,
-            name,
-            program_index,
-            start,
-            end,
-            tuple(times.get(run_id, [0] * n_ipus)),
-            bool(depends),
-        )
-        for run_id, name, program_index, start, end, depends in rows
+        Run(run_id, name, index, start, end, tuple(times.get(run_id, [0] * n_ipus)), depends)
+        for run_id, name, index, start, end, depends in report.rows(schema.run, *columns)
     )
 
 
@@ -113,14 +90,10 @@ def executed(report: Report, run_id: int) -> Executed:
     """
     if run_id not in {run.run_id for run in runs(report)}:
         raise BadQuestion(f"run {run_id} does not exist; this report has {len(runs(report))} runs")
-    trace = schema.run_trace
+    found = [row for row in track_rows(report) if row.run_id == run_id]
     parts = [
-        _written_out(report, (ipu_id, track), first, n_entries)
-        for ipu_id, track, first, n_entries in report.fetch(
-            select(trace.c.ipu_id, trace.c.track, trace.c.first_entry, trace.c.n_entries)
-            .where(trace.c.run_id == run_id)
-            .order_by(trace.c.ipu_id, trace.c.track)
-        )
+        _written_out(report, (row.ipu_id, row.track), row.first_entry, row.n_entries)
+        for row in sorted(found, key=lambda row: (row.ipu_id, row.track))
     ]
     rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
     # The nth time a step runs on one IPU is the nth time it runs on the others.
@@ -138,9 +111,7 @@ def executed(report: Report, run_id: int) -> Executed:
 
 def tracks(report: Report, ipu_id: int) -> tuple[int, ...]:
     """Return the tracks that an IPU has in any run: 0, and 1 if input and output overlap."""
-    trace = schema.run_trace
-    rows = report.fetch(select(trace.c.track).where(trace.c.ipu_id == ipu_id).distinct())
-    return tuple(sorted(track for (track,) in rows))
+    return tuple(sorted({row.track for row in track_rows(report) if row.ipu_id == ipu_id}))
 
 
 def _written_out(

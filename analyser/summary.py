@@ -6,13 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import PHASES, execution
 from tilescope.analyser.machine import Target, target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
@@ -88,7 +87,7 @@ class Summary:
 @cached
 def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
     """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
-    has_target = bool(report.fetch(select(schema.target.c.target_id)))
+    has_target = bool(report.n_rows(schema.target))
     return Summary(
         str(report.path),
         report.is_complete,
@@ -229,11 +228,9 @@ def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
 
 def _provenance_rows(report: Report) -> tuple[Row, ...]:
     """Return where the report comes from."""
-    table = schema.provenance
-    rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
     return tuple(
         Row(key, _sentence_case(key), value, "", _in_words(value), value or MISSING)
-        for key, value in rows
+        for key, value in provenance(report).items()
     )
 
 
@@ -257,21 +254,10 @@ def _sentence_case(key: str) -> str:
 
 def _options(report: Report) -> tuple[OptionRow, ...]:
     """Return the options in effect by name."""
-    table = schema.engine_option
-    rows = report.fetch(
-        select(table.c.name, table.c.value, table.c.origin, table.c.has_effect).order_by(
-            table.c.name
-        )
-    )
-    return tuple(
-        OptionRow(name, value, origin, bool(has_effect)) for name, value, origin, has_effect in rows
-    )
+    rows = report.rows(schema.engine_option, "name", "value", "origin", "has_effect")
+    return tuple(OptionRow(*row) for row in sorted(rows))
 
 
 def _notices(report: Report) -> tuple[Notice, ...]:
     """Return what the engine had to tell, in its order."""
-    table = schema.notice
-    rows = report.fetch(
-        select(table.c.severity, table.c.code, table.c.message).order_by(table.c.notice_id)
-    )
-    return tuple(Notice(*row) for row in rows)
+    return tuple(Notice(*row) for row in report.rows(schema.notice, "severity", "code", "message"))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
+from tilescope.analyser.compute_sets import codelets
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps
+from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps, track_rows
 from tilescope.analyser.figures import has_memory, missing_bytes
 from tilescope.analyser.floor_plan import floor_plan
 from tilescope.analyser.liveness import curve, peak_step
@@ -158,24 +158,23 @@ def _peak(report: Report, tile: int) -> TilePeak | None:
 
 def _vertices(report: Report, tile: int) -> tuple[TileVertices, ...]:
     """Return the codelets on a tile."""
-    used, types = schema.compute_set_vertex.c, schema.vertex_type.c
-    rows = report.fetch(
-        select(types.name, types.kind, types.code_bytes, used.vertices_pattern_id).select_from(
-            schema.compute_set_vertex.join(
-                schema.vertex_type, used.vertex_type_id == types.vertex_type_id
-            )
-        )
+    type_ids, pattern_ids = report.columns(
+        schema.compute_set_vertex, "vertex_type_id", "vertices_pattern_id"
     )
+    known = codelets(report)
+    rows = [known[type_id] for type_id in type_ids]
     patterns = report.array("vertices.pattern")
-    pattern_id = np.array([row[-1] for row in rows], dtype=np.int64)
+    pattern_id = np.array(pattern_ids, dtype=np.int64)
     require_below(report, pattern_id, patterns.shape[0], "pattern of vertices")
-    counts = patterns.column(tile)[pattern_id] if len(rows) else pattern_id
+    counts = patterns.column(tile)[pattern_id] if rows else pattern_id
     found: dict[str, TileVertices] = {}
-    for (name, kind, code, _), number in zip(rows, counts.tolist(), strict=True):
+    for one, number in zip(rows, counts.tolist(), strict=True):
         if number:
-            before = found.get(name)
+            before = found.get(one.name)
             n_vertices, n_sets = (before.n_vertices, before.n_compute_sets) if before else (0, 0)
-            found[name] = TileVertices(name, kind, n_vertices + number, n_sets + 1, code)
+            found[one.name] = TileVertices(
+                one.name, one.kind, n_vertices + number, n_sets + 1, one.code_bytes
+            )
     return tuple(sorted(found.values(), key=lambda row: (-row.n_vertices, row.vertex_type)))
 
 
@@ -212,18 +211,15 @@ def _executed(
         column = costs(report).column
         rows = np.flatnonzero(column["ipu_id"] == ipu_id)
         return column["step_id"][rows], np.ones(len(rows), np.int64), column["pattern_id"][rows]
-    trace = schema.run_trace.c
-    statement = select(trace.first_entry, trace.n_entries).where(trace.ipu_id == ipu_id)
-    if run_id is not None:
-        statement = statement.where(trace.run_id == run_id)
     parts = [
         np.stack(
             [
-                report.array(f"trace.{name}").read(first, first + number).astype(np.int64)
+                report.array(f"trace.{name}").read(row.first_entry, row.stop_entry).astype(np.int64)
                 for name in ("step_id", "count", "pattern_id")
             ]
         )
-        for first, number in report.fetch(statement)
+        for row in track_rows(report)
+        if row.ipu_id == ipu_id and run_id in {None, row.run_id}
     ]
     step_id, count, pattern_id = np.concatenate([np.zeros((3, 0), np.int64), *parts], axis=1)
     return step_id, count, pattern_id

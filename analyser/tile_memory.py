@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
@@ -139,15 +138,10 @@ class TileRanking:
 @cached
 def categories(report: Report) -> tuple[Category, ...]:
     """Return the categories of a report in the order of the memory arrays."""
-    columns = [schema.memory_category.c[name] for name in Category.__dataclass_fields__]
-    order = schema.memory_category.c.memory_category_id
-    rows = report.fetch(select(*columns).order_by(order))
+    rows = report.rows(schema.memory_category, *Category.__dataclass_fields__)
     for name, *_ in rows:
         require(report, name in MEMORY_CATEGORY, f"{name[:40]!r} is not a category of memory")
-    return tuple(
-        Category(name, label, bool(overlapped), total, largest)
-        for name, label, overlapped, total, largest in rows
-    )
+    return tuple(Category(*row) for row in rows)
 
 
 @cached

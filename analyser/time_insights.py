@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import codelets
 from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, steps
 from tilescope.analyser.machine import target
@@ -109,6 +110,24 @@ class _Time:
         numbers = [PHASES.index(phase) for phase in phases]
         return np.where(np.isin(self.phase, numbers), self.step_cycles, 0)
 
+    @cached_property
+    def subject_number(self) -> NDArray[np.intp]:
+        """The operation of every step, numbered in the order they first run; shape (n_steps,)."""
+        numbers = {subject: number for number, subject in enumerate(dict.fromkeys(self.subject))}
+        return np.array([numbers[subject] for subject in self.subject], dtype=np.intp)
+
+    @cached_property
+    def _ordered(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the steps by operation, and where every operation's steps start."""
+        order = np.argsort(self.subject_number, kind="stable")
+        n_subjects = int(self.subject_number.max(initial=-1)) + 1
+        return order, np.searchsorted(self.subject_number[order], np.arange(n_subjects + 1))
+
+    def steps_of(self, number: int) -> NDArray[np.intp]:
+        """Return the steps of an operation in program order."""
+        order, start = self._ordered
+        return order[start[number] : start[number + 1]]
+
     @property
     def least(self) -> int:
         """Cycles that are worth a sentence."""
@@ -179,10 +198,11 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
     by_step = np.zeros(len(time.phase))
     np.add.at(by_step, step_id, lost)
     answer = []
-    for subject, of_subject in _by_subject(time, by_step > 0).items():
-        gain = int(by_step[of_subject].sum())
-        if gain < time.least:
-            continue
+    gains = np.bincount(time.subject_number, weights=by_step).astype(np.int64)
+    for number in np.flatnonzero(gains >= time.least).tolist():
+        of_subject, gain = time.steps_of(number), int(gains[number])
+        of_subject = of_subject[by_step[of_subject] > 0]
+        subject = time.subject[of_subject[0]]
         worst = int(of_subject[by_step[of_subject].argmax()])
         row = int(np.flatnonzero(step_id == worst)[lost[step_id == worst].argmax()])
         n_busy = int(column["n_active_tiles"][row])
@@ -210,14 +230,6 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
     return answer
 
 
-def _by_subject(time: _Time, is_chosen: NDArray[np.bool_]) -> dict[str, NDArray[np.intp]]:
-    """Return the chosen steps of every operation."""
-    found: dict[str, list[int]] = {}
-    for step in np.flatnonzero(is_chosen).tolist():
-        found.setdefault(time.subject[step], []).append(step)
-    return {subject: np.array(own, dtype=np.intp) for subject, own in found.items()}
-
-
 def _name(report: Report, step: int) -> str:
     """Return the name of a step, its kind where it has none."""
     every = steps(report)
@@ -230,12 +242,16 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
     exchange = time.of("exchange", "global_exchange")
     sync = time.of("sync")
     answer = []
+    until = {
+        "exchange_bound": np.append(0, np.cumsum(exchange)),
+        "sync_bound": np.append(0, np.cumsum(sync)),
+    }
     for kind, first, stop in _bound_stretches(time, compute, exchange, sync):
-        inside = np.arange(first, stop)
-        spent = exchange if kind == "exchange_bound" else sync
-        cost = int(spent[inside].sum())
+        cost = int(until[kind][stop] - until[kind][first])
         if cost < time.least:
             continue
+        inside = np.arange(first, stop)
+        spent = exchange if kind == "exchange_bound" else sync
         names = list(dict.fromkeys(time.subject[step] for step in inside.tolist()))
         subject = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         what = "1 operation" if len(names) == 1 else f"{len(names):,} operations"
@@ -313,19 +329,21 @@ def _least_exchange_cycles(report: Report, time: _Time, inside: NDArray[np.intp]
 def _copies(report: Report, time: _Time) -> list[TimeInsight]:
     """Return products whose operands cost more to copy into place than to multiply."""
     every, answer = steps(report), []
-    product: dict[str, list[int]] = {}
+    product: dict[int, list[int]] = {}
     for step in product_steps(report):
-        product.setdefault(time.subject[step], []).append(step)
+        product.setdefault(int(time.subject_number[step]), []).append(step)
     copied: dict[str, set[str]] = {}
     for step in _copying_steps(report):
         copied.setdefault(time.subject[step], set()).add(every.name[step])
     planned = {plan.name for plan in plans(report)}
-    steps_of = _by_subject(time, np.ones(len(time.subject), dtype=np.bool_))
-    for subject, of_product in product.items():
+    for number, of_product in product.items():
+        subject = time.subject[of_product[0]]
         names = copied.get(subject, set())
+        if not names:
+            continue
         own = [
             step
-            for step in steps_of[subject].tolist()
+            for step in time.steps_of(number).tolist()
             if every.name[step] in names and step not in of_product
         ]
         cost = int(time.step_cycles[own].sum())
@@ -354,22 +372,14 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
 
 def _copying_steps(report: Report) -> tuple[int, ...]:
     """Return the steps whose vertices are all copies."""
-    used, types, step = schema.compute_set_vertex.c, schema.vertex_type.c, schema.step.c
-    rows = report.fetch(
-        select(used.compute_set_id, types.name).select_from(
-            schema.compute_set_vertex.join(
-                schema.vertex_type, used.vertex_type_id == types.vertex_type_id
-            )
-        )
-    )
-    copying = {number for number, name in rows if name.startswith(_COPIES)}
-    copying -= {number for number, name in rows if not name.startswith(_COPIES)}
+    rows = report.rows(schema.compute_set_vertex, "compute_set_id", "vertex_type_id")
+    copies = {type_id for type_id, one in codelets(report).items() if one.name.startswith(_COPIES)}
+    copying = {compute_set_id for compute_set_id, type_id in rows if type_id in copies}
+    copying -= {compute_set_id for compute_set_id, type_id in rows if type_id not in copies}
     return tuple(
-        number
-        for number, compute_set in report.fetch(
-            select(step.step_id, step.compute_set_id).order_by(step.step_id)
-        )
-        if compute_set in copying
+        step_id
+        for step_id, compute_set_id in report.rows(schema.step, "step_id", "compute_set_id")
+        if compute_set_id in copying
     )
 
 
@@ -394,16 +404,14 @@ def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]
         who = ", ".join(f"IPU {ipu} for {int(waiting[ipu]):,} cycles" for ipu in order[:4])
         if len(order) > 4:
             who += f" and {len(order) - 4:,} more"
-        own = {
-            subject: int(time.cycles[late, of].sum())
-            for subject, of in _by_subject(time, time.cycles[late] > 0).items()
-        }
-        longest = max(own, key=lambda subject: own[subject], default="")
-        most = (
-            f" On its part of the critical path, {longest} takes most: {own[longest]:,} cycles."
-            if longest
-            else ""
-        )
+        own = np.bincount(time.subject_number, weights=time.cycles[late]).astype(np.int64)
+        most = ""
+        if own.any():
+            longest = int(own.argmax())
+            most = (
+                f" On its part of the critical path, {time.subject[time.steps_of(longest)[0]]}"
+                f" takes most: {int(own[longest]):,} cycles."
+            )
         answer.append(
             TimeInsight(
                 "waiting",

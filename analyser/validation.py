@@ -6,6 +6,7 @@ more than being refused.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from tilescope.reports.errors import DamagedReport
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["require", "require_below"]
+__all__ = ["require", "require_below", "require_known"]
 
 
 def require(report: Report, is_plausible: bool, what: str) -> None:
@@ -45,3 +46,18 @@ def require_below(report: Report, values: NDArray[np.integer], limit: int, what:
         least, most = int(values.min()), int(values.max())
         wrong = least if least < 0 else most
         require(report, least >= 0 and most < limit, f"{what} {wrong} is not one of {limit}")
+
+
+def require_known(
+    report: Report, values: Iterable[Hashable], known: Collection[Hashable], what: str
+) -> None:
+    """Refuse values that are not known; ``what`` ends the sentence, with {} for the value.
+
+    Raises
+    ------
+    DamagedReport
+        When one is not.
+    """
+    for value in set(values).difference(known):
+        shown = repr(value[:40]) if isinstance(value, str) else value
+        require(report, False, what.format(shown))

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import contexts
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.liveness import curve, variable_lifetimes
-from tilescope.analyser.lowered_variables import lowered_parts, variable_positions
+from tilescope.analyser.lowered_variables import lowered_parts, places_once, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
@@ -245,24 +244,21 @@ def _is_live(row: VariableRow, step: int) -> bool:
 @cached
 def _rows(report: Report) -> tuple[VariableRow, ...]:
     """Return all variables in order of their ids."""
-    table, made_by = schema.variable.c, contexts(report)
     columns = (
-        table.variable_id,
-        table.name,
-        table.dtype,
-        table.shape,
-        table.category,
-        table.is_always_live,
-        table.bytes,
-        table.n_tiles,
-        table.max_tile_bytes,
-        table.debug_context_id,
+        "variable_id",
+        "name",
+        "dtype",
+        "shape",
+        "category",
+        "is_always_live",
+        "bytes",
+        "n_tiles",
+        "max_tile_bytes",
+        "debug_context_id",
     )
-    lives = variable_lifetimes(report)
+    made_by, lives = contexts(report), variable_lifetimes(report)
     answer = []
-    for number, name, dtype, shape, *rest, context in report.fetch(
-        select(*columns).order_by(table.variable_id)
-    ):
+    for number, name, dtype, shape, *rest, context in report.rows(schema.variable, *columns):
         category, always, size, n_tiles, largest = rest
         start, end = lives.get(number, (None, None))
         maker = made_by[context].name if context in made_by else ""
@@ -273,7 +269,7 @@ def _rows(report: Report) -> tuple[VariableRow, ...]:
                 dtype,
                 _shape(shape),
                 category,
-                bool(always),
+                always,
                 size,
                 n_tiles,
                 largest,
@@ -294,9 +290,11 @@ def _rows_on(report: Report, source: Source) -> list[VariableRow]:
     if not len(place):
         return []
     tile = np.repeat(np.arange(len(tiles)), np.diff(starts))
+    once = places_once(tile, parts["variable_id"], parts["offset"])
+    place, tile = place[once], tile[once]
     keys, where = np.unique(place * len(tiles) + tile, return_inverse=True)
     held = np.zeros(len(keys), dtype=np.int64)
-    np.add.at(held, where.reshape(-1), parts["bytes"])
+    np.add.at(held, where.reshape(-1), parts["bytes"][once])
     variable = keys // len(tiles)
     total, n_tiles, largest = (np.zeros(len(rows), dtype=np.int64) for _ in range(3))
     np.add.at(total, variable, held)

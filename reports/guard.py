@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from tilescope.reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
-from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION, metadata
-from tilescope.reports.statements import expected_objects, normalise_sql
+from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
 
 __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 
@@ -56,7 +56,6 @@ class GuardedConnection:
         self.lock = threading.RLock()
         self._deadline = 0.0
         self._is_setting_up = True
-        self._touched: set[str] = set()
         with self._plain_errors():
             # Without a statement cache the authorizer sees every statement.
             self._connection = apsw.Connection(uri, flags=flags, statementcachesize=0)
@@ -93,30 +92,23 @@ class GuardedConnection:
         QueryTooLong
             The statement exceeded `STATEMENT_SECONDS`.
         """
-        return self.rows_and_tables(text, parameters)[0]
+        return self._run(text, parameters, STATEMENT_SECONDS)
 
-    def rows_and_tables(
-        self,
-        text: str,
-        parameters: Mapping[str, Any] | Sequence[Any] = (),
-        *,
-        seconds: float | None = None,
-    ) -> tuple[list[tuple[Any, ...]], frozenset[str]]:
-        """Run one statement; return all its rows and the names of the tables it read."""
+    def _run(
+        self, text: str, parameters: Mapping[str, Any] | Sequence[Any], seconds: float
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement within a time limit and return all its rows."""
         with self.lock, self._plain_errors():
-            self._touched.clear()
-            self._deadline = time.monotonic() + (seconds or STATEMENT_SECONDS)
-            rows = self._connection.execute(text, parameters).fetchall()
-            return rows, frozenset(self._touched)
+            self._deadline = time.monotonic() + seconds
+            return self._connection.execute(text, parameters).fetchall()
 
-    def integrity_problem(self, table_name: str | None = None) -> str | None:
-        """Return SQLite's integrity error for a table and its indexes, or for all; or None."""
-        part = "1" if table_name is None else f"'{table_name}'"
-        text = f"PRAGMA integrity_check({part})"
+    def integrity_problem(self) -> str | None:
+        """Return SQLite's integrity error for the whole file, or None."""
+        text = "PRAGMA integrity_check(1)"
         with self.lock:
             self._connection.authorizer = None
             try:
-                ((verdict, *_), *_), _ = self.rows_and_tables(text, seconds=_CHECK_SECONDS)
+                (verdict, *_), *_ = self._run(text, (), _CHECK_SECONDS)
             except DamagedReport as error:
                 verdict = str(error)
             finally:
@@ -148,10 +140,10 @@ class GuardedConnection:
     def _check_schema(self) -> None:
         rows = self.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT 1000")
         found = {
-            (kind, name): (table_name, None if sql is None else normalise_sql(str(sql)))
+            (kind, name): (table_name, None if sql is None else _one_line(str(sql)))
             for kind, name, table_name, sql in rows
         }
-        expected = expected_objects()
+        expected = _expected_objects()
         for key in sorted(set(found) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
             if key not in expected or len(rows) != len(found):
@@ -174,9 +166,7 @@ class GuardedConnection:
         ):
             return apsw.SQLITE_DENY
         if operation == apsw.SQLITE_READ and first:
-            if first not in metadata.tables:
-                return apsw.SQLITE_DENY
-            self._touched.add(first)
+            return apsw.SQLITE_OK if first in TABLES else apsw.SQLITE_DENY
         return apsw.SQLITE_OK
 
     def _is_late(self) -> bool:
@@ -203,6 +193,24 @@ class GuardedConnection:
             raise DamagedReport(f"{self._shown} is not readable: {error}.") from error
         except apsw.Error as error:
             raise DamagedReport(f"{self._shown} is damaged: {error}.") from error
+
+
+@cache
+def _expected_objects() -> dict[tuple[str, str], tuple[str, str | None]]:
+    """Return the objects of the schema: (type, name) to (table, SQL on one line or None)."""
+    connection = apsw.Connection(":memory:")
+    for table in TABLES.values():
+        connection.execute(table.create)
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    connection.close()
+    return {
+        (str(kind), str(name)): (str(table_name), None if sql is None else _one_line(str(sql)))
+        for kind, name, table_name, sql in rows
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def unsupported(path: Path, version: int) -> UnsupportedSchema:

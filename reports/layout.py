@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilescope.reports.errors import DamagedReport
-from tilescope.reports.guard import GuardedConnection
-from tilescope.reports.schema import ARRAYS, ArraySpec
+from tilescope.reports.schema import ARRAYS, ArraySpec, array, array_chunk, target
+from tilescope.reports.verify import VerifiedTables
 
 __all__ = ["ArrayLayout", "read_layouts"]
 
@@ -42,27 +42,25 @@ class ArrayLayout:
         return int(self.row_start[-1])
 
 
-def read_layouts(connection: GuardedConnection, path: Path) -> dict[str, ArrayLayout]:
+def read_layouts(tables: VerifiedTables, path: Path) -> dict[str, ArrayLayout]:
     """Return the layout of every array of the catalogue; missing arrays have no rows.
 
     Raises
     ------
     DamagedReport
-        An array does not match the catalogue and the target, or its chunks have gaps or overlap.
+        An array does not match the catalogue and the target, or its chunks have gaps or overlap, or
+        the tables that describe them do not match their digests.
     """
-    targets = connection.rows("SELECT n_ipus, tiles_per_ipu FROM target NOT INDEXED")
     widths = {"one": 1, "tiles": None, "ipu_tiles": None}
-    if targets:
-        n_ipus, tiles_per_ipu = targets[0]
+    for n_ipus, tiles_per_ipu in tables.rows(target, "n_ipus", "tiles_per_ipu")[:1]:
         if not (1 <= n_ipus <= _LIMIT_TILES and 1 <= tiles_per_ipu <= _LIMIT_TILES):
             raise DamagedReport(f"{path} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles.")
         widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu)
     parts: dict[int, list[tuple[Any, ...]]] = {}
-    for row in connection.rows("SELECT * FROM array_chunk NOT INDEXED ORDER BY array_chunk_id"):
+    for row in tables.rows(array_chunk):
         parts.setdefault(row[1], []).append(row)
     layouts = {}
-    arrays = connection.rows("SELECT * FROM array NOT INDEXED ORDER BY array_id")
-    for array_id, name, dtype, n_columns, chunk_rows, chunk_columns in arrays:
+    for array_id, name, dtype, n_columns, chunk_rows, chunk_columns in tables.rows(array):
         spec = ARRAYS.get(name)
         if spec is None or (dtype, chunk_rows, chunk_columns) != (
             spec.dtype,

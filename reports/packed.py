@@ -58,6 +58,11 @@ class PackedArray:
     def __len__(self) -> int:
         return self._layout.n_rows
 
+    def has_chunks_of(self, other: PackedArray) -> bool:
+        """Return whether both arrays consist of the same chunks: equal digests at equal places."""
+        one, two = self._layout, other._layout
+        return one.digests == two.digests and np.array_equal(one.row_start, two.row_start)
+
     def read(
         self,
         row_start: int = 0,

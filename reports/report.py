@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Boolean, Select, Table
 
 from tilescope.reports.chunks import PackedChunk, unpack
 from tilescope.reports.digests import chain
@@ -18,9 +17,8 @@ from tilescope.reports.errors import DamagedReport
 from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.layout import ArrayLayout, read_layouts
 from tilescope.reports.packed import PackedArray
-from tilescope.reports.schema import ARRAYS, metadata
-from tilescope.reports.statements import compile_statement
-from tilescope.reports.verify import TableVerifier
+from tilescope.reports.schema import ARRAYS, TABLES, TableSpec
+from tilescope.reports.verify import VerifiedTables
 
 __all__ = ["Report"]
 
@@ -50,7 +48,7 @@ class Report:
         self._finalizer = weakref.finalize(self, _close, connection, private_directory)
         try:
             blocks, self.milestones = self._read_chain()
-            self._verifier = TableVerifier(connection, blocks, self.path)
+            self._tables = VerifiedTables(connection, blocks, self.path)
         except BaseException:
             self.close()
             raise
@@ -60,64 +58,42 @@ class Report:
         """Whether the run finished and sealed the report."""
         return self.milestones[-1] == "finished"
 
-    def fetch(self, statement: Select[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; the tables it reads are verified on first access.
+    def rows(self, table: TableSpec, *names: str) -> list[tuple[Any, ...]]:
+        """Return a table as rows of chosen columns, in order of the primary key.
+
+        The table is read once, verified, and kept while the report is open.
 
         Parameters
         ----------
-        statement : Select
-            Built with SQLAlchemy Core on the tables of `tilescope.reports.schema`.
-
-        Raises
-        ------
-        DamagedReport
-            A table that was read does not match its digests.
-        QueryTooLong
-            The statement exceeded its time limit.
-        """
-        text, parameters = compile_statement(statement)
-        with self._connection.lock:
-            rows, tables = self._connection.rows_and_tables(text, parameters)
-            for name in sorted(tables):
-                self._verifier.verify(name)
-        flags = [
-            place
-            for place, column in enumerate(statement.selected_columns)
-            if isinstance(column.type, Boolean)
-        ]
-        if not flags or not rows:
-            return rows
-        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        for place in flags:
-            columns[place] = [v if v is None else bool(v) for v in columns[place]]
-        return list(zip(*columns, strict=True))
-
-    def n_rows(self, table: Table) -> int:
-        """Return the number of rows that were sealed in a table, without reading them."""
-        return self._verifier.n_rows(table.name)
-
-    def table(self, table: Table) -> dict[str, list[Any]]:
-        """Return a whole table as columns, in order of the primary key.
-
-        Parameters
-        ----------
-        table : Table
-            One of `tilescope.reports.schema`; intended for short tables.
+        table : TableSpec
+            One of `tilescope.reports.schema`.
+        *names : str
+            Names of columns; all if none are given.
 
         Raises
         ------
         DamagedReport
             The table does not match its digests.
+        ValueError
+            The table has no such column.
         """
-        rows = self._verifier.rows(table.name)
-        names = [column.name for column in table.columns if column.name in rows.names]
-        if not rows.rows:
-            return {name: [] for name in names}
-        columns = dict(zip(names, map(list, zip(*rows.rows, strict=True)), strict=True))
-        for column in table.columns:
-            if isinstance(column.type, Boolean):
-                columns[column.name] = [v if v is None else bool(v) for v in columns[column.name]]
-        return columns
+        return self._tables.rows(table, *names)
+
+    def columns(self, table: TableSpec, *names: str) -> tuple[Sequence[Any], ...]:
+        """Return chosen columns of a table, in order of the primary key; as `rows` otherwise."""
+        return self._tables.columns(table, *names)
+
+    def column(self, table: TableSpec, name: str) -> Sequence[Any]:
+        """Return one column of a table, in order of the primary key; as `rows` otherwise."""
+        return self._tables.columns(table, name)[0]
+
+    def n_rows(self, table: TableSpec) -> int:
+        """Return the number of rows that were sealed in a table, without reading them."""
+        return self._tables.n_rows(table)
+
+    def table(self, table: TableSpec) -> dict[str, list[Any]]:
+        """Return a whole table as columns by name; as `rows` otherwise."""
+        return dict(zip(table.place, map(list, self._tables.columns(table)), strict=True))
 
     def array(self, name: str) -> PackedArray:
         """Return a packed array; it has no rows if the run ended before writing it.
@@ -136,10 +112,7 @@ class Report:
             raise ValueError(f"unknown packed array {name!r}")
         with self._connection.lock:
             if self._layouts is None:
-                self._verifier.verify("array")
-                self._verifier.verify("array_chunk")
-                self._verifier.verify("target")
-                self._layouts = read_layouts(self._connection, self.path)
+                self._layouts = read_layouts(self._tables, self.path)
             layout = self._layouts[name]
         return PackedArray(layout, self._chunk)
 
@@ -153,9 +126,9 @@ class Report:
         DamagedReport
             Rows or chunks do not match their digests.
         """
-        for table in metadata.sorted_tables:
+        for table in TABLES.values():
             if table.name not in _SEALED_OTHERWISE:
-                self._verifier.verify(table.name)
+                self._tables.columns(table)
         for name in ARRAYS:
             self.array(name).verify()
 
@@ -169,8 +142,7 @@ class Report:
         other : Report
             Another report, of the same schema version.
         """
-        names = [table.name for table in metadata.sorted_tables]
-        content = [name for name in names if name not in _NOT_CONTENT]
+        content = [name for name in TABLES if name not in _NOT_CONTENT]
         for name in content:
             if name != "chunk" and self._stored(name) != other._stored(name):
                 return False
@@ -238,7 +210,7 @@ class Report:
         broken = DamagedReport(f"{self.path} is damaged: its chain of milestones is inconsistent.")
         if not seals or any([type(v) for v in block] != kinds for block in blocks):
             raise broken
-        if any(block[1] not in metadata.tables for block in blocks):
+        if any(block[1] not in TABLES for block in blocks):
             raise broken
         digest, done = b"", 0
         for number, seal in enumerate(seals):

@@ -8,9 +8,8 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
 
-from tilescope.reports.statements import primary_key
+from tilescope.reports.schema import ColumnSpec, TableSpec
 
 __all__ = ["MAX_TEXT_BYTES", "RowBuffer"]
 
@@ -21,12 +20,12 @@ MAX_TEXT_BYTES = 1_000_000
 class RowBuffer:
     """Rows of one table as SQLite will hold them, in order of their primary key."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: TableSpec) -> None:
         self.table = table
         self.rows: list[tuple[Any, ...]] = []
         self._names = [column.name for column in table.columns]
-        self._casts = [_cast_of(column) for column in table.columns]
-        self._key = primary_key(table)
+        self._casts = [_cast_of(table, column) for column in table.columns]
+        self._key = table.primary_key
         self._key_place = self._names.index(self._key)
         self.next_id = 0
         self._last_id: int | None = None
@@ -92,21 +91,21 @@ class RowBuffer:
         self._last_id = ids[-1]
         self.next_id = ids[-1] + 1
 
-    def _require_nullable(self, column: Column[Any]) -> None:
-        if not column.nullable:
+    def _require_nullable(self, column: ColumnSpec) -> None:
+        if not column.is_nullable:
             raise ValueError(f"rows of {self.table.name} need {column.name!r}")
 
 
-def _cast_of(column: Column[Any]) -> Callable[[Any], Any]:
+def _cast_of(table: TableSpec, column: ColumnSpec) -> Callable[[Any], Any]:
     """Return the conversion of a value to the one SQLite stores, which the digests cover."""
-    convert = next(cast for type_, cast in _CASTS.items() if isinstance(column.type, type_))
-    is_text, place = convert is _text, f"{column.table.name}.{column.name}"
+    convert = _CASTS[column.kind]
+    is_text, place = convert is _text, f"{table.name}.{column.name}"
 
     def cast(value: Any) -> Any:
-        if value is None and column.nullable:
+        if value is None and column.is_nullable:
             return None
         if value is None:
-            raise ValueError(f"rows of {column.table.name} need {column.name!r}")
+            raise ValueError(f"rows of {table.name} need {column.name!r}")
         if isinstance(value, str) is not is_text:
             raise ValueError(f"{place} cannot hold {value!r}")
         try:
@@ -147,10 +146,10 @@ def _text(value: str) -> str:
     return encoded.decode()
 
 
-_CASTS: dict[type, Callable[[Any], Any]] = {
-    Boolean: _boolean,
-    Float: _real,
-    Integer: _integer,
-    LargeBinary: bytes,
-    Text: _text,
+_CASTS: dict[str, Callable[[Any], Any]] = {
+    "boolean": _boolean,
+    "bytes": bytes,
+    "integer": _integer,
+    "real": _real,
+    "text": _text,
 }

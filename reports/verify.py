@@ -1,42 +1,24 @@
-"""Verifies the rows of a table against the digests of their blocks, once, on first access."""
+"""Reads the tables of a report once, and verifies them against the digests of their blocks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Float, Integer, LargeBinary, Table, Text
-
-from tilescope.reports.digests import digest_rows
+from tilescope.reports.digests import digest_columns, kinds_of
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.guard import GuardedConnection
-from tilescope.reports.schema import metadata
-from tilescope.reports.statements import digested_columns, primary_key
+from tilescope.reports.schema import ColumnSpec, TableSpec
 
-__all__ = ["TableRows", "TableVerifier"]
+__all__ = ["VerifiedTables"]
 
-_KINDS: dict[type, type] = {
-    Boolean: int,
-    Float: float,
-    Integer: int,
-    LargeBinary: bytes,
-    Text: str,
-}
 #: Sealed by the chain itself, which is verified when a report is opened.
 _SEALED = frozenset(("row_block", "milestone"))
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """The verified rows of a table: column names and values."""
-
-    names: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-
-
-class TableVerifier:
-    """Verifies tables of a report and remembers the results."""
+class VerifiedTables:
+    """The tables of a report as columns; a table is read and verified on first access."""
 
     def __init__(
         self, connection: GuardedConnection, blocks: list[tuple[Any, ...]], path: Path
@@ -46,88 +28,90 @@ class TableVerifier:
         self._blocks: dict[str, list[tuple[Any, ...]]] = {}
         for block in blocks:
             self._blocks.setdefault(block[1], []).append(block)
-        self._verdicts: dict[str, str | None] = dict.fromkeys(_SEALED)
+        self._columns: dict[str, tuple[Sequence[Any], ...]] = {}
+        self._damage: dict[str, str] = {}
 
-    def n_rows(self, name: str) -> int:
+    def n_rows(self, table: TableSpec) -> int:
         """Return the number of rows that the digests of a table cover."""
-        return sum(block[4] for block in self._blocks.get(name, []))
+        return sum(block[4] for block in self._blocks.get(table.name, []))
 
-    def verify(self, name: str) -> None:
-        """Verify a table, unless it was verified before.
-
-        Raises
-        ------
-        DamagedReport
-            Its rows do not match their digests, now or in an earlier check.
-        """
-        with self._connection.lock:
-            if name not in self._verdicts:
-                self.rows(name)
-            verdict = self._verdicts[name]
-        if verdict is not None:
-            raise DamagedReport(verdict)
-
-    def rows(self, name: str) -> TableRows:
-        """Return all rows of a table, verified.
+    def rows(self, table: TableSpec, *names: str) -> list[tuple[Any, ...]]:
+        """Return chosen columns of a table as rows; all digested columns without names.
 
         Raises
         ------
         DamagedReport
-            The rows do not match their digests.
+            As `columns`.
+        ValueError
+            The table has no column of that name, or its values are not covered by digests.
         """
-        table = metadata.tables[name]
+        return list(zip(*self.columns(table, *names), strict=True))
+
+    def columns(self, table: TableSpec, *names: str) -> tuple[Sequence[Any], ...]:
+        """Return chosen columns of a table, in order of its primary key; all without names.
+
+        Raises
+        ------
+        DamagedReport
+            Its rows do not match their digests, now or at an earlier access.
+        ValueError
+            The table has no column of that name, or its values are not covered by digests.
+        """
+        unknown = [name for name in names if name not in table.place]
+        if unknown:
+            raise ValueError(f"table {table.name} has no column {unknown[0]!r} to read")
+        columns = self._columns_of(table)
+        return tuple(columns[table.place[name]] for name in names or table.place)
+
+    def _columns_of(self, table: TableSpec) -> tuple[Sequence[Any], ...]:
         with self._connection.lock:
-            verdict = self._verdicts.get(name)
-            if verdict is not None:
-                raise DamagedReport(verdict)
-            try:
-                rows = self._read(table)
-                # The scan above reads rows in order; this check covers lookups by key. Chunks are
-                # looked up by digest and verified against it.
-                is_due = name not in self._verdicts and name != "chunk"
-                if is_due and self._connection.integrity_problem(name) is not None:
-                    raise self._damaged(name, "its tree or index does not match its rows")
-            except DamagedReport as error:
-                self._verdicts[name] = str(error)
-                raise
-            self._verdicts[name] = None
-        return TableRows(digested_columns(table), rows)
+            if table.name in self._damage:
+                raise DamagedReport(self._damage[table.name])
+            if table.name not in self._columns:
+                try:
+                    columns = self._read(table)
+                except DamagedReport as error:
+                    self._damage[table.name] = str(error)
+                    raise
+                self._columns[table.name] = tuple(map(_as_kind, table.digested, columns))
+            return self._columns[table.name]
 
-    def _read(self, table: Table) -> list[tuple[Any, ...]]:
-        name, key = table.name, primary_key(table)
-        columns = [table.c[column] for column in digested_columns(table)]
-        listed = ", ".join(f'"{column.name}"' for column in columns)
-        if name in self._verdicts and self._verdicts[name] is None:
-            return self._connection.rows(f'SELECT {listed} FROM "{name}" NOT INDEXED ORDER BY 1')
-        rows: list[tuple[Any, ...]] = []
-        last = None
-        for _, _, first_id, last_id, n_rows, digest in self._blocks.get(name, []):
-            if (last is not None and first_id <= last) or last_id < first_id:
-                raise self._damaged(name, "blocks of its rows overlap")
-            last = last_id
-            block = self._connection.rows(
-                f'SELECT {listed} FROM "{name}" NOT INDEXED'
-                f' WHERE "{key}" BETWEEN ? AND ? ORDER BY "{key}"',
-                (first_id, last_id),
-            )
-            if len(block) != n_rows or digest_rows(name, block) != digest:
-                raise self._damaged(name, "its rows do not match their digest")
-            self._check_kinds(name, columns, block)
-            rows.extend(block)
-        ((n_found,),) = self._connection.rows(f'SELECT count(*) FROM "{name}" NOT INDEXED')
-        if n_found != len(rows):
-            raise self._damaged(name, "it has rows that no digest covers")
-        return rows
+    def _read(self, table: TableSpec) -> tuple[Sequence[Any], ...]:
+        listed = ", ".join(f'"{column.name}"' for column in table.digested)
+        # A scan of the rows themselves: no index decides which of them are seen.
+        rows = self._connection.rows(
+            f'SELECT {listed} FROM "{table.name}" NOT INDEXED ORDER BY "{table.primary_key}"'
+        )
+        columns = tuple(zip(*rows, strict=True)) if rows else ((),) * len(table.digested)
+        for column, kinds, values in zip(table.digested, kinds_of(table), columns, strict=True):
+            if not kinds.issuperset(map(type, values)):
+                raise self._damaged(table, f"column {column.name} holds values of another type")
+        if table.name not in _SEALED:
+            self._verify(table, columns)
+        return columns
 
-    def _check_kinds(
-        self, name: str, columns: list[Column[Any]], rows: list[tuple[Any, ...]]
-    ) -> None:
-        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-            allowed: set[type] = {next(k for t, k in _KINDS.items() if isinstance(column.type, t))}
-            if column.nullable:
-                allowed.add(type(None))
-            if not set(map(type, values)) <= allowed:
-                raise self._damaged(name, f"column {column.name} holds values of another type")
+    def _verify(self, table: TableSpec, columns: tuple[Sequence[Any], ...]) -> None:
+        start, ids = 0, columns[0]
+        for _, _, first_id, last_id, n_rows, digest in self._blocks.get(table.name, []):
+            stop = start + n_rows
+            block = [values[start:stop] for values in columns]
+            if not 0 < n_rows == len(block[0]) or (ids[start], ids[stop - 1]) != (
+                first_id,
+                last_id,
+            ):
+                raise self._damaged(table, "its rows do not match their digest")
+            if digest_columns(table, block) != digest:
+                raise self._damaged(table, "its rows do not match their digest")
+            start = stop
+        if start != len(ids):
+            raise self._damaged(table, "it has rows that no digest covers")
 
-    def _damaged(self, name: str, what: str) -> DamagedReport:
-        return DamagedReport(f"Table {name} of {self._path} is damaged: {what}.")
+    def _damaged(self, table: TableSpec, what: str) -> DamagedReport:
+        return DamagedReport(f"Table {table.name} of {self._path} is damaged: {what}.")
+
+
+def _as_kind(column: ColumnSpec, values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of a column as Python holds them: booleans are integers in SQLite."""
+    if column.kind != "boolean":
+        return values
+    return tuple(value if value is None else bool(value) for value in values)

@@ -13,18 +13,16 @@ from typing import Any
 
 import apsw
 import numpy as np
-from sqlalchemy import Table
 
 from tilescope.reports import schema
 from tilescope.reports.array_buffer import ArrayBuffer
 from tilescope.reports.chunks import MAX_STORED_BYTES, PackedChunk, pack, saturated_sum
-from tilescope.reports.digests import ROWS_PER_BLOCK, chain, digest_rows
+from tilescope.reports.digests import ROWS_PER_BLOCK, chain, digest_columns
 from tilescope.reports.errors import ReportNotWritable
 from tilescope.reports.lock import DirectoryLock
 from tilescope.reports.new_file import new_file, refusal
 from tilescope.reports.row_buffer import RowBuffer
-from tilescope.reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION
-from tilescope.reports.statements import create_text, digested_columns, insert_text
+from tilescope.reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION, TABLES, TableSpec
 
 __all__ = ["REPORT_NAME", "ReportWriter"]
 
@@ -93,12 +91,12 @@ class ReportWriter:
         """Whether a write failed; nothing is recorded any more."""
         return self._failure is not None
 
-    def add(self, table: Table, rows: Iterable[Mapping[str, object]]) -> None:
+    def add(self, table: TableSpec, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows to a table.
 
         Parameters
         ----------
-        table : Table
+        table : TableSpec
             One of `tilescope.reports.schema`, except tables of arrays and digests.
         rows : iterable of mappings
             Column name to value. Identities are optional: by default, rows are numbered from 0.
@@ -114,13 +112,13 @@ class ReportWriter:
             self._table(table).add(rows)
 
     def add_columns(
-        self, table: Table, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
+        self, table: TableSpec, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
     ) -> None:
         """Add rows given as columns; a scalar number, string or None applies to every row.
 
         Parameters
         ----------
-        table : Table
+        table : TableSpec
             As for `add`.
         columns : mapping of column name to sequence, ndarray of shape (n_rows,), number or text
             At least one sequence; identities are optional as in `add`.
@@ -275,8 +273,8 @@ class ReportWriter:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        for table in schema.metadata.sorted_tables:
-            connection.execute(create_text(table))
+        for table in TABLES.values():
+            connection.execute(table.create)
         self._commit("created")
         # From here on, the file identifies itself without its -wal.
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
@@ -294,12 +292,12 @@ class ReportWriter:
         # Earlier milestones; their rows are already written.
         blocks.extend(self._write_rows(self._table(schema.milestone, own=True), insert=False))
         numbered = [(self._n_row_blocks + i, *block) for i, block in enumerate(blocks)]
-        connection.executemany(insert_text(schema.row_block), numbered)
+        connection.executemany(schema.row_block.insert, numbered)
         self._n_row_blocks += len(numbered)
         self._chain = chain(self._chain, milestone, self._n_row_blocks, numbered)
         seal = self._table(schema.milestone, own=True)
         seal.add([{"name": milestone, "n_row_blocks": self._n_row_blocks, "digest": self._chain}])
-        connection.execute(insert_text(schema.milestone), seal.rows[-1])
+        connection.execute(schema.milestone.insert, seal.rows[-1])
         connection.execute("COMMIT")
 
     def _describe(self, buffer: ArrayBuffer) -> None:
@@ -324,12 +322,12 @@ class ReportWriter:
         """Insert a table's buffered rows; return (table, first id, last id, count, digest)."""
         rows, name = buffer.take(), buffer.table.name
         if insert and name != "chunk":  # chunks are inserted when packed
-            self._open_connection().executemany(insert_text(buffer.table), rows)
-        width = len(digested_columns(buffer.table))
+            self._open_connection().executemany(buffer.table.insert, rows)
         blocks = []
         for start in range(0, len(rows), ROWS_PER_BLOCK):
-            block = [row[:width] for row in rows[start : start + ROWS_PER_BLOCK]]
-            digest = digest_rows(name, block)
+            block = rows[start : start + ROWS_PER_BLOCK]
+            columns = list(zip(*block, strict=True))[: len(buffer.table.digested)]
+            digest = digest_columns(buffer.table, columns)
             blocks.append((name, block[0][0], block[-1][0], len(block), digest))
         return blocks
 
@@ -375,7 +373,7 @@ class ReportWriter:
         # The bytes are written at once; the buffer keeps the columns that the digest covers.
         waiting.add([{**facts, "data": b""}])
         row = (*waiting.rows[-1][:-1], chunk.data)
-        self._open_connection().execute(insert_text(schema.chunk), row)
+        self._open_connection().execute(schema.chunk.insert, row)
 
     def _seal(self, final: Path) -> None:
         connection = self._open_connection()
@@ -394,7 +392,7 @@ class ReportWriter:
         self._lock.sync()
         self._lock.release()
 
-    def _table(self, table: Table, *, own: bool = False) -> RowBuffer:
+    def _table(self, table: TableSpec, *, own: bool = False) -> RowBuffer:
         if table.name in _OWN_TABLES and not own:
             raise ValueError(f"table {table.name} is only written by append and commit")
         buffer = self._tables.get(table.name)

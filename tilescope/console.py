@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "clean",
+    "comparing",
     "fit_streams",
     "print_json",
     "print_line",
@@ -128,9 +129,23 @@ def progress(text: str, after_s: float = _QUICK_S) -> Iterator[Callable[[str], N
 def reading(path: Path) -> Iterator[Report]:
     """Open a report for a command, and show that it is read if that takes long."""
     from tilescope import analyser
+    from tilescope.analyser.collection import without_collection
 
-    with progress(f"Reading {path}"), analyser.open(path) as report:
+    with progress(f"Reading {path}"), without_collection(), analyser.open(path) as report:
         yield report
+
+
+@contextmanager
+def comparing(baseline: Path, candidate: Path) -> Iterator[tuple[Report, Report]]:
+    """Open two reports for a command, and show that they are compared if that takes long."""
+    from tilescope import analyser
+
+    with (
+        progress(f"Comparing {baseline} with {candidate}"),
+        analyser.open(baseline) as one,
+        analyser.open(candidate) as other,
+    ):
+        yield one, other
 
 
 def print_line(text: str = "", *, is_whole: bool = False) -> None:

@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     """Run one command; errors that Typer raises about arguments pass through."""
-    command = command_line()
+    command = command_line(arguments[:1])
     if os.environ.get("_TILESCOPE_COMPLETE"):
         command.main(arguments, prog_name="tilescope")  # a shell asks for completions: exits
     try:
@@ -106,8 +106,12 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def command_line() -> Any:
-    """Return the Typer command with every installed subcommand."""
+def command_line(arguments: Sequence[str] = ()) -> Any:
+    """Return the Typer command with every installed subcommand.
+
+    If the first argument names a subcommand, only that one is loaded: the others take longer than
+    most commands run.
+    """
     app = typer.Typer(
         name="tilescope",
         help="Profile programs for tile processors: run models, query reports, compare them.",
@@ -130,7 +134,7 @@ def command_line() -> Any:
         """Profile programs for tile processors: run models, query reports, compare them."""
         del version
 
-    for name in COMMANDS:
+    for name in arguments[:1] if set(arguments[:1]) & set(COMMANDS) else COMMANDS:
         module = f"tilescope.commands.{name}"
         if find_spec(module) is not None:
             import_module(module).register(app)

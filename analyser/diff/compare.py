@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tilescope.analyser.call_tree import call_tree
+from tilescope.analyser.collection import without_collection
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.causes import Cause, find_causes
 from tilescope.analyser.diff.causes.evidence import Evidence
@@ -92,25 +88,13 @@ def compare(baseline: Report, candidate: Report) -> Difference:
         If rows or chunks of one of them do not match their digests.
     """
     for report in (baseline, candidate):
-        if not report.fetch(select(schema.target.c.target_id)):
+        if not report.n_rows(schema.target):
             raise BadQuestion(
                 f"{report.path} ends before its machine was written and is not comparable;"
                 " run the model again"
             )
-    with _without_collection():
+    with without_collection():
         return _compare(baseline, candidate)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause the search for reference cycles, which takes a third of the time and finds none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _compare(baseline: Report, candidate: Report) -> Difference:
@@ -148,6 +132,5 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
 
 def _side(report: Report) -> Side:
     """Return what is said of a report as a side."""
-    table = schema.run
-    flags = [bool(row[0]) for row in report.fetch(select(table.c.is_data_dependent))]
+    flags = report.column(schema.run, "is_data_dependent")
     return Side(str(report.path), report.is_complete, len(flags), any(flags))

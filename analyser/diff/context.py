@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
-from tilescope.analyser.diff.identity import PLACES
+from tilescope.analyser.diff.identity import PLACES, lasting_provenance
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["ContextChange", "context_changes"]
 
 #: Columns of the machine whose change is the machine's name's, not worth a line of their own.
-_FOLLOWS_NAME = frozenset(schema.target.c.keys()) - {
+_FOLLOWS_NAME = frozenset(schema.target.place) - {
     "name",
     "n_ipus",
     "n_replicas",
@@ -44,12 +43,12 @@ def context_changes(baseline: Report, candidate: Report) -> tuple[ContextChange,
     return (
         *_machine_changes(baseline, candidate),
         *_changes("option", _options(baseline), _options(candidate)),
-        *_changes("provenance", _provenance(baseline), _provenance(candidate)),
+        *_changes("provenance", lasting_provenance(baseline), lasting_provenance(candidate)),
     )
 
 
 def _changes(
-    section: str, baseline: dict[str, object], candidate: dict[str, object]
+    section: str, baseline: Mapping[str, object], candidate: Mapping[str, object]
 ) -> list[ContextChange]:
     """Return the keys whose values differ, in the order of the baseline, then of the candidate."""
     keys = dict.fromkeys((*baseline, *candidate))
@@ -76,20 +75,12 @@ def _machine_changes(baseline: Report, candidate: Report) -> list[ContextChange]
 
 def _machine(report: Report) -> dict[str, object]:
     """Return the machine as a mapping."""
-    names = [column.name for column in schema.target.columns if column.name != "target_id"]
-    rows = report.fetch(select(*(schema.target.c[name] for name in names)))
+    names = [name for name in schema.target.place if name != "target_id"]
+    rows = report.rows(schema.target, *names)
     return dict(zip(names, rows[0], strict=True)) if rows else {}
 
 
 def _options(report: Report) -> dict[str, object]:
     """Return the options in effect, without those that say where the report goes."""
-    table = schema.engine_option
-    rows = report.fetch(select(table.c.name, table.c.value).order_by(table.c.name))
+    rows = sorted(report.rows(schema.engine_option, "name", "value"))
     return {name: value for name, value in rows if name not in PLACES}
-
-
-def _provenance(report: Report) -> dict[str, object]:
-    """Return where a report comes from, without facts of the wall clock."""
-    table = schema.provenance
-    rows = report.fetch(select(table.c.key, table.c.value).order_by(table.c.provenance_id))
-    return {key: value for key, value in rows if not key.startswith("wall_")}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.call_tree import relative_name
@@ -153,13 +152,9 @@ def no_step_changes(report: Report) -> StepChanges:
 @cached
 def step_contexts(report: Report) -> NDArray[np.int64]:
     """Return the debug context of every step, -1 for none: int64, shape (n_steps,)."""
-    table = schema.program
     found = np.full(len(steps(report)), -1, np.int64)
-    rows = report.fetch(
-        select(table.c.step_id, table.c.debug_context_id).where(
-            table.c.step_id.is_not(None) & table.c.debug_context_id.is_not(None)
-        )
-    )
+    rows = report.rows(schema.program, "step_id", "debug_context_id")
+    rows = [row for row in rows if None not in row]
     if rows:
         numbers = np.array(rows, np.int64)
         require_below(report, numbers[:, 0], len(found), "step")

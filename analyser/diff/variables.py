@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-from sqlalchemy import select
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.call_tree import relative_name
@@ -23,7 +22,6 @@ __all__ = [
     "VariableChanges",
     "VariableFacts",
     "VariablePairs",
-    "VariableRow",
     "align_variables",
     "no_variable_changes",
     "variable_changes",
@@ -51,6 +49,18 @@ class VariableFacts:
     debug_context_id: int | None
 
 
+_FACTS = attrgetter(
+    "dtype",
+    "shape",
+    "bytes",
+    "category",
+    "is_always_live",
+    "n_tiles",
+    "max_tile_bytes",
+    "mapping_digest",
+)
+
+
 @dataclass(frozen=True)
 class VariableChange:
     """A variable on the sides that have it; ``delta_bytes`` is candidate minus baseline."""
@@ -71,30 +81,13 @@ class VariableChanges:
     n_same: int
 
 
-class VariableRow(NamedTuple):
-    """The same as `VariableFacts`, quick to make for all variables."""
-
-    variable_id: int
-    name: str
-    dtype: str
-    shape: str
-    bytes: int
-    category: str
-    is_always_live: bool
-    n_tiles: int
-    max_tile_bytes: int
-    mapping_digest: str | None
-    content_digest: str | None
-    debug_context_id: int | None
-
-
 @dataclass(frozen=True)
 class VariablePairs:
     """All variables of two reports: those that are the same, and those on one side only."""
 
-    pairs: tuple[tuple[VariableRow, VariableRow], ...]
-    removed: tuple[VariableRow, ...]
-    added: tuple[VariableRow, ...]
+    pairs: tuple[tuple[VariableFacts, VariableFacts], ...]
+    removed: tuple[VariableFacts, ...]
+    added: tuple[VariableFacts, ...]
 
 
 def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> VariablePairs:
@@ -123,7 +116,7 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
 
 
 def _names(
-    variables: Sequence[VariableRow], calls: CallPairs, side: int
+    variables: Sequence[VariableFacts], calls: CallPairs, side: int
 ) -> list[tuple[Hashable, Hashable, Hashable]]:
     """Return what two variables must share in each round; None to take no part in it.
 
@@ -164,25 +157,23 @@ def no_variable_changes(report: Report) -> VariableChanges:
 
 
 @cached
-def _variables(report: Report) -> tuple[VariableRow, ...]:
+def _variables(report: Report) -> tuple[VariableFacts, ...]:
     """Return all variables in order of their id."""
-    columns = [schema.variable.c[name] for name in VariableRow._fields]
-    rows = report.fetch(select(*columns).order_by(schema.variable.c.variable_id))
-    return tuple(map(VariableRow._make, rows))
+    rows = report.rows(schema.variable, *VariableFacts.__dataclass_fields__)
+    return tuple(VariableFacts(*row) for row in rows)
 
 
-def _facts(variable: VariableRow) -> tuple[object, ...]:
+def _facts(variable: VariableFacts) -> tuple[object, ...]:
     """Return what makes a variable different; its number, name and contents do not."""
-    return variable[2:10]
+    return _FACTS(variable)
 
 
-def _change(baseline: VariableRow | None, candidate: VariableRow | None) -> VariableChange:
+def _change(baseline: VariableFacts | None, candidate: VariableFacts | None) -> VariableChange:
     """Return a variable on the sides that have it."""
     named = candidate or baseline
     assert named is not None
     delta = (candidate.bytes if candidate else 0) - (baseline.bytes if baseline else 0)
-    before, after = (side and VariableFacts(*side) for side in (baseline, candidate))
-    return VariableChange(named.name, before, after, delta)
+    return VariableChange(named.name, baseline, candidate, delta)
 
 
 def _sorted(changes: list[VariableChange]) -> tuple[VariableChange, ...]:

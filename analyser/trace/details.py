@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sqlalchemy
 
+from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs
+from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.reports import figures, schema
@@ -106,35 +107,22 @@ def step_details(report: Report, step_id: int) -> StepDetails:
         If the report has no such step.
     """
     trace = trace_of(report)
-    step, compute_set = schema.step.c, schema.compute_set.c
-    rows = report.fetch(
-        sqlalchemy.select(
-            step.name, step.kind, step.program_id, step.compute_set_id, step.is_data_dependent
-        ).where(step.step_id == step_id)
-    )
-    if not rows:
-        n_steps = len(trace.steps)
-        known = f"its steps are 0 to {n_steps - 1}" if n_steps else "it has none"
+    every = steps(report)
+    if not 0 <= step_id < len(every):
+        known = f"its steps are 0 to {len(every) - 1}" if len(every) else "it has none"
         raise BadQuestion(f"step {step_id} does not exist in this report; {known}")
-    name, program_kind, program_id, compute_set_id, is_data_dependent = rows[0]
-    named = None
-    vertices: list[VertexRow] = []
-    if compute_set_id is not None:
-        found = report.fetch(
-            sqlalchemy.select(compute_set.name).where(compute_set.compute_set_id == compute_set_id)
-        )
-        named = found[0][0] if found else None
-        vertices = _vertices(report, compute_set_id)
+    compute_set_id = report.column(schema.step, "compute_set_id")[step_id]
+    named, vertices = compute_set_vertices(report, compute_set_id)
     return StepDetails(
         step_id,
-        name,
+        every.name[step_id],
         KINDS[int(trace.step_kinds[step_id])].name,
-        program_kind,
-        program_id,
+        every.kind[step_id],
+        int(every.program_id[step_id]),
         named,
-        bool(is_data_dependent),
+        bool(every.is_data_dependent[step_id]),
         _costs(report, step_id, trace.tiles_per_ipu),
-        vertices,
+        _vertex_rows(vertices),
     )
 
 
@@ -195,25 +183,17 @@ def _histogram(cycles: np.ndarray) -> TileHistogram:
     return TileHistogram(edges, counts.astype(np.int64), n_idle)
 
 
-def _vertices(report: Report, compute_set_id: int) -> list[VertexRow]:
+def _vertex_rows(vertices: Iterable[ComputeSetVertices]) -> list[VertexRow]:
     """Return the codelets of a compute set, the most cycles first."""
-    used, kind = schema.compute_set_vertex.c, schema.vertex_type.c
-    rows = report.fetch(
-        sqlalchemy.select(
-            kind.name,
-            used.n_vertices,
-            used.n_tiles,
-            used.max_cycles,
-            used.total_cycles,
-            used.flops,
-            used.state_bytes,
+    return [
+        VertexRow(
+            one.vertex_type,
+            one.n_vertices,
+            one.n_tiles,
+            one.max_cycles,
+            one.total_cycles,
+            one.flops,
+            one.state_bytes,
         )
-        .select_from(
-            schema.compute_set_vertex.join(
-                schema.vertex_type, used.vertex_type_id == kind.vertex_type_id
-            )
-        )
-        .where(used.compute_set_id == compute_set_id)
-        .order_by(used.total_cycles.desc(), kind.name)
-    )
-    return [VertexRow(*row) for row in rows]
+        for one in sorted(vertices, key=lambda one: (-one.total_cycles, one.vertex_type))
+    ]

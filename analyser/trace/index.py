@@ -9,9 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import sqlalchemy
 
-from tilescope.analyser.execution import Steps, costs, external_syncs, steps
+from tilescope.analyser.execution import (
+    Steps,
+    TrackRow,
+    costs,
+    external_syncs,
+    steps,
+    track_rows,
+)
 from tilescope.analyser.machine import target
 from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.kinds import RUN, classify
@@ -23,7 +29,7 @@ from tilescope.reports import DamagedReport, schema
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["RunRow", "Trace", "TrackRow", "trace_of"]
+__all__ = ["RunRow", "Trace", "trace_of"]
 
 #: Reports whose index is kept.
 _KEPT = 4
@@ -37,19 +43,6 @@ class RunRow:
     name: str
     start_cycle: int
     end_cycle: int
-
-
-@dataclass(frozen=True)
-class TrackRow:
-    """Where the trace of one run on one track of one IPU lies; half-open range in cycles."""
-
-    run_id: int
-    ipu_id: int
-    track: int
-    start_cycle: int
-    end_cycle: int
-    first_entry: int
-    n_entries: int
 
 
 @dataclass
@@ -230,21 +223,5 @@ def trace_of(report: Report) -> Trace:
 
 def _read_trace(report: Report) -> Trace:
     """Read the small tables: which runs there are and where their entries lie."""
-    run, where = schema.run.c, schema.run_trace.c
-    runs = report.fetch(
-        sqlalchemy.select(run.run_id, run.name, run.start_cycle, run.end_cycle).order_by(run.run_id)
-    )
-    tracks = report.fetch(
-        sqlalchemy.select(
-            where.run_id,
-            where.ipu_id,
-            where.track,
-            where.start_cycle,
-            where.end_cycle,
-            where.first_entry,
-            where.n_entries,
-        ).order_by(where.run_trace_id)
-    )
-    return Trace(
-        weakref.ref(report), [RunRow(*row) for row in runs], [TrackRow(*row) for row in tracks]
-    )
+    runs = report.rows(schema.run, "run_id", "name", "start_cycle", "end_cycle")
+    return Trace(weakref.ref(report), [RunRow(*row) for row in runs], list(track_rows(report)))

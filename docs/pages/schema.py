@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from sqlalchemy import Column, Table
 from sqlalchemy.dialects import sqlite
 
+from tilescope.reports.declaration import metadata
 from tilescope.reports.digests import DIGEST_BYTES, ROWS_PER_BLOCK
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,
     SCHEMA_VERSION,
 )
-from tilescope.reports.schema.definition import metadata
 
 __all__ = ["render"]
 _GROUPS = (
@@ -49,7 +49,7 @@ def _lines() -> Iterator[str]:
     for title, module in _GROUPS:
         yield ""
         yield f"## {title}"
-        for name in importlib.import_module(f"tilescope.reports.schema.{module}").__all__:
+        for name in importlib.import_module(f"tilescope.reports.declaration.{module}").__all__:
             yield from _table(metadata.tables[name])
     yield ""
     yield "## Packed arrays"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
@@ -148,12 +149,27 @@ def _lowered(report: Report) -> Iterator[str]:
     if n_bytes.size and (n_bytes.min() <= 0 or report.array("lowered.offset").read().min() < 0):
         yield "A part has no size or no address."
     ids = np.array(report.table(variable)["variable_id"])
-    total = np.bincount(owner, n_bytes, int(ids.max(initial=-1)) + 1)[ids].astype(np.int64)
+    once = _once(first, owner, report.array("lowered.offset").read())
+    total = np.bincount(owner[once], n_bytes[once], int(ids.max(initial=-1)) + 1)[ids]
+    total = total.astype(np.int64)
     declared = np.array(report.table(variable)["bytes"], np.int64)
     wrong = np.flatnonzero((total != declared) & (total > 0))
     if len(wrong):
         which = wrong[0]
         yield f"Variable {ids[which]} has {declared[which]} bytes, its parts have {total[which]}."
+
+
+def _once(
+    first: NDArray[np.int64], owner: NDArray[np.int32], offset: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """Return one row of every part, which has a row for every life, all at one address."""
+    tile = np.searchsorted(first, np.arange(len(owner)), side="right")
+    order = np.lexsort((offset, owner, tile))
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = False
+    for column in (tile, owner, offset):
+        is_new[1:] |= np.diff(column[order]) != 0
+    return order[is_new]
 
 
 def _memory(report: Report) -> Iterator[str]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from sqlalchemy import Column, func, select
 
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.errors import ReportError
 from tilescope.reports.report import Report
-from tilescope.reports.schema import ARRAYS, array_chunk, chunk, metadata
-from tilescope.reports.statements import primary_key
+from tilescope.reports.schema import ARRAYS, TABLES, ColumnSpec, TableSpec, array_chunk, chunk
 
 __all__ = ["structure_problems"]
 
@@ -27,7 +25,7 @@ def structure_problems(report: Report) -> list[Problem]:
 
 
 def _table_problems(report: Report) -> Iterator[Problem]:
-    for table in metadata.sorted_tables:
+    for table in TABLES.values():
         try:
             report.table(table)
         except ReportError as error:
@@ -54,8 +52,8 @@ def _array_problems(report: Report) -> Iterator[Problem]:
                     yield Problem("summary", name, f"A chunk's total of {name} is wrong.")
         except ReportError as error:
             yield Problem(error.code, name, str(error))
-    named = {digest for (digest,) in report.fetch(select(array_chunk.c.digest).distinct())}
-    ((n_chunks,),) = report.fetch(select(func.count(chunk.c.chunk_id)))
+    named = set(report.column(array_chunk, "digest"))
+    n_chunks = report.n_rows(chunk)
     if n_chunks != len(named):
         yield Problem(
             "orphan", "chunk", f"{n_chunks} chunks are stored, but {len(named)} are in use."
@@ -63,14 +61,14 @@ def _array_problems(report: Report) -> Iterator[Problem]:
 
 
 def _reference_problems(report: Report) -> Iterator[Problem]:
-    for table in metadata.sorted_tables:
-        for column in table.columns:
-            for key in column.foreign_keys:
-                yield from _missing_rows(report, column, key.column)
+    for table in TABLES.values():
+        for column in table.digested:
+            if column.refers_to is not None:
+                yield from _missing_rows(report, table, column)
     for spec in ARRAYS.values():
         if spec.refers_to is not None:
-            target = metadata.tables[spec.refers_to]
-            ids = np.array(report.table(target)[primary_key(target)], np.int64)
+            target = TABLES[spec.refers_to]
+            ids = np.array(report.column(target, target.primary_key), dtype=np.int64)
             values = np.unique(report.array(spec.name).read())
             if not np.isin(values, ids).all():
                 yield Problem(
@@ -78,15 +76,15 @@ def _reference_problems(report: Report) -> Iterator[Problem]:
                 )
 
 
-def _missing_rows(report: Report, column: Column[object], key: Column[object]) -> Iterator[Problem]:
+def _missing_rows(report: Report, table: TableSpec, column: ColumnSpec) -> Iterator[Problem]:
     """Yield a problem if a column refers to missing rows of another table."""
-    missing = select(func.count()).where(
-        column.is_not(None), column.not_in(select(key).scalar_subquery())
-    )
-    ((n_missing,),) = report.fetch(missing.select_from(column.table))
+    assert column.refers_to is not None
+    other, key = column.refers_to
+    present = {None, *report.column(TABLES[other], key)}
+    n_missing = sum(value not in present for value in report.column(table, column.name))
     if n_missing:
         yield Problem(
             "reference",
-            f"{column.table.name}.{column.name}",
-            f"{n_missing} rows of {column.table.name} refer to a missing {key.table.name}.",
+            f"{table.name}.{column.name}",
+            f"{n_missing} rows of {table.name} refer to a missing {other}.",
         )

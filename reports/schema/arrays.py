@@ -167,7 +167,11 @@ ARRAYS: dict[str, ArraySpec] = {
             refers_to="variable",
         ),
         ArraySpec(
-            "lifetime.start_step", "<i4", "one", "step", "First liveness step of its lifetime"
+            "lifetime.start_step",
+            "<i4",
+            "one",
+            "step",
+            "First liveness step of a life; a variable may live several times",
         ),
         ArraySpec("lifetime.end_step", "<i4", "one", "step", "First step after its lifetime"),
         ArraySpec(
@@ -183,7 +187,9 @@ ARRAYS: dict[str, ArraySpec] = {
         ),
         ArraySpec("lowered.offset", "<i8", "one", "bytes", "Address of the part on its tile"),
         ArraySpec("lowered.bytes", "<i8", "one", "bytes", "Size of the part"),
-        ArraySpec("lowered.start_step", "<i4", "one", "step", "First liveness step of the part"),
+        ArraySpec(
+            "lowered.start_step", "<i4", "one", "step", "First liveness step of a life of the part"
+        ),
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         ArraySpec(
             "trace.step_id",

@@ -138,7 +138,7 @@ def test_a_report_of_another_schema_version_is_one_sentence(
     small: Report, capsys: pytest.CaptureFixture[str]
 ) -> None:
     message = refusal(capsys, small.path, GOLDEN / "v2" / "small.pop")
-    assert "has report schema 2; this TileScope supports 3" in message
+    assert "has report schema 2; this TileScope supports 4" in message
 
 
 def test_a_report_without_steps_is_compared(small: Report, variation: Variation) -> None:

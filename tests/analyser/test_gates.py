@@ -7,6 +7,8 @@ from datetime import date
 from fractions import Fraction
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.analyser.small_report import Shape
 
 from tilescope.analyser.diff import compare
@@ -18,6 +20,7 @@ from tilescope.analyser.gates import (
     parse_gate,
     parse_limit,
 )
+from tilescope.analyser.metrics import values
 from tilescope.reports import Report
 
 Sides = tuple[Report, Report]
@@ -105,6 +108,33 @@ def test_a_gate_comes_out(slower: Sides, text: str, status: str) -> None:
     (result,) = outcomes(slower, text)
     assert result.status == status
     assert ("within" if status == "passed" else "outside") in result.text
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(cycles=st.integers(1, 400), planted=st.integers(0, 64), data=st.data())
+def test_a_gate_fails_from_one_unit_beyond_its_limit(
+    small: Report,
+    variation: Callable[[Shape], Report],
+    cycles: int,
+    planted: int,
+    data: st.DataObject,
+) -> None:
+    """The limit at the measured change passes, one unit less fails, whatever changed."""
+    sides = small, variation(Shape(conv_tile0_cycles=cycles, planted_bytes=4 * planted))
+    one, other = (values(report) for report in sides)
+    names = ["cycles.total", "cycles.compute", "memory.total", "memory.max_tile"]
+    name = data.draw(st.sampled_from(names))
+    before, after = one[name], other[name]
+    assert isinstance(before, int)
+    assert isinstance(after, int)
+    delta = after - before
+    (within,) = outcomes(sides, f"{name}:{delta:+d}")
+    (beyond,) = outcomes(sides, f"{name}:{delta - 1:+d}")
+    assert (within.status, beyond.status, within.delta) == ("passed", "failed", delta)
 
 
 def test_an_improvement_passes(small: Report, variation: Callable[[Shape], Report]) -> None:

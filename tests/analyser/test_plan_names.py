@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from tilescope import engine
 from tilescope.analyser.errors import BadQuestion
@@ -35,8 +34,8 @@ def test_a_name_of_several_plans_is_refused(tmp_path: Path, names: tuple[str, st
             with pytest.raises(BadQuestion, match="2 products or convolutions are called 'matmul'"):
                 explain_plan(report, "matmul")
             for plan, size in zip(plans(report), (24, 8), strict=True):  # longest first
-                context = debug_context.c.debug_context_id == plan.debug_context_id
-                ((detail,),) = report.fetch(select(debug_context.c.detail).where(context))
+                details = dict(report.rows(debug_context, "debug_context_id", "detail"))
+                detail = details[plan.debug_context_id]
                 assert json.loads(detail)["a"] == [1, size, size]
         else:
             assert [explain_plan(report, name).plan.name for name in names] == [*names]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from tilescope import engine
 from tilescope.analyser.plans import explanation, plans
@@ -37,11 +36,13 @@ def test_every_step_of_a_plan_names_its_stage_and_part(
     path = _report(tmp_path, *names)
     assert check_report(path) == []
     with open_report(path) as report:
-        rows = report.fetch(
-            select(plan_stage.c.plan_id, plan_stage.c.name, step.c.plan_part, step.c.kind)
-            .select_from(step.join(plan_stage, step.c.plan_stage_id == plan_stage.c.plan_stage_id))
-            .order_by(step.c.step_id)
-        )
+        stages = report.rows(plan_stage, "plan_stage_id", "plan_id", "name")
+        stage = {stage_id: (plan_id, name) for stage_id, plan_id, name in stages}
+        rows = [
+            (*stage[stage_id], part, kind)
+            for stage_id, part, kind in report.rows(step, "plan_stage_id", "plan_part", "kind")
+            if stage_id is not None
+        ]
         for plan_id in range(len(names)):
             own = [row[1:] for row in rows if row[0] == plan_id]
             for part in range(2):

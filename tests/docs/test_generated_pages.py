@@ -26,10 +26,18 @@ from tilescope.engine.machine import FIGURES
 from tilescope.engine.machine.target_options import TARGET_OPTIONS
 from tilescope.engine.options.catalogue import OPTIONS
 from tilescope.main import COMMANDS
-from tilescope.reports.schema import ARRAYS, metadata
+from tilescope.reports.declaration import metadata
+from tilescope.reports.schema import ARRAYS
 
 #: Passed between library functions; programs do not need it.
-INTERNAL = {"copy_together", "in_one", "similar", "vector_elements"}
+INTERNAL = {
+    "apply_to",
+    "check_function",
+    "copy_together",
+    "in_one",
+    "similar",
+    "vector_elements",
+}
 
 
 def page(name: str) -> str:

@@ -7,11 +7,11 @@ from tests.generated_report import generate_report
 
 from tilescope.reports import ReportWriter, check_report
 from tilescope.reports.schema import (
+    TABLES,
     compute_set,
     compute_set_vertex,
     debug_context,
     engine_option,
-    metadata,
     program,
     run_trace,
     step,
@@ -64,7 +64,7 @@ def test_parts_never_share_an_address_at_the_same_time(tmp_path):
 
 def _target(writer):
     row: dict[str, int | str] = {column.name: 1 for column in target.columns}
-    row |= {c.name: "x" for c in target.columns if str(c.type) == "TEXT"} | {"tiles_per_ipu": 4}
+    row |= {c.name: "x" for c in target.columns if c.kind == "text"} | {"tiles_per_ipu": 4}
     writer.add(target, [row])
 
 
@@ -172,8 +172,8 @@ def test_a_changed_row_is_found_and_named(tmp_path):
 def test_every_id_column_documents_its_reference():
     #: Ids that do not refer to rows.
     numbers = {"ipu_id", "max_tile_id", "first_id", "last_id"}
-    for table in metadata.sorted_tables:
-        for column in table.columns:
-            if column.name.endswith("_id") and not column.primary_key:
+    for table in TABLES.values():
+        for column in table.columns[1:]:
+            if column.name.endswith("_id"):
                 is_pattern = column.name.endswith("pattern_id")
-                assert column.foreign_keys or is_pattern or column.name in numbers, column
+                assert column.refers_to or is_pattern or column.name in numbers, column

@@ -7,25 +7,24 @@ import apsw
 import numpy as np
 import pytest
 import zstandard
-from sqlalchemy import select
 
 from tilescope.reports import DamagedReport, ReportError, check_report, chunks, open_report
-from tilescope.reports.schema import ARRAYS, array_chunk, metadata, step, variable, vertex_type
+from tilescope.reports.schema import ARRAYS, TABLES, array_chunk, step, variable
 
 ROOT = Path(__file__).parents[2]
-_BY_KEY = [
-    select(step.c.name).where(step.c.step_id == 17),
-    select(vertex_type.c.kind).where(vertex_type.c.name.like("pop%")).order_by(vertex_type.c.name),
-]
+
+
+#: Tables that hold digests.
+_SEALS = ("row_block", "milestone")
 
 
 def _content(path):
     with open_report(path) as report:
         return (
             report.milestones,
-            [report.table(table) for table in metadata.sorted_tables],
-            [report.fetch(statement) for statement in _BY_KEY],
+            [report.table(table) for table in TABLES.values() if table.name not in _SEALS],
             [report.array(name).read().tolist() for name in ARRAYS],
+            [report.table(TABLES[name]) for name in _SEALS],
         )
 
 
@@ -65,7 +64,7 @@ def test_other_tables_stay_readable_beside_a_damaged_one(small_report):
     with open_report(small_report) as report:
         for _ in range(2):
             with pytest.raises(DamagedReport, match="Table variable of"):
-                report.fetch(select(variable.c.name))
+                report.column(variable, "name")
         assert len(report.table(step)["name"]) == 30
 
 
@@ -104,10 +103,11 @@ def test_what_the_digests_cannot_catch_is_caught_behind_them(small_report, tampe
 
 
 def test_resealing_alone_leaves_a_sound_report(small_report, tamper):
-    before = _content(small_report)[2:]
+    _, *before, _ = _content(small_report)
     with tamper():
         pass
-    assert _content(small_report)[2:] == before
+    _, *after, _ = _content(small_report)
+    assert after == before
 
 
 def _bombs():
@@ -175,7 +175,7 @@ def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, t
         ((array_id,),) = connection.execute(
             "SELECT array_id FROM array WHERE name = 'trace.start_cycle'"
         )
-        columns = ", ".join(c.name for c in array_chunk.columns if not c.primary_key)
+        columns = ", ".join(column.name for column in array_chunk.columns[1:])
         connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
         connection.execute(
             "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"

@@ -19,7 +19,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from sqlalchemy import select
 from tests.tilescope.conftest import Outcome
 
 from tilescope import analyser
@@ -401,9 +400,7 @@ def test_an_input_that_is_not_an_array_is_one_sentence(tilescope: Run, model: Pa
 
 def _option_rows(report: str) -> dict[str, tuple[str, str]]:
     with open_report(report) as opened:
-        rows = opened.fetch(
-            select(engine_option.c.name, engine_option.c.value, engine_option.c.origin)
-        )
+        rows = opened.rows(engine_option, "name", "value", "origin")
     return {name: (value, origin) for name, value, origin in rows}
 
 
@@ -417,7 +414,7 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
     rows = _option_rows("report")
     assert rows[conv] == rows[product] == ("0.25", "command line")
     with open_report("report") as report:
-        assert report.fetch(select(plan.c.available_memory_proportion)) == [(0.25,)]
+        assert report.column(plan, "available_memory_proportion") == (0.25,)
 
     outcome = tilescope("run", model, "--tiles", 8, "--report", "one", "--option", f"{conv}=0.5")
     assert outcome.code == 0, outcome.err
@@ -471,7 +468,7 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     with analyser.open("report") as report:
         total = values(report)["cycles.total"]
         phases = execution(report).phase_cycles
-        sizes = report.fetch(select(variable.c.name, variable.c.bytes))
+        sizes = report.rows(variable, "name", "bytes")
     assert by_call["total_cycles"] == total
     rest = total - sum(call["cycles"] for call in calls.values())
     assert phases["stream_copy"] <= rest <= phases["stream_copy"] + phases["sync"]

@@ -8,8 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tilescope.analyser.provenance import model_name, provenance
 from tilescope.baselines.errors import BaselineError
 from tilescope.reports import schema
@@ -61,9 +59,8 @@ def key_of(report: Report, name: str | None = None) -> BaselineKey:
     model = name or model_name(report)
     if not model:
         raise BaselineError(f"{report.path} does not name its model; name it with --name")
-    target = schema.target.c
-    columns = (target.name, target.n_ipus, target.tiles_per_ipu, target.parameter_set)
-    rows = report.fetch(select(*columns))
+    columns = ("name", "n_ipus", "tiles_per_ipu", "parameter_set")
+    rows = report.rows(schema.target, *columns)
     if not rows:
         raise BaselineError(
             f"{report.path} ends before its machine was written; run the model again"
@@ -81,9 +78,12 @@ def parse_path(path: str) -> BaselineKey | None:
 
 def _options(report: Report) -> str:
     """Return a digest of the options that are set."""
-    table, facts = schema.engine_option, provenance(report)
-    rows = report.fetch(select(table.c.name, table.c.value).where(table.c.origin != "default"))
-    given = {name: value for name, value in rows if not name.startswith(_PLACES)}
+    facts = provenance(report)
+    given = {
+        name: value
+        for name, value, origin in report.rows(schema.engine_option, "name", "value", "origin")
+        if origin != "default" and not name.startswith(_PLACES)
+    }
     if "target_options" in facts:
         given["target_options"] = facts["target_options"]
     if not given:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from tilescope.console import Column, print_json, print_line, print_table
+from tilescope.console import Column, print_json, print_line, print_table, progress, reading
 from tilescope.parameters import AsJson, ConfigOption, ReportPath, examples
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Store a report as the baseline of its model, machine and options."""
         where, (key, report) = _store(store, remote, config), _key(path, name, is_saved=True)
-        where.save(key, report)
+        with progress(f"Saving {key}"):
+            where.save(key, report)
         print_line(f"Saved {key}")
 
     @group.command(epilog=examples("baseline get report && tilescope diff baseline report"))
@@ -86,7 +87,8 @@ def register(app: typer.Typer) -> None:
 
         where, (key, _) = _store(store, remote, config), _key(path, name)
         try:
-            where.get(key, output / REPORT_NAME)
+            with progress(f"Getting {key}"):
+                where.get(key, output / REPORT_NAME)
         except BaselineMissing as error:
             if not allow_missing:
                 raise
@@ -133,10 +135,9 @@ def _store(text: str | None, remote: str | None, config: Path | None) -> Baselin
 
 def _key(path: Path, name: str | None, *, is_saved: bool = False) -> tuple[BaselineKey, Path]:
     """Return the key and the file of a report; one that is saved must be complete."""
-    from tilescope import analyser
     from tilescope.baselines import BaselineError, key_of
 
-    with analyser.open(path) as report:
+    with reading(path) as report:
         if is_saved and not report.is_complete:
             raise BaselineError(f"{report.path} is incomplete and cannot become a baseline")
         return key_of(report, name), Path(report.path)

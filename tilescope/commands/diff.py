@@ -16,7 +16,7 @@ from urllib.parse import quote
 import typer
 
 from tilescope.completion import complete_metric
-from tilescope.console import Column, print_line, print_table, print_text
+from tilescope.console import Column, comparing, print_line, print_table, print_text
 from tilescope.parameters import AsJson, ConfigOption, TopOption, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
@@ -222,7 +222,6 @@ def _compare(
     style: tuple[Units, int],
 ) -> _Found:
     """Compare two reports and evaluate gates."""
-    from tilescope import analyser
     from tilescope.analyser.breakdown import (
         BREAKDOWNS,
         change_tables,
@@ -236,7 +235,7 @@ def _compare(
     smallest = None if min_change is None else parse_min_change(min_change)
     wanted = [name for name in BREAKDOWNS if name in (listed_by or ("step", "variable"))]
     today = datetime.now(UTC).date()
-    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
+    with comparing(*paths) as (one, other):
         difference = compare(one, other)
         tables: dict[str, tuple[ChangeTable, ...]] = {"metric": (metric_table(difference),)}
         tables |= {name: change_tables(name, difference, one, other) for name in wanted}

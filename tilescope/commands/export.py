@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilescope.completion import complete_metric
-from tilescope.console import print_json
+from tilescope.console import print_json, reading
 from tilescope.parameters import ReportPath, examples
 
 __all__ = ["register"]
@@ -62,14 +62,13 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         """Export the figures of a report for a benchmark tracker."""
-        from tilescope import analyser
         from tilescope.analyser.export import bencher, github_action_benchmark
         from tilescope.analyser.gates import figures_named
         from tilescope.analyser.metrics import METRICS
         from tilescope.analyser.provenance import model_name
 
         wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}
-        with analyser.open(path) as report:
+        with reading(path) as report:
             values = {key: METRICS[key].compute(report) for key in METRICS if key in wanted}
             model = name or model_name(report) or report.path.parent.name
         if form is TrackerFormat.BENCHER:

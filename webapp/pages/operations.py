@@ -125,7 +125,7 @@ def layout() -> html.Div:
                     grid(
                         "operation-plans",
                         _PLAN_COLUMNS,
-                        empty="This report has no plans: no convolutions or products.",
+                        empty="This report has no plans: no convolutions, products or reductions.",
                         selects=True,
                     ),
                 ),

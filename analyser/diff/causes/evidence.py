@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.diff.context import ContextChange
     from tilescope.analyser.diff.measures import MetricChange
     from tilescope.analyser.diff.steps import StepPairs
-    from tilescope.analyser.diff.variables import VariablePairs, VariableRow
+    from tilescope.analyser.diff.variables import VariableFacts, VariablePairs
     from tilescope.reports import Report
 
 __all__ = ["Evidence", "Group"]
@@ -234,7 +234,7 @@ class Evidence:
                     found[side, places[key]] += variable.bytes
         return found
 
-    def owner(self, variable: VariableRow, side: int) -> tuple[object, ...] | None:
+    def owner(self, variable: VariableFacts, side: int) -> tuple[object, ...] | None:
         """Return the group of a variable; None for one outside of calls."""
         return self._root(side, variable.debug_context_id)
 

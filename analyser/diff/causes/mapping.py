@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
     from tilescope.analyser.diff.causes.evidence import Evidence
-    from tilescope.analyser.diff.variables import VariableRow
+    from tilescope.analyser.diff.variables import VariableFacts
     from tilescope.reports import Report
 
 __all__ = ["mapping_causes", "size_causes", "users_of_changed"]
@@ -53,7 +53,7 @@ def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
     return found
 
 
-def _explain(evidence: Evidence, one: VariableRow, other: VariableRow) -> Cause:
+def _explain(evidence: Evidence, one: VariableFacts, other: VariableFacts) -> Cause:
     """Return the cause for a variable that lies elsewhere, with the steps that use it."""
     cycles, sent = [], []
     for side, (report, variable) in enumerate(zip(evidence.sides, (one, other), strict=True)):
@@ -86,7 +86,7 @@ def users_of_changed(evidence: Evidence) -> frozenset[int]:
     return frozenset(before | {one for one, other in evidence.steps.pairs if other in after})
 
 
-def _cause(one: VariableRow, other: VariableRow, cycles: int, sent: int) -> Cause:
+def _cause(one: VariableFacts, other: VariableFacts, cycles: int, sent: int) -> Cause:
     """Return the cause for a variable that lies elsewhere."""
     tiles = f" ({one.n_tiles:,} → {other.n_tiles:,} tiles)" if one.n_tiles != other.n_tiles else ""
     text = f"Mapping of variable {short(one.name)} changed{tiles}"
@@ -110,7 +110,7 @@ def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
         Calls whose cause is known, as `Evidence.owner` gives them.
     """
     aligned = evidence.variables
-    rows: list[tuple[VariableRow | None, VariableRow | None]] = [
+    rows: list[tuple[VariableFacts | None, VariableFacts | None]] = [
         *(pair for pair in aligned.pairs if pair[0].bytes != pair[1].bytes),
         *((variable, None) for variable in aligned.removed),
         *((None, variable) for variable in aligned.added),
@@ -133,7 +133,7 @@ def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
     return causes
 
 
-def _size(delta: int, one: VariableRow | None, other: VariableRow | None) -> Cause:
+def _size(delta: int, one: VariableFacts | None, other: VariableFacts | None) -> Cause:
     """Return the cause for a variable that is new, gone or of another size."""
     variable = one or other
     assert variable is not None

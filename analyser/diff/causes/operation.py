@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
-
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import compute_set_vertices
 from tilescope.analyser.diff.causes.cause import (
@@ -305,9 +303,8 @@ def _vertex_words(evidence: Evidence, step: _StepCost) -> list[str]:
 @cached
 def _compute_sets(report: Report) -> dict[int, int]:
     """Return the compute set of every compute step."""
-    table = schema.step
-    columns = table.c.step_id, table.c.compute_set_id
-    return dict(report.fetch(select(*columns).where(table.c.compute_set_id.is_not(None))))
+    rows = report.rows(schema.step, "step_id", "compute_set_id")
+    return {step_id: number for step_id, number in rows if number is not None}
 
 
 def _listed(words: Sequence[str]) -> str:

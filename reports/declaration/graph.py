@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Float, ForeignKey, Integer, Table, Text
 
-from tilescope.reports.schema.definition import column, metadata
+from tilescope.reports.declaration.definition import column, metadata
 from tilescope.reports.schema.vocabulary import BOUNDS, MEMORY_CATEGORIES, PROGRAM_KINDS
 
 __all__ = [
@@ -210,8 +210,10 @@ plan = Table(
     metadata,
     column("plan_id", Integer, "Identity", primary_key=True),
     column("name", Text, "Debug name of the operation"),
-    column("operation", Text, "convolution or matmul"),
-    column("family", Text, "Family of vertices: amp, slic, hmac …"),
+    column("operation", Text, "convolution, matmul or reduce"),
+    column(
+        "family", Text, "Family of vertices: amp, slic, hmac …; in place or grid for a reduction"
+    ),
     column(
         "grouping",
         Text,
@@ -238,7 +240,7 @@ plan = Table(
         ForeignKey("debug_context.debug_context_id"),
         nullable=True,
     ),
-    comment="Plans of convolutions and products: their split over tiles",
+    comment="Plans of convolutions, products and reductions: their split over tiles",
 )
 
 plan_stage = Table(

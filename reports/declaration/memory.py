@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Integer, Table, Text
 
-from tilescope.reports.schema.definition import column, metadata
+from tilescope.reports.declaration.definition import column, metadata
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
 
 __all__ = ["memory_category"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ForeignKey, Integer, LargeBinary, Table, Text, UniqueConstraint
 
-from tilescope.reports.schema.definition import column, metadata
+from tilescope.reports.declaration.definition import column, metadata
 
 __all__ = ["array", "array_chunk", "chunk", "milestone", "row_block"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Float, Integer, Table, Text
 
-from tilescope.reports.schema.definition import column, metadata
+from tilescope.reports.declaration.definition import column, metadata
 
 __all__ = ["engine_option", "notice", "provenance", "target"]
 

@@ -1,4 +1,4 @@
-"""Shared definitions of the tables: metadata, schema version, application id."""
+"""Shared definitions of the declarations: metadata, and columns with a comment."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, MetaData
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "column", "metadata"]
-
-#: The four letters "TSCP", kept in SQLite's header field ``application_id``.
-APPLICATION_ID = 0x54534350
-#: Kept in SQLite's header field ``user_version``; raised when a table or array changes meaning.
-SCHEMA_VERSION = 3
+__all__ = ["column", "metadata"]
 
 metadata = MetaData()
 

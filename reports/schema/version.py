@@ -1,0 +1,10 @@
+"""Marks of a report in the header of its file."""
+
+from __future__ import annotations
+
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION"]
+
+#: The four letters "TSCP", kept in SQLite's header field ``application_id``.
+APPLICATION_ID = 0x54534350
+#: Kept in SQLite's header field ``user_version``; raised when tables, arrays or digests change.
+SCHEMA_VERSION = 4
