@@ -24,6 +24,7 @@ from docs.pages import (
     metrics,
     operators,
     options,
+    poplibs,
     pva,
     schema,
 )
@@ -39,6 +40,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "metrics": ("reference/metrics.md", metrics.render),
     "operators": ("reference/operators.md", operators.render),
     "options": ("reference/options.md", options.render),
+    "poplibs": ("reference/poplibs.md", poplibs.render),
     "pva": ("reference/pva.md", pva.render),
     "schema": ("reference/schema.md", schema.render),
     "layers": ("images/layers.svg", layers.render),

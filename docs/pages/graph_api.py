@@ -16,23 +16,41 @@ from tilescope.engine.graph import Graph, Tensor, TileMapping, blocks, concat, d
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.library import (
+    allocators,
+    arg_reduce,
+    batch_norm,
     convolution,
     cumulative_sum,
     dynamic_slice,
     elementwise,
     fill,
     gather,
+    general_product,
+    group_norm,
+    gru,
     histogram,
+    in_place,
+    instance_norm,
     iota,
+    layer_norm,
+    lstm,
     multi_slice,
     multi_update,
+    non_linearity,
     one_hot,
     padding,
     pool,
+    random_numbers,
     reduce,
+    rnn,
     scaled_add,
+    sliceable,
+    softmax,
     sort,
     transposed,
+)
+from tilescope.engine.library import (
+    map as expression_map,
 )
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.window import Window
@@ -68,6 +86,13 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         elementwise.row_major_copy,
         elementwise.rearranged,
     ),
+    "tilescope.engine.library.in_place": (in_place.unary_in_place, in_place.binary_in_place),
+    "tilescope.engine.library.map": (
+        expression_map.operand,
+        expression_map.call,
+        expression_map.map_expression,
+        expression_map.map_in_place,
+    ),
     "tilescope.engine.library.fill": (fill.fill,),
     "tilescope.engine.library.scaled_add": (scaled_add.scaled_add,),
     "tilescope.engine.library.iota": (iota.iota,),
@@ -76,6 +101,10 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         dynamic_slice.dynamic_update,
     ),
     "tilescope.engine.library.multi_slice": (multi_slice.multi_slice,),
+    "tilescope.engine.library.sliceable": (
+        sliceable.create_sliceable_tensor,
+        sliceable.create_indices_tensor,
+    ),
     "tilescope.engine.library.multi_update": (
         multi_update.multi_update,
         multi_update.multi_update_add,
@@ -97,9 +126,44 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.histogram": (histogram.histogram,),
     "tilescope.engine.library.one_hot": (one_hot.one_hot,),
     "tilescope.engine.library.padding": (padding.pad, padding.unfold),
-    "tilescope.engine.library.reduce": (reduce.reduce,),
+    "tilescope.engine.library.reduce": (
+        reduce.reduce,
+        reduce.reduce_with_output,
+        reduce.reduce_many,
+        reduce.Reduction,
+    ),
     "tilescope.engine.library.pool": (pool.pool,),
+    "tilescope.engine.library.non_linearity": (
+        non_linearity.non_linearity,
+        non_linearity.non_linearity_in_place,
+    ),
+    "tilescope.engine.library.softmax": (
+        softmax.softmax,
+        softmax.softmax_in_place,
+        softmax.log_softmax,
+        softmax.log_softmax_in_place,
+    ),
+    **{
+        f"tilescope.engine.library.{module.__name__.rpartition('.')[2]}": tuple(
+            getattr(module, name) for name in module.__all__
+        )
+        for module in (
+            arg_reduce,
+            batch_norm,
+            group_norm,
+            layer_norm,
+            instance_norm,
+            random_numbers,
+        )
+    },
+    "tilescope.engine.library.lstm": (lstm.lstm,),
+    "tilescope.engine.library.gru": (gru.gru,),
+    "tilescope.engine.library.rnn": (rnn.rnn,),
     "tilescope.engine.library.convolution": (convolution.convolution, convolution.matmul),
+    "tilescope.engine.library.allocators": tuple(
+        getattr(allocators, name) for name in allocators.__all__
+    ),
+    "tilescope.engine.library.general_product": (general_product.general_product,),
     "tilescope.engine.library.transposed": (
         transposed.transposed_convolution,
         transposed.weight_gradient,
@@ -138,7 +202,12 @@ def render() -> str:
     ]
     for module, functions in _LIBRARY.items():
         parts += _functions(module, functions)
-    parts += [*_class(Window), "### Elementwise functions\n", *_elementwise()]
+    parts += [
+        *_class(Window),
+        *_class(lstm.RecurrentOptions),
+        "### Elementwise functions\n",
+        *_elementwise(),
+    ]
     parts.append("\n## Programs\n\nAll in `tilescope.engine.program`; all accept `debug=`.\n")
     for name in program_names:
         if name != "Program":

@@ -33,7 +33,10 @@ __all__ = [
     "TO_BOOL",
     "UNARY",
     "UNARY_BLOCK",
+    "binary_block_law",
     "flops_per_element",
+    "loop_cycles",
+    "unary_block_law",
     "unary_kernels",
     "worker_rows",
 ]
@@ -125,7 +128,8 @@ def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
     return found
 
 
-def _loop_cycles(rate: Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+def loop_cycles(rate: Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+    """Return a worker's cycles in the loop over some elements: ndarray of int64."""
     cycles, elements = _loop(rate, batch)
     return np.asarray(cycles * -(-count // elements))
 
@@ -136,7 +140,7 @@ def _vector_law(prologue: int, base: tuple[int, int], rate: Rate) -> Any:
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         share = worker_share(batch.n_elements("out"), machine)
         begin = base[0] if batch.dtype[_operand(batch)] == "float32" else base[1]
-        worker = begin + _loop_cycles(rate, share, batch)
+        worker = begin + loop_cycles(rate, share, batch)
         return np.asarray(start_cycles(prologue, machine) + machine.n_worker_contexts * worker)
 
     return law
@@ -161,7 +165,7 @@ def _row_cycles(rate: Rate, columns: NDArray[np.int64], batch: Batch) -> NDArray
     return np.where(is_apart, cycles * columns, cycles * -(-columns // elements))
 
 
-def _unary_block_law(rate: Rate) -> Any:
+def unary_block_law(rate: Rate) -> Any:
     """Return the law of UnaryOp2D: 20 instructions, then the rows."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
@@ -180,23 +184,34 @@ def _is_repeated(batch: Batch, dim: int) -> NDArray[np.bool_]:
     return repeated
 
 
-def _binary_block_law(name: str) -> Any:
+def binary_block_law(name: str, rate: Rate, begin: int = 5) -> Any:
     """Return the law of two operands in blocks, by the kind of broadcast.
 
+    Parameters
+    ----------
+    name
+        The function.
+    rate
+        Its rates for operands of equal shapes.
+    begin
+        A worker's cycles before the rows, for operands of equal shapes.
+
+    Notes
+    -----
     None: BinaryOp2D. One scalar per row: BroadcastVectorOuter if it has assembly, else
     BroadcastScalar2D. The former divides whole rows among workers if a row has fewer vectors than
     the tile has workers, else parts of every row. One row for all, if `vector_inner` has no vertex
     for it: Assumption: as BroadcastVectorOuter without its saving in the loop.
     """
-    rate, broadcast = BINARY_RATES[name], BROADCAST_RATES[name]
+    broadcast = BROADCAST_RATES[name]
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         workers = machine.n_worker_contexts
         rows, columns = worker_rows(batch, machine)
         own = _row_cycles(rate, columns, batch)
-        plain = workers * (5 + rows * own)
+        plain = workers * (begin + rows * own)
         per_vector = machine.data_path_bytes // batch.item_bytes["a"]
-        begin = np.where(columns % per_vector == 0, 7, 25)
+        before_row = np.where(columns % per_vector == 0, 7, 25)
         if name in _VECTOR_OUTER and batch.dtype["a"].startswith("float"):
             planes, rows_of_plane, whole = batch.size["out"].T
             n_rows = planes * rows_of_plane
@@ -208,7 +223,7 @@ def _binary_block_law(name: str) -> Any:
         else:
             shared = _row_cycles(broadcast, columns, batch)
             one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
-        same_row = start_cycles(11, machine) + workers * (15 + rows * (begin + own))
+        same_row = start_cycles(11, machine) + workers * (15 + rows * (before_row + own))
         is_same_row = _is_repeated(batch, 0) | _is_repeated(batch, 1)
         return np.where(_is_repeated(batch, 2), one_a_row, np.where(is_same_row, same_row, plain))
 
@@ -252,7 +267,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         f"popops::UnaryOp2D<{name}>",
         (Field("x", "in", 3, kind="block", size_of="out"), _result(name, 3)),
         block,
-        _unary_block_law(rate),
+        unary_block_law(rate),
         code_bytes=260,
         source=_SOURCE,
         flops=_flops(name),
@@ -283,7 +298,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
             _result(name, 3),
         ),
         block,
-        _binary_block_law(name),
+        binary_block_law(name, BINARY_RATES[name]),
         code_bytes=320,
         source=_SOURCE,
         flops=_flops(name),

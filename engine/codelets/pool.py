@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AVERAGE_POOL", "MAX_POOL"]
 
+#: ``divisor``: 0 for a sum, 1 for a mean of the elements present, 2 of the whole window.
 _SCALARS = tuple(
     Scalar(name)
     for name in (
@@ -33,7 +34,7 @@ _SCALARS = tuple(
         "dilation_x",
         "shift_y",
         "shift_x",
-        "counts_padding",
+        "divisor",
     )
 )
 
@@ -43,7 +44,7 @@ def _pool_kernel(is_max: bool) -> Any:
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride,
         kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,
-        shift_y, shift_x, counts_padding,
+        shift_y, shift_x, divisor,
     ):  # fmt: skip
         n_channels = out_size[2]
         for oy in range(out_size[0]):
@@ -70,8 +71,12 @@ def _pool_kernel(is_max: bool) -> Any:
                             else:
                                 out[place] += value
                         n_used += 1
-                if not is_max:
-                    count = kernel_height * kernel_width if counts_padding else n_used
+                if n_used == 0 and not is_max:  # the window covers padding only
+                    n_used = 1
+                    for c in range(n_channels):
+                        out[target + c * out_stride[2]] = 0
+                if not is_max and divisor > 0:
+                    count = kernel_height * kernel_width if divisor == 2 else n_used
                     for c in range(n_channels):
                         out[target + c * out_stride[2]] /= count
 
@@ -101,7 +106,8 @@ def _pool_flops(is_max: bool) -> Callable[[Batch], NDArray[np.int64]]:
 
     def flops(batch: Batch) -> NDArray[np.int64]:
         window = batch.scalars["kernel_height"] * batch.scalars["kernel_width"]
-        per_result = np.asarray(window) - is_max
+        is_sum = np.asarray(batch.scalars["divisor"]) == 0
+        per_result = np.asarray(window) - (is_max | is_sum)
         return np.asarray(batch.n_elements("out") * per_result * batch.is_float("x"))
 
     return flops

@@ -1,110 +1,36 @@
-"""Reductions: of partial sums, and over any dimensions of a tensor.
-
-Laws: graphcore/poplibs sdk-release-3.4, lib/poplin and lib/popops cycle estimators.
-"""
+"""Reductions over dimensions of a tensor, and of their partial results."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.graph.law import Batch, Law
 from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["REDUCE", "REDUCE_PARTIALS", "reduce_partials_cycles"]
+__all__ = ["FLOPS_PER_PAIR", "REDUCE", "REDUCE_UPDATE", "UNSCALED"]
 
-Counts = NDArray[np.int64]
-
-
-@jit
-def _sum_partials(  # type: ignore[no-untyped-def]
-    partials, start, size, stride, out, out_start, out_size, out_stride
-):
-    """Take partials [partial, plane, row, column], out [plane, row, column]; columns adjoin."""
-    n_columns = out_size[2]
-    for plane in range(out_size[0]):
-        for row in range(out_size[1]):
-            to = out_start + plane * out_stride[0] + row * out_stride[1]
-            first = start + plane * stride[1] + row * stride[2]
-            for i in range(n_columns):
-                out[to + i] = partials[first + i]
-            for p in range(1, size[0]):
-                source = first + p * stride[0]
-                for i in range(n_columns):
-                    out[to + i] += partials[source + i]
-
-
-def reduce_partials_cycles(
-    n_partials: Counts, n_outputs: Counts, partial_bytes: int, out_bytes: int, machine: Machine
-) -> Counts:
-    """Return a tile's cycles to sum the partial results of a convolution or product.
-
-    Parameters
-    ----------
-    n_partials, n_outputs : ndarray of int64
-        Partials per output, and outputs per tile.
-    partial_bytes, out_bytes
-        Size of a partial and of an output, bytes: 2 for half, 4 for float.
-    machine
-        Source of the memory elements and the data path width.
-
-    Notes
-    -----
-    Received partials form one region, summed onto the tile's own partial, if the outputs are whole
-    groups of 16 bytes and the region is not too large; otherwise every partial is a separate
-    region. Partials are not interleaved: a group takes two loads.
-    Source: graphcore/poplibs sdk-release-3.4, lib/poplin: ConvReduce.cpp (which of the two, and
-    the separate first partial), ConvReducePlan.hpp (size of the region), PerformanceEstimation.hpp
-    (getReduceCycleEstimate).
-    """
-    workers = machine.n_worker_contexts
-    is_float = partial_bytes == 4
-    per_group = 2 * machine.data_path_bytes // partial_bytes
-    groups, rest = np.divmod(n_outputs, per_group)
-
-    region_bytes = (n_partials - 1) * n_outputs * partial_bytes
-    element = machine.memory_element_bytes
-    fits = -(-region_bytes // element) * element < machine.allocatable_bytes // 16
-    share = -(-groups // workers)
-    around = {(4, 4): 8, (4, 2): 7, (2, 4): 10, (2, 2): 9}[partial_bytes, out_bytes]
-    one_region = start_cycles(33, machine) + workers * (
-        20 + (2 * (n_partials - 1) + around) * share
-    )
-
-    # The remainder takes half a group, a quarter, and so on.
-    odd = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
-    loops = groups + odd
-    full, short = np.divmod(loops, workers)
-    full = full + ((short > 0) & (rest == 0))
-    last = np.where((short > 0) & (rest > 0), 2 * n_partials + (13 if is_float else 11), 0)
-    around = (7 if is_float else 9) - (out_bytes == 2)
-    regions = start_cycles(0, machine) + workers * (32 + last + (3 * n_partials + around) * full)
-    return np.asarray(np.where((rest == 0) & fits, one_region, regions))
-
-
-def _partials_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    n_partials = batch.size["partials"][:, 0]
-    n_outputs = batch.n_elements("out")
-    item, out = batch.item_bytes["partials"], batch.item_bytes["out"]
-    return reduce_partials_cycles(n_partials, n_outputs, item, out, machine)
-
-
-# No operations of its own: the additions of a product are counted with its multiplications,
-# wherever the plan performs them.
-REDUCE_PARTIALS = Codelet(
-    "poplin::ReduceAdd",
-    (Field("partials", "in", 4, kind="block"), Field("out", "out", 3, kind="block")),
-    _sum_partials,
-    _partials_law,
-    code_bytes=200,
-    source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate",
-)
+#: Useful operations to combine two elements.
+#: Source: graphcore/poplibs sdk-release-3.4, include/poplibs_support/FlopEstimation.hpp. A squared
+#: element counts one more.
+FLOPS_PER_PAIR = {
+    "sum": 1,
+    "square_sum": 1,
+    "maximum": 1,
+    "minimum": 1,
+    "product": 1,
+    "log_add": 6,
+    "logical_and": 0,
+    "logical_or": 0,
+}
 
 
 @jit
@@ -127,81 +53,196 @@ def _product(a: float, b: float) -> float:
     return a * b
 
 
-def _reduce_kernel(combine: Any) -> Any:
+@jit
+def _log_add(a, b):  # type: ignore[no-untyped-def]
+    largest = _maximum(a, b)
+    if np.isinf(largest) or largest != largest:
+        return largest
+    return largest + np.log1p(np.exp(_minimum(a, b) - largest))
+
+
+@jit
+def _logical_and(a: float, b: float) -> float:
+    return 1 if a != 0 and b != 0 else 0
+
+
+@jit
+def _logical_or(a: float, b: float) -> float:
+    return 1 if a != 0 or b != 0 else 0
+
+
+@jit
+def _same(a: float) -> float:
+    return a
+
+
+@jit
+def _square(a: float) -> float:
+    return a * a
+
+
+@jit
+def _is_nonzero(a: float) -> float:
+    return 1 if a != 0 else 0
+
+
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (_same, _sum),
+    "square_sum": (_square, _sum),
+    "maximum": (_same, _maximum),
+    "minimum": (_same, _minimum),
+    "product": (_same, _product),
+    "log_add": (_same, _log_add),
+    "logical_and": (_is_nonzero, _logical_and),
+    "logical_or": (_is_nonzero, _logical_or),
+}
+
+#: Scale that leaves a result as it is: a logarithm is multiplied by adding.
+UNSCALED = {name: 0.0 if name == "log_add" else 1.0 for name in _FUNCTIONS}
+
+
+def _scaling(operation: str) -> Any:
+    """Return how a result is scaled; logarithms are multiplied by adding."""
+    return _sum if operation == "log_add" else _product
+
+
+def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
+    """Return the kernel of an operation; the loops follow the contiguous dimension."""
+    prepare, combine = _FUNCTIONS[operation]
+    scaled = _scaling(operation)
+    unscaled = UNSCALED[operation]
+
     @jit
-    def kernel(x, start, size, stride, out, scale):  # type: ignore[no-untyped-def]
+    def along_columns(x, first, x_stride, out, outer, inner):  # type: ignore[no-untyped-def]
+        n = out.size
+        source = x[first : first + n]
+        for i in range(n):
+            out[i] = prepare(source[i])
+        for j in range(outer):
+            for k in range(1 if j == 0 else 0, inner):
+                row = first + j * x_stride[2] + k * x_stride[3]
+                source = x[row : row + n]
+                for i in range(n):
+                    out[i] = combine(out[i], prepare(source[i]))
+
+    @jit
+    def of_row(row):  # type: ignore[no-untyped-def]
+        total = prepare(row[0])
+        for k in range(1, row.size):
+            total = combine(total, prepare(row[k]))
+        return total
+
+    @jit
+    def along_rows(x, first, x_stride, out, outer, inner):  # type: ignore[no-untyped-def]
         for i in range(out.size):
-            first = start + i * stride[0]
-            total = x[first]
-            for j in range(size[1]):
-                row = first + j * stride[1]
-                for k in range(size[2]):
-                    if j + k > 0:
-                        total = combine(total, x[row + k * stride[2]])
-            if scale == 1:
-                out[i] = total  # integers wrap around, as on the machine
+            start = first + i * x_stride[1]
+            if x_stride[3] == 1:
+                total = of_row(x[start : start + inner])
+                for j in range(1, outer):
+                    row = start + j * x_stride[2]
+                    total = combine(total, of_row(x[row : row + inner]))
             else:
-                out[i] = total * scale
+                total = prepare(x[start])
+                for j in range(outer):
+                    row = start + j * x_stride[2]
+                    for k in range(1 if j == 0 else 0, inner):
+                        total = combine(total, prepare(x[row + k * x_stride[3]]))
+            out[i] = total
+
+    @jit
+    def kernel(  # type: ignore[no-untyped-def]
+        x, x_start, x_size, x_stride, out, out_start, out_size, out_stride, scale
+    ):
+        n_sections, n_columns = out_size[0], out_size[2]
+        before = np.empty(n_columns if is_update else 0, out.dtype)
+        for section in range(n_sections):
+            outer, inner = x_size[2], x_size[3]
+            d = 2 if outer > 1 else 3
+            low = section * x_size[d] // n_sections
+            n = (section + 1) * x_size[d] // n_sections - low
+            if d == 2:
+                outer = n
+            else:
+                inner = n
+            for plane in range(out_size[1]):
+                to = out_start + section * out_stride[0] + plane * out_stride[1]
+                first = x_start + low * x_stride[d] + plane * x_stride[0]
+                result = out[to : to + n_columns]  # columns are contiguous
+                for i in range(before.size):
+                    before[i] = result[i]
+                if x_stride[1] == 1 and n_columns > 1:
+                    along_columns(x, first, x_stride, result, outer, inner)
+                else:
+                    along_rows(x, first, x_stride, result, outer, inner)
+                if scale != unscaled:  # integers wrap around, as on the machine
+                    for i in range(n_columns):
+                        result[i] = scaled(result[i], scale)
+                for i in range(before.size):
+                    result[i] = combine(before[i], result[i])
 
     return kernel
 
 
-def _reduce_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-    """Return the law by the layout of the partials; outputs are divided among the workers.
+def _reduce_law(operation: str, *, is_update: bool) -> Law:
+    """Return the law of an operation, `reduce_cycles`."""
 
-    Contiguous partials are summed in data-path vectors, contiguous outputs with strided partials in
-    vectors of outputs, everything else element by element.
+    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        result, source = batch.dtype["out"], batch.dtype["x"]
+        kind = ReduceKind(operation, source, result, batch.item_bytes["x"], is_update)
+        planes, columns, outer, inner = batch.size["x"].T
+        # A single column per plane: the planes are the columns.
+        is_single = columns == 1
+        column_stride = np.where(is_single, batch.stride["x"][:, 0], batch.stride["x"][:, 1])
+        sizes = ReduceSizes(
+            np.where(is_single, 1, planes),
+            np.where(is_single, planes, columns),
+            outer,
+            inner,
+            batch.size["out"][:, 0],
+            column_stride,
+            batch.stride["x"][:, 2],
+            batch.stride["x"][:, 3],
+        )
+        return reduce_cycles(kind, sizes, machine)
 
-    Source: popops reduction/CycleEstimationFunctions.cpp:
-    getCycleEstimateReduceAllRegionsContinuous, getCyclesEstimateForStridedReduce,
-    getCyclesEstimateForReduce. Assumption: several contiguous regions of an output cost 3 each.
+    return law
+
+
+def _reduce_flops(operation: str, *, is_update: bool) -> Callable[[Batch], NDArray[np.int64]]:
+    """Return the count of operations: combined pairs, squares, scaled and updated results."""
+    per_pair, is_square = FLOPS_PER_PAIR[operation], operation == "square_sum"
+    unscaled = UNSCALED[operation]
+
+    def flops(batch: Batch) -> NDArray[np.int64]:
+        results, elements = batch.n_elements("out"), batch.n_elements("x")
+        pairs = elements - results + results * is_update
+        scaled = np.where(np.asarray(batch.scalars["scale"]) != unscaled, results, 0)
+        counted = pairs * per_pair + elements * is_square + scaled
+        return np.asarray(counted * batch.is_float("x"))
+
+    return flops
+
+
+def _codelet(operation: str, *, is_update: bool) -> Codelet:
+    """Return the vertex of an operation.
+
+    Fields: x [plane, column, outer, inner], out [section, plane, column]. A section combines its
+    share of the outer groups; of the inner elements if there is one group.
     """
-    workers = machine.n_worker_contexts
-    n_outputs, outer, inner = batch.size["x"].T
-    between_outputs, between_outer, between_inner = batch.stride["x"].T
-    is_half = batch.item_bytes["x"] == 2
-    per_vector = machine.data_path_bytes // batch.item_bytes["x"]
-    share = worker_share(n_outputs, machine)
-    n_reduced = outer * inner
-
-    per_output = 12 + (outer - 1) * 3 + outer * (inner // per_vector) + 2 * (inner & 1)
-    contiguous = workers * (17 + share * per_output)
-
-    vectors = worker_share(-(-n_outputs // per_vector), machine)
-    after = 8 if is_half else 5
-    strided = workers * (16 + vectors * (3 + after + outer * (3 + inner - 1)))
-
-    checks = 3 if is_half else 2
-    one_by_one = workers * (33 + share * (24 + 2 * checks + 7 + 16 * n_reduced))
-
-    is_contiguous = (between_inner == 1) | ((inner == 1) & (between_outer == 1)) | (n_reduced == 1)
-    is_strided = (between_outputs == 1) & (n_outputs > 1)
-    others = np.where(is_strided, strided, one_by_one)
-    return np.asarray(np.where(is_contiguous, contiguous, others))
-
-
-def _reduce_flops(batch: Batch) -> NDArray[np.int64]:
-    """Count one per combined pair and one per scaled result; stages add up to the whole."""
-    results = batch.n_elements("out")
-    scaled = np.where(np.asarray(batch.scalars["scale"]) != 1, results, 0)
-    return np.asarray((batch.n_elements("x") - results + scaled) * batch.is_float("x"))
-
-
-REDUCE = {
-    name: Codelet(
-        f"popops::Reduce<{name}>",
-        (Field("x", "in", 3, kind="block"), Field("out", "out")),
-        _reduce_kernel(combine),
-        _reduce_law,
+    name = f"popops::Reduce<{operation}{',update' if is_update else ''}>"
+    out = Field("out", "inout" if is_update else "out", 3, kind="block")
+    return Codelet(
+        name,
+        (Field("x", "in", 4, kind="block"), out),
+        _reduce_kernel(operation, is_update=is_update),
+        _reduce_law(operation, is_update=is_update),
         code_bytes=280,
         source="graphcore/poplibs sdk-release-3.4, lib/popops reduction estimators",
         scalars=(Scalar("scale", "float"),),
-        flops=_reduce_flops,
+        flops=_reduce_flops(operation, is_update=is_update),
     )
-    for name, combine in {
-        "sum": _sum,
-        "maximum": _maximum,
-        "minimum": _minimum,
-        "product": _product,
-    }.items()
-}
+
+
+REDUCE = {name: _codelet(name, is_update=False) for name in _FUNCTIONS}
+#: The same, combined with what the output holds.
+REDUCE_UPDATE = {name: _codelet(name, is_update=True) for name in ("sum", "square_sum", "log_add")}

@@ -21,7 +21,7 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_FLOPS", "TERNARY_RATES"]
+__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_FLOPS", "TERNARY_FUNCTIONS", "TERNARY_RATES"]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -44,7 +44,7 @@ def _clamp(x: Any, low: Any, high: Any) -> Any:
     return high if raised > high else raised  # the upper limit applies if the limits cross
 
 
-_FUNCTIONS = {"select": _select, "clamp": _clamp}
+TERNARY_FUNCTIONS = {"select": _select, "clamp": _clamp}
 TERNARY_FLOPS = {"select": 0, "clamp": 2}
 
 
@@ -103,7 +103,7 @@ def _flops(name: str) -> Any:
 def _ternary(name: str) -> tuple[Codelet, Codelet]:
     is_choice = name == "select"
     codelets = []
-    for dims, kernel in zip((1, 3), _kernels(_FUNCTIONS[name]), strict=True):
+    for dims, kernel in zip((1, 3), _kernels(TERNARY_FUNCTIONS[name]), strict=True):
         kind = "vector" if dims == 1 else "block"
         codelets.append(
             Codelet(
@@ -134,5 +134,5 @@ def _ternary(name: str) -> tuple[Codelet, Codelet]:
 
 TERNARY: dict[str, Codelet] = {}
 TERNARY_BLOCK: dict[str, Codelet] = {}
-for _name in _FUNCTIONS:
+for _name in TERNARY_FUNCTIONS:
     TERNARY[_name], TERNARY_BLOCK[_name] = _ternary(_name)

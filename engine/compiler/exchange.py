@@ -66,6 +66,29 @@ class Addresses:
         """Return the variable of each element: ndarray of int64."""
         return np.searchsorted(self.base, element, side="right") - 1
 
+    def places_of(self, tile: NDArray[np.int64], element: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where elements lie in the memory of tiles, in elements: ndarray of int64.
+
+        Two elements of a variable on one tile are as far apart as their places. What a tile does
+        not own is in a buffer, in the order of the elements.
+        """
+        interval = np.searchsorted(self.map_start, element, side="right") - 1
+        is_own = self.map_tile[interval] == tile
+        place = self._interval_place[interval] + element - self.map_start[interval]
+        return np.where(is_own, place, int(self.base[-1]) + self.base.size + element)
+
+    @cached_property
+    def _interval_place(self) -> NDArray[np.int64]:
+        """Place of each mapped interval: after the earlier ones of its variable on its tile."""
+        length = np.diff(np.append(self.map_start, self.base[-1]))
+        variable = self.variable_of(self.map_start)
+        order = np.argsort(self.map_tile, kind="stable")
+        before = np.cumsum(length[order]) - length[order]
+        place = np.empty_like(before)
+        place[order] = before
+        # A gap between variables: they need not be neighbours in memory.
+        return place + variable
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -157,38 +180,6 @@ class Exchange:
             return StepCost.of(machine, "internal", **phase)
         return StepCost.of(machine, "external", **{**phase, **links})
 
-    def code_bytes(self, machine: Machine) -> NDArray[np.int64]:
-        """Return the exchange code of each tile: ndarray of int64, shape (n_tiles,), bytes.
-
-        Notes
-        -----
-        A tile that takes part has a fixed overhead; a receiver sets source and pointer whenever
-        the next fragment of its buffer comes from another tile; a sender has one instruction per
-        distinct fragment, and one per so many words.
-        """
-        n_tiles = machine.n_tiles
-        _, sender, receiver = self._in_order
-        is_change = np.ones(sender.size, dtype=np.bool_)
-        is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
-        changes = np.bincount(receiver[is_change], minlength=n_tiles)
-        # A fragment with several receivers is sent once, for as long as the longest one takes it.
-        place = self._places(self.sender)
-        order = np.argsort(place)
-        place = place[order]
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        n_bytes = self.n_bytes[order]
-        longest = np.maximum.reduceat(n_bytes, first) if first.size else n_bytes
-        words = -(-longest // _WORD_BYTES)
-        per_fragment = -(-words // machine.exchange_words_per_send)
-        sends = np.bincount(self.sender[order[first]], per_fragment, n_tiles).astype(np.int64)
-        return np.where(
-            changes + sends > 0,
-            machine.exchange_code_bytes_per_phase
-            + changes * machine.exchange_code_bytes_per_source
-            + sends * machine.exchange_code_bytes_per_send,
-            0,
-        )
-
     def _in_pairs(
         self, machine: Machine
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
@@ -198,7 +189,7 @@ class Exchange:
         """
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
-        order, sender, receiver = self._in_order
+        order, sender, receiver = self.in_order
         is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
         piece, start, length, is_shared = split_by_pair(
             receiver, sender, self.start[order], self.length[order], partner, is_near
@@ -223,7 +214,7 @@ class Exchange:
         return shared.astype(np.int64), receiving, sending
 
     @cached_property
-    def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the order by receiver and start, with the senders and receivers sorted by it."""
         order = np.argsort(self._places(self.receiver))  # a tile receives an element once
         return order, self.sender[order], self.receiver[order]

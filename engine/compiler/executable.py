@@ -76,6 +76,8 @@ class Step(Freezable):
     compute_set: ComputeSet | None = None
     #: For a sync or exchange, the compute set whose data it moves.
     serves: ComputeSet | None = None
+    #: The plan stage it belongs to; None where nothing was planned.
+    plan_stage: PlanStage | None = None
     access: StreamAccess | RemoteAccess | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
@@ -91,12 +93,6 @@ class Step(Freezable):
     #: By batch, the tiles on which its vertices take their slow path, ascending: ndarray of int64;
     #: empty where no batch has such tiles.
     slow_tiles: tuple[NDArray[np.int64], ...] = ()
-
-    @property
-    def plan_stage(self) -> PlanStage | None:
-        """The plan stage the step belongs to; None where nothing was planned."""
-        served = self.compute_set or self.serves
-        return None if served is None else served.plan_stage
 
     @property
     def is_data_dependent(self) -> bool:

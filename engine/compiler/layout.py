@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.constraints import PartIndex, constraints_of
 from tilescope.engine.compiler.executable import Step
-from tilescope.engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
+from tilescope.engine.compiler.kernels.placement import first_fit, nothing_asked
 from tilescope.engine.compiler.liveness import LiveRanges
+from tilescope.engine.compiler.placed_parts import parts_of
 from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
-from tilescope.engine.graph import GraphImage, Variable
+from tilescope.engine.graph import GraphImage
 from tilescope.engine.machine import Machine
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
@@ -42,76 +42,8 @@ _CODE = (
 )
 
 
-def _bytes_by_tile(variable: Variable, n_tiles: int) -> NDArray[np.int64]:
-    lengths = variable.map_end - variable.map_start
-    elements = np.bincount(variable.map_tile, lengths, n_tiles).astype(np.int64)
-    return elements * variable.dtype.n_bytes
-
-
 def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     return -(-n_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-
-
-@dataclass
-class _Parts:
-    """Parts of variables and message buffers as columns, sorted by variable and then by tile.
-
-    Parameters
-    ----------
-    columns
-        Variable, tile, bytes, start and end of every part: ndarray of int64.
-    lifetimes
-        By variable or message buffer that is not always live.
-    names, message_ids
-        Of message buffers: name by number, and number by step and variable.
-    """
-
-    columns: list[NDArray[np.int64]]
-    lifetimes: dict[int, tuple[int, int]]
-    names: dict[int, str]
-    message_ids: dict[tuple[int, int], int]
-
-
-def _parts(graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, n_tiles: int) -> _Parts:
-    """Return the parts of all variables in use, and of all message buffers."""
-    lifetimes = liveness.ranges
-    made = _Parts([], dict(lifetimes), {}, {})
-    n_steps = len(steps)
-    owners: list[tuple[int, int, int]] = []  # variable, start and end
-    tile: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    n_bytes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    for variable in graph.variables:
-        variable_id = variable.variable_id
-        if liveness.is_always_live[variable_id] or variable_id in lifetimes:
-            by_tile = _bytes_by_tile(variable, n_tiles)
-            tiles = np.flatnonzero(by_tile)
-            lifetime = lifetimes.get(variable_id, (0, n_steps))
-            owners.append((variable_id, *lifetime))
-            tile.append(tiles)
-            n_bytes.append(by_tile[tiles])
-    for step in steps:
-        if step.messages is None:
-            continue
-        # An exchange fills its buffers for the compute phase after it; a compute phase fills
-        # buffers for the exchange after it, with a sync in between.
-        last = step.step_id + (3 if step.kind == "OnTileExecute" else 2)
-        lifetime = (step.step_id, min(last, n_steps))
-        messages = step.messages
-        for variable_id in np.unique(messages.variable_id).tolist():
-            number = len(graph.variables) + len(made.names)
-            made.names[number] = f"{step.name}/message/{graph.variables[variable_id].name}"
-            made.message_ids[step.step_id, variable_id] = number
-            made.lifetimes[number] = lifetime
-            mine = messages.variable_id == variable_id
-            owners.append((number, *lifetime))
-            tile.append(messages.tile[mine])
-            n_bytes.append(messages.n_bytes[mine])
-    sizes = [column.size for column in tile[1:]]
-    variable, start, end = np.repeat(
-        np.array(owners, dtype=np.int64).reshape(-1, 3), sizes, axis=0
-    ).T.copy()
-    made.columns = [variable, np.concatenate(tile), np.concatenate(n_bytes), start, end]
-    return made
 
 
 def _always_live_code(
@@ -196,15 +128,15 @@ def lay_out(
     machine = graph.machine
     n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
     code = _always_live_code(graph, steps, machine, is_instrumented)
-    made = _parts(graph, steps, liveness, n_tiles)
-    variable, tile, n_bytes, start, end = made.columns
+    made = parts_of(graph, steps, liveness, n_tiles)
+    variable, tile, n_bytes, start = made.variable, made.tile, made.n_bytes, made.start
     key = variable * n_tiles + tile
     always = np.zeros(variable.size, dtype=np.bool_)
     in_graph = variable < len(graph.variables)
     always[in_graph] = liveness.is_always_live[variable[in_graph]]
     # Always-live parts first, so that they stay contiguous below the others.
     order = np.lexsort((variable, start, ~always, tile))
-    variable, tile, n_bytes, start, end = (column[order] for column in made.columns)
+    variable, tile, n_bytes = variable[order], tile[order], n_bytes[order]
     always = always[order]
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
@@ -212,18 +144,18 @@ def lay_out(
     tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
     code_bytes = sum(code.values(), np.zeros(n_tiles, np.int64))
     base = _align(code_bytes)
-    placed = Parts(_align(n_bytes), start, end)
+    lifetimes = made.lifetimes(variable)
     asked = constraints.asked(variable.size)
-    offset, highest = first_fit(tile_start, placed, base, asked, machine)
-    parts = LiveParts(tile_start, variable, n_bytes, offset, start, end)
+    offset, highest = first_fit(tile_start, _align(n_bytes), lifetimes, base, asked, machine)
+    parts = LiveParts.of(tile_start, variable, n_bytes, offset, lifetimes)
     live = LiveBytes.of(parts, liveness.is_always_live, n_steps)
-    categories = _categories(graph, code, live, always, tile)
+    categories = _categories(graph, code, live, liveness.is_always_live)
     fixed_bytes = np.bincount(tile[always], n_bytes[always], n_tiles).astype(np.int64)
     always_live = code_bytes + fixed_bytes
     unconstrained = highest
     if (highest > machine.allocatable_bytes).any() and constraints.batch:
         free = nothing_asked(variable.size)
-        unconstrained = first_fit(tile_start, placed, base, free, machine)[1]
+        unconstrained = first_fit(tile_start, _align(n_bytes), lifetimes, base, free, machine)[1]
     return Memory(
         categories=categories,
         including_gaps=np.maximum(highest, base),
@@ -231,7 +163,7 @@ def lay_out(
         always_live=always_live,
         live=live,
         parts=parts,
-        lifetimes=made.lifetimes,
+        lives=made.lives,
         message_names=made.names,
         code_end=_code_end(code),
         unconstrained=np.maximum(unconstrained, base),
@@ -244,12 +176,11 @@ def _categories(
     graph: GraphImage,
     code: Mapping[str, NDArray[np.int64]],
     live: LiveBytes,
-    always: NDArray[np.bool_],
-    tile: NDArray[np.int64],
+    is_always_live: NDArray[np.bool_],
 ) -> dict[str, NDArray[np.int64]]:
     """Return bytes by category, region and tile; other parts count at the tile's peak."""
     machine, parts = graph.machine, live.parts
-    n_tiles, variable = machine.n_tiles, parts.variable_id
+    n_tiles, variable, tile = machine.n_tiles, parts.variable_id, parts.tile
     result: dict[str, NDArray[np.int64]] = {}
     address = np.zeros(n_tiles, np.int64)
     none = np.zeros((3, n_tiles), np.int64)
@@ -263,6 +194,8 @@ def _categories(
     in_graph = variable < len(graph.variables)
     constant = np.zeros(variable.size, dtype=np.bool_)
     constant[in_graph] = is_constant[variable[in_graph]]
+    always = np.zeros(variable.size, dtype=np.bool_)
+    always[in_graph] = is_always_live[variable[in_graph]]
     worst = live.peak_step[tile]
     at_peak = (parts.start_step <= worst) & (worst < parts.end_step) & ~always
     # Three categories, plus the variables not live at the peak as the fourth.

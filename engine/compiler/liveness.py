@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.compiler.overlap import steps_of
+from tilescope.engine.compiler.tile_memory import Lives
 from tilescope.engine.graph import GraphImage
 
 __all__ = ["LiveRanges", "live_ranges"]
@@ -114,12 +115,12 @@ class LiveRanges:
     is_always_live : ndarray of bool, shape (n_variables,)
         Constants, and state that the host or an earlier run left.
     ranges
-        By id of the variables that are not always live: from the first step at which the
-        variable is live or touched to one past the last. Unused variables are left out.
+        By id of the variables that are not always live: every range of steps at which the variable
+        is live or touched. Between two of them its memory is free. Unused variables are left out.
     """
 
     is_always_live: Set
-    ranges: dict[int, tuple[int, int]]
+    ranges: dict[int, Lives]
 
 
 def live_ranges(graph: GraphImage, steps: Sequence[Step], roots: Sequence[Node]) -> LiveRanges:
@@ -139,9 +140,11 @@ def live_ranges(graph: GraphImage, steps: Sequence[Step], roots: Sequence[Node])
     always = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
     for root in roots:
         always |= walk.before(root, np.zeros(always.size, dtype=np.bool_))
-    ranges: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, Lives] = {}
     for variable_id in np.flatnonzero(~always).tolist():
-        where = np.flatnonzero(walk.at[:, variable_id])
-        if where.size:
-            ranges[variable_id] = (int(where[0]), int(where[-1]) + 1)
+        edges = np.flatnonzero(np.diff(walk.at[:, variable_id], prepend=False, append=False))
+        if edges.size:
+            ranges[variable_id] = tuple(
+                (start, end) for start, end in edges.reshape(-1, 2).tolist()
+            )
     return LiveRanges(always, ranges)

@@ -10,6 +10,7 @@ from tilescope.engine.compiler.accesses import accesses, overwritten, written
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchange import Addresses, Exchange
+from tilescope.engine.compiler.exchange_code import exchange_code_bytes
 from tilescope.engine.compiler.executable import Node, RemoteAccess, Step, StreamAccess, VertexUse
 from tilescope.engine.compiler.host_copy import host_copy_cost
 from tilescope.engine.compiler.overlap import check_overlap
@@ -32,6 +33,7 @@ from tilescope.engine.program import (
     RemoteCopyOut,
     Repeat,
     RepeatWhile,
+    Site,
     StreamCopyIn,
     StreamCopyOut,
     Switch,
@@ -67,6 +69,9 @@ class Lowering:
         #: Exchanges around compute sets, by id; entries present here are not recomputed.
         self.around: dict[int, Around] = {}
         self._compute: dict[int, StepCost] = {}
+        #: Compute sets lowered so far, and whether the one being lowered was among them.
+        self._executed: set[int] = set()
+        self._is_repeated = False
         self._sync_costs: dict[tuple[str, int, tuple[int, ...] | None], StepCost] = {}
 
     def lower(self, programs: Sequence[Program]) -> list[Node]:
@@ -122,7 +127,9 @@ class Lowering:
                 )
                 self._lower(program.body, node)
             case Execute():
-                self._execute(program.compute_set, parent)
+                own = program.compute_set
+                site = program.site or Site(own.name, own.debug, own.plan_stage)
+                self._execute(own, site, parent)
             case StreamCopyIn():
                 self._stream(StreamAccess(program.stream, program.target, True), program, parent)
             case StreamCopyOut():
@@ -252,7 +259,7 @@ class Lowering:
         step = self._step(parent, kind, f"{name}/decision", debug, cost)
         step.reads = (variable.variable_id,)
         if not exchange.is_empty:
-            step.code_bytes = Column.of(exchange.code_bytes(machine))
+            step.code_bytes = Column.of(exchange_code_bytes(exchange, machine))
 
     def _step(
         self,
@@ -288,7 +295,7 @@ class Lowering:
             self._compute[key], self.vertex_uses[key] = compute_cost(compute_set, self.machine)
         return self._compute[key]
 
-    def _execute(self, compute_set: ComputeSet, parent: Node) -> None:
+    def _execute(self, compute_set: ComputeSet, site: Site, parent: Node) -> None:
         reads, writes = accesses(compute_set)
         self._check_mapped([*reads, *writes])
         cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
@@ -296,12 +303,15 @@ class Lowering:
             self.around[key] = around(compute_set, self.addresses, self.machine)
         arrival = None
         before, after = self.around[key].before, self.around[key].after
+        self._is_repeated = key in self._executed
+        self._executed.add(key)
         if before is not None:
-            step = self._exchange(before, compute_set, parent)
+            step = self._exchange(before, compute_set, site, parent)
             step.reads = before.variables
             step.messages = before.messages
             arrival = step.step_id
-        step = self._step(parent, "OnTileExecute", compute_set.name, compute_set.debug, cost)
+        step = self._step(parent, "OnTileExecute", site.name, site.debug, cost)
+        step.plan_stage = site.plan_stage
         step.arrival = arrival
         step.compute_set = compute_set
         step.reads, step.writes = reads, writes
@@ -309,20 +319,24 @@ class Lowering:
         if after is not None:
             # What goes to other tiles is buffered on the tile that produced it.
             step.messages = after.messages
-            step = self._exchange(after, compute_set, parent)
+            step = self._exchange(after, compute_set, site, parent)
             step.writes = after.variables
 
-    def _exchange(self, transfer: Transfer, compute_set: ComputeSet, parent: Node) -> Step:
+    def _exchange(
+        self, transfer: Transfer, compute_set: ComputeSet, site: Site, parent: Node
+    ) -> Step:
         """Add an exchange and the sync before it."""
         cost = transfer.cost
         is_external = cost.sync_zone == "external"
         # Within an IPU only the tiles of the IPUs that exchange data have to sync.
         taking_part = None if is_external else tuple(cost.cycles.ids.tolist())
-        sync = self._sync(parent, compute_set.name, compute_set.debug, is_external, taking_part)
+        sync = self._sync(parent, site.name, site.debug, is_external, taking_part)
         kind = "GlobalExchange" if is_external else "DoExchange"
-        step = self._step(parent, kind, compute_set.name, compute_set.debug, cost)
-        step.code_bytes = transfer.code_bytes
+        step = self._step(parent, kind, site.name, site.debug, cost)
+        # A compute set that runs at several places has one exchange: its data is where it was.
+        step.code_bytes = None if self._is_repeated else transfer.code_bytes
         sync.serves = step.serves = compute_set
+        sync.plan_stage = step.plan_stage = site.plan_stage
         return step
 
     def _sync(

@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.kernels.live import peaks
+from tilescope.engine.compiler.kernels.placement import Lifetimes
 
-__all__ = ["LiveBytes", "LiveParts", "Memory"]
+__all__ = ["LiveBytes", "LiveParts", "Lives", "Memory"]
+
+#: Half-open ranges of steps during which something lives, ascending and apart.
+Lives = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class LiveParts:
-    """Parts of variables on tiles, sorted by tile and first step.
+    """Parts of variables on tiles, sorted by tile and first step, with one row for every life.
 
     Parameters
     ----------
@@ -27,6 +31,8 @@ class LiveParts:
         Size and address.
     start_step, end_step : ndarray of int64
         Half-open range of steps; always-live parts span all.
+    is_first : ndarray of bool
+        Whether a row is the first life of its part; the others are at the same address.
     """
 
     tile_start: NDArray[np.int64]
@@ -35,6 +41,40 @@ class LiveParts:
     offset: NDArray[np.int64]
     start_step: NDArray[np.int64]
     end_step: NDArray[np.int64]
+    is_first: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        tile_start: NDArray[np.int64],
+        variable_id: NDArray[np.int64],
+        n_bytes: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        lifetimes: Lifetimes,
+    ) -> LiveParts:
+        """Return the lives of placed parts, which are sorted by tile.
+
+        Always-live parts come first on their tile, as among the placed parts.
+        """
+        n_lives = np.diff(lifetimes.first)[lifetimes.owner]
+        part = np.repeat(np.arange(n_lives.size), n_lives)
+        number = np.arange(part.size) - np.repeat(np.cumsum(n_lives) - n_lives, n_lives)
+        life = lifetimes.first[lifetimes.owner[part]] + number
+        start, end, is_first = lifetimes.start[life], lifetimes.end[life], number == 0
+        tile = np.repeat(np.arange(tile_start.size - 1), np.diff(tile_start))[part]
+        if not is_first.all():
+            order = np.lexsort((part, start, tile))
+            part, start, end = part[order], start[order], end[order]
+            is_first, tile = is_first[order], tile[order]
+        return cls(
+            np.searchsorted(tile, np.arange(tile_start.size)),
+            variable_id[part],
+            n_bytes[part],
+            offset[part],
+            start,
+            end,
+            is_first,
+        )
 
     @property
     def tile(self) -> NDArray[np.int64]:
@@ -138,8 +178,9 @@ class Memory:
         Not-always-live bytes at every step.
     parts
         Parts of variables and message buffers on tiles.
-    lifetimes
-        By variable or message buffer that is not always live: half-open range of steps.
+    lives
+        By variable or message buffer that is not always live: half-open ranges of steps. Between
+        two of them, others may lie at its address.
     message_names
         Of message buffers, by number.
     code_end : ndarray of int64, shape (n_tiles,)
@@ -159,12 +200,17 @@ class Memory:
     always_live: NDArray[np.int64]
     live: LiveBytes
     parts: LiveParts
-    lifetimes: dict[int, tuple[int, int]]
+    lives: dict[int, Lives]
     message_names: dict[int, str]
     code_end: NDArray[np.int64]
     unconstrained: NDArray[np.int64]
     slow_tiles: dict[tuple[int, int], NDArray[np.int64]]
     is_always_live: NDArray[np.bool_]
+
+    @property
+    def lifetimes(self) -> dict[int, tuple[int, int]]:
+        """First step and one past the last of every variable that is not always live."""
+        return {number: (lives[0][0], lives[-1][1]) for number, lives in self.lives.items()}
 
     @property
     def not_always_live_peak(self) -> NDArray[np.int64]:

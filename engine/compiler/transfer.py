@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.exchange import Addresses, Exchange, exchange_of
+from tilescope.engine.compiler.exchange_code import exchange_code_bytes
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.graph import ComputeSet
@@ -51,7 +52,7 @@ class Transfer:
             exchange.cost(machine),
             tuple(variables.tolist()),
             _messages(exchange, exchange.receiver if is_input else exchange.sender),
-            Column.of(exchange.code_bytes(machine)),
+            Column.of(exchange_code_bytes(exchange, machine)),
         )
 
 

@@ -187,12 +187,13 @@ def _var_storage(executable: Executable) -> list[str]:
         "Live Variables:",
         f"  Always-live: {int(memory.always_live.sum()):,} B, {always:,} B of it in variables",
     ]
-    sizes = np.bincount(parts.variable_id, parts.n_bytes, n_variables + len(memory.message_names))
+    n_all = n_variables + len(memory.message_names)
+    sizes = np.bincount(parts.variable_id, parts.n_bytes * parts.is_first, n_all)
     for step in executable.steps:
         alive = [
             (int(sizes[variable]), variable)
-            for variable, (start, end) in memory.lifetimes.items()
-            if start <= step.step_id < end
+            for variable, lives in memory.lives.items()
+            if any(start <= step.step_id < end for start, end in lives)
         ]
         total = int(memory.live.totals[step.step_id])
         lines.append(f"  Step {step.step_id} {step.kind} {step.name}: {total:,} B")

@@ -304,7 +304,7 @@ class Codelet:
             if not hasattr(regions, "stride"):
                 raise BadGraph(
                     f"{where}: field {field.name!r} takes regions, not a {type(regions).__name__}:"
-                    " make them with engine.graph.blocks"
+                    " pass a tensor, or make them with engine.graph.blocks"
                 )
             if regions.size.shape != (n_vertices, field.n_dims):
                 raise BadGraph(

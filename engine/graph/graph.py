@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
 from tilescope.engine.errors import BadGraph, OutOfTileMemory
+from tilescope.engine.graph.clone import clone_layout
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.joined import Joined, View
 from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
+from tilescope.engine.graph.partial_mapping import overlaid
 from tilescope.engine.graph.plan_stage import PlanStage
-from tilescope.engine.graph.regions import Regions
+from tilescope.engine.graph.regions import Regions, regions_of
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor import Tensor, row_major
 from tilescope.engine.graph.variable import Variable, to_host
@@ -191,12 +193,15 @@ class Graph:
         return Tensor(variable, 0, row_major(sizes))
 
     def set_tile_mapping(self, tensor: Tensor, starts: ArrayLike, tiles: ArrayLike) -> None:
-        """Map a whole variable by intervals.
+        """Map the elements that a tensor shows, by intervals in its logical order.
+
+        The other elements of its variable keep their tiles. A variable is mapped when all of its
+        elements are.
 
         Parameters
         ----------
         tensor
-            A tensor that covers its variable.
+            A variable, or a view on one that shows no element twice.
         starts : array of int, shape (n,)
             First element of each interval, ascending from 0.
         tiles : array of int, shape (n,)
@@ -206,9 +211,9 @@ class Graph:
         ------
         BadGraph
             When elements are left out, the order is wrong, a tile does not exist, or the tensor
-            belongs to another graph or does not cover its variable.
+            belongs to another graph, joins several variables or shows an element twice.
         """
-        variable = self._whole(tensor)
+        variable = self._one(tensor)
         start = np.atleast_1d(whole_numbers(f"The starts of {variable.name!r}", starts))
         tile = np.atleast_1d(whole_numbers(f"The tiles of {variable.name!r}", tiles, np.int32))
         if start.shape != tile.shape or start.ndim != 1:
@@ -218,10 +223,10 @@ class Graph:
             )
         if start.size == 0 or start[0] != 0:
             raise BadGraph(f"The mapping of {variable.name!r} must begin at element 0")
-        if (np.diff(start) <= 0).any() or start[-1] >= variable.n_elements:
+        if (np.diff(start) <= 0).any() or start[-1] >= tensor.n_elements:
             raise BadGraph(
                 f"The starts of {variable.name!r} must ascend within its"
-                f" {variable.n_elements} elements"
+                f" {tensor.n_elements} elements"
             )
         n_tiles = self.machine.n_tiles
         if tile.min() < 0 or tile.max() >= n_tiles:
@@ -230,25 +235,55 @@ class Graph:
                 f"{variable.name!r} is mapped to tile {bad}, but the machine has tiles 0 to"
                 f" {n_tiles - 1}"
             )
-        keep = np.append(True, tile[1:] != tile[:-1])
-        variable.map_start, variable.map_tile = start[keep], tile[keep]
+        if tensor.n_elements < variable.n_elements or not tensor.is_contiguous:
+            start, tile = overlaid(variable.mapped_so_far(), tensor, (start, tile))
+        variable.set_mapping(start, tile)
+
+    def clone(self, view: View, name: str, dtype: Any = None, debug: DebugContext = ROOT) -> Tensor:
+        """Add a variable with the shape, the order in memory and the tile mapping of a view.
+
+        Parameters
+        ----------
+        view
+            A variable or any view. If it joins several variables or aliases elements, the copy is
+            row-major.
+        name
+            Name of the variable.
+        dtype
+            Element type; by default, that of the view.
+
+        Raises
+        ------
+        BadGraph
+            When the view belongs to another graph or has no mapping yet, or the device does not
+            support the type.
+        """
+        self.check_own(view)
+        layout = clone_layout(view)
+        made = self.add_variable(view.dtype if dtype is None else dtype, layout.shape, name, debug)
+        self.set_tile_mapping(made, layout.start, layout.tile)
+        return layout.as_view(made)
 
     def map_linearly(
         self,
         tensor: Tensor,
         *,
         grain: int = 1,
+        min_elements: int = 1,
         tiles: Sequence[int] | NDArray[np.integer[Any]] | None = None,
         first: int = 0,
     ) -> None:
-        """Spread a variable evenly over tiles, in chunks of whole grains.
+        """Spread a tensor evenly over tiles, in chunks of whole grains of its logical order.
 
         Parameters
         ----------
         tensor
-            A tensor that covers its variable.
+            As for `set_tile_mapping`.
         grain
             Number of consecutive elements that stay on one tile.
+        min_elements
+            Least number of elements of a tile, where there are as many: small variables use fewer
+            tiles.
         tiles
             The tiles to use, in order; all compute tiles when None.
         first
@@ -257,11 +292,12 @@ class Graph:
         Raises
         ------
         BadGraph
-            When a number is not an integer, the grain is less than 1, or there are no tiles; also
-            as for `set_tile_mapping`.
+            When a number is not an integer, the grain or `min_elements` is less than 1, or there
+            are no tiles; also as for `set_tile_mapping`.
         """
-        variable = self._whole(tensor)
+        variable = self._one(tensor)
         grain = a_count(f"The grain of {variable.name!r}", grain, 1)
+        least = a_count(f"The least elements per tile of {variable.name!r}", min_elements, 1)
         first = a_count(f"The first tile of {variable.name!r}", first, 0)
         pool = self.compute_tiles
         if tiles is not None:
@@ -272,8 +308,8 @@ class Graph:
             )
         if not pool.size:
             raise BadGraph(f"No tiles to map {variable.name!r} to: give at least one")
-        n_grains = -(-variable.n_elements // grain)
-        n_parts = min(n_grains, pool.size)
+        n_grains = -(-tensor.n_elements // grain)
+        n_parts = min(n_grains, pool.size, max(1, tensor.n_elements // least))
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
         self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
 
@@ -323,19 +359,13 @@ class Graph:
         if i >= len(self.compute_sets) or self.compute_sets[i] is not compute_set:
             raise BadGraph(f"{compute_set.name!r} is a compute set of another graph")
 
-    def _whole(self, tensor: Tensor) -> Variable:
-        """Return the variable that a tensor covers completely."""
+    def _one(self, tensor: Tensor) -> Variable:
+        """Return the one variable that a tensor to map is on."""
         self.check_own(tensor)
         if isinstance(tensor, Joined):
             raise BadGraph(
-                f"Expected a whole variable to map, got a tensor that joins {tensor.name}: map"
-                " each one"
-            )
-        if tensor.n_elements != tensor.variable.n_elements:
-            raise BadGraph(
-                f"Expected the whole variable {tensor.variable.name!r} to map, got"
-                f" {tensor.n_elements} of its {tensor.variable.n_elements} elements:"
-                " pass the tensor that add_variable returned"
+                f"Expected a view on one variable to map, got a tensor that joins {tensor.name}:"
+                " map each one"
             )
         return tensor.variable
 
@@ -374,7 +404,7 @@ class Graph:
         compute_set: ComputeSet,
         codelet: Codelet,
         tile: ArrayLike,
-        fields: Mapping[str, Regions],
+        fields: Mapping[str, Regions | View | Sequence[Tensor]],
         scalars: Mapping[str, ArrayLike] | None = None,
     ) -> VertexBatch:
         """Add one vertex of `codelet` per entry of `tile`.
@@ -388,7 +418,8 @@ class Graph:
         tile : array of int, shape (n_vertices,)
             Tile of each vertex.
         fields
-            Regions by field name.
+            By field name: regions; a tensor or a slice of one for all vertices; or a list with one
+            per vertex.
         scalars
             Numbers by scalar name: one for all vertices, or one per vertex.
 
@@ -417,18 +448,33 @@ class Graph:
             raise BadGraph(
                 f"{where}: a vertex is on a tile outside 0 to {self.machine.n_tiles - 1}"
             )
-        codelet.check_fields(where, fields, tiles.size)
-        for name, regions in fields.items():
+        connected: Mapping[str, Any] = fields
+        if isinstance(fields, Mapping):
+            known = {field.name: field.n_dims for field in codelet.fields}
+            connected = {
+                name: regions_of(f"{where}, field {name!r}", given, tiles.size, known[name])
+                if name in known and _is_of_tensors(given)
+                else given
+                for name, given in fields.items()
+            }
+        codelet.check_fields(where, connected, tiles.size)
+        for name, regions in connected.items():
             variable = regions.variable
             owner = self.variables
             if variable.variable_id >= len(owner) or owner[variable.variable_id] is not variable:
                 raise BadGraph(f"{where}: field {name!r} is a tensor of another graph")
             regions.check(f"{where}, field {name!r}")
         columns = codelet.scalar_columns(where, {} if scalars is None else scalars, tiles.size)
-        batch = VertexBatch(codelet, tiles, dict(fields), columns)
+        batch = VertexBatch(codelet, tiles, dict(connected), columns)
         compute_set.add(batch)
         self.codelets.setdefault(codelet.name, codelet)
         return batch
+
+
+def _is_of_tensors(given: object) -> bool:
+    """Return whether a field is given as tensors instead of regions."""
+    several = given if isinstance(given, list | tuple) else [given]
+    return any(isinstance(one, View) for one in several)
 
 
 def _check_debug(name: str, debug: object) -> None:

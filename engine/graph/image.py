@@ -167,6 +167,7 @@ def _copied_variable(source: Variable) -> Variable:
         source.values,
         source.map_start,
         source.map_tile,
+        source.partial_mapping,
     )
 
 

@@ -9,7 +9,7 @@ __all__ = ["PlanStage", "Stage"]
 
 
 class Stage(StrEnum):
-    """The stages of a planned convolution or product, in execution order.
+    """The stages of a planned convolution, product or reduction, in execution order.
 
     A stage is one compute set, with the exchanges before and after it; an operation split into
     serial parts runs most of its stages once per part.
@@ -23,9 +23,9 @@ class Stage(StrEnum):
     PRE_ARRANGE_WEIGHTS = "preArrangeWeights"
     #: The vertices of the plan's family.
     COMPUTE = "compute"
-    #: Sums some of the partials; the index counts these stages from 0.
+    #: Sums, or reduces otherwise, some of the partials; the index counts these stages from 0.
     REDUCE_STAGE = "reduceStage"
-    #: Sums all remaining partials.
+    #: Sums, or reduces otherwise, all remaining partials.
     REDUCE = "reduce"
     #: Casts the sums to the result type.
     CAST = "cast"

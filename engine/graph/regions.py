@@ -21,7 +21,7 @@ from tilescope.engine.graph.tensor import Tensor
 if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
 
-__all__ = ["Regions", "blocks"]
+__all__ = ["Regions", "blocks", "regions_of"]
 
 
 @dataclass(frozen=True)
@@ -128,3 +128,62 @@ def blocks(
         np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
         np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
     )
+
+
+def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regions:
+    """Return the regions of a field, given as regions, one tensor for all vertices, or one each.
+
+    Parameters
+    ----------
+    where
+        The field, for messages.
+    given
+        Regions; a tensor, which may be a slice or a concatenation of adjacent slices; or a list
+        with one tensor per vertex, all on one variable.
+    n_vertices
+        Number of vertices.
+    n_dims
+        Dimensions of the field; a field of one dimension takes tensors of any shape, in logical
+        order.
+
+    Raises
+    ------
+    BadGraph
+        When a tensor is on another variable than the first one, joins several, or has other
+        dimensions than the field.
+    """
+    if hasattr(given, "stride"):
+        return given  # type: ignore[return-value] # regions, or an object that looks like them
+    one_each = given if isinstance(given, list | tuple) else [given] * n_vertices
+    if len(one_each) != n_vertices or not one_each:
+        raise BadGraph(
+            f"{where} has {len(one_each)} tensors for {n_vertices} vertices: give one for all, or"
+            " one each"
+        )
+    variable = one_each[0].variable if isinstance(one_each[0], Tensor) else None
+    start, size, stride = [], [], []
+    for view in one_each:
+        if not isinstance(view, Tensor):
+            what = "joins several variables" if isinstance(view, Joined) else "is not a tensor"
+            raise BadGraph(
+                f"{where}: {shown(view) if variable is None else 'one of its tensors'} {what}:"
+                " expected regions of engine.graph.blocks, a tensor on one variable, or a list of"
+                " them"
+            )
+        if view.variable is not variable:
+            raise BadGraph(
+                f"{where} connects {view.name!r} and another variable: the vertices of a batch"
+                " share one; add them in several calls"
+            )
+        dims = view.flatten().dims if n_dims == 1 else view.dims
+        atoms = [own[0] if own else (1, 0) for own in dims]
+        if len(atoms) != n_dims or any(len(own) > 1 for own in dims):
+            raise BadGraph(
+                f"{where}: a tensor of shape {tuple(view.shape)} on {view.name!r} is not a block of"
+                f" {n_dims} dimensions with one stride each: copy it first"
+            )
+        start.append(view.offset)
+        size.append([atom[0] for atom in atoms])
+        stride.append([atom[1] for atom in atoms])
+    assert variable is not None, "the first tensor was checked"
+    return Regions(variable, *(np.array(part, np.int64) for part in (start, size, stride)))

@@ -28,6 +28,8 @@ class Variable(Freezable):
         begins. Empty until the variable is mapped.
     map_tile : ndarray of int32
         Tile of each interval.
+    partial_mapping : (ndarray of int64, ndarray of int32)
+        The same, with tile -1 where an element has none, while only views on it are mapped.
     """
 
     variable_id: int
@@ -39,6 +41,7 @@ class Variable(Freezable):
     values: NDArray[Any] | None = None
     map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    partial_mapping: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
 
     @property
     def n_elements(self) -> int:
@@ -60,6 +63,30 @@ class Variable(Freezable):
         """One past the last element of each interval: ndarray of int64."""
         return np.append(self.map_start[1:], self.n_elements)
 
+    def mapped_so_far(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return starts and tiles of all intervals; the tile is -1 where elements have none yet."""
+        if self.is_mapped:
+            return self.map_start, self.map_tile
+        nothing = np.zeros(1, np.int64), np.full(1, -1, np.int32)
+        return nothing if self.partial_mapping is None else self.partial_mapping
+
+    def set_mapping(self, start: NDArray[np.int64], tile: NDArray[np.int32]) -> None:
+        """Set the mapping; it is complete when no tile is -1.
+
+        Parameters
+        ----------
+        start : ndarray of int64, shape (n,)
+            First element of each interval, ascending from 0.
+        tile : ndarray of int32, shape (n,)
+            Tile of each interval.
+        """
+        keep = np.append(True, tile[1:] != tile[:-1])
+        start, tile = start[keep], tile[keep]
+        if (tile < 0).any():
+            self.partial_mapping = start, tile
+        else:
+            self.map_start, self.map_tile, self.partial_mapping = start, tile, None
+
     def freeze(self) -> None:
         """Reject changes to the variable, its mapping and its values from now on."""
         self.map_start, self.map_tile = read_only(self.map_start), read_only(self.map_tile)
@@ -75,6 +102,13 @@ class Variable(Freezable):
         BadGraph
             When the variable has no mapping yet.
         """
+        if self.partial_mapping is not None:
+            start, tile = self.partial_mapping
+            first = int(start[tile < 0][0])
+            raise BadGraph(
+                f"Variable {self.name!r} is mapped in part, element {first} has no tile: map the"
+                " rest with set_tile_mapping or map_linearly"
+            )
         if not self.is_mapped:
             raise BadGraph(
                 f"Variable {self.name!r} has no tile mapping yet: call set_tile_mapping or"

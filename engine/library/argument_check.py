@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_list, a_switch, a_text, shown
+from tilescope.engine.codelets.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.window import Window
 
 __all__ = ["check_rank", "checked"]
@@ -36,6 +38,23 @@ def _several(what: str, values: Any) -> None:
         a_count(f"One of {what}", value)
 
 
+def _views(what: str, values: Any) -> None:
+    for value in a_list(what, values, "a list of tensors"):
+        a_kind(f"One of {what}", value, View, _TENSOR)
+
+
+def _shape_or(kinds: Any, wanted: str) -> Callable[[str, Any], object]:
+    """Return the check of an operand that may be given by its shape."""
+
+    def check(what: str, value: Any) -> None:
+        if isinstance(value, list | tuple):
+            _several(what, value)
+        else:
+            a_kind(what, value, kinds, wanted)
+
+    return check
+
+
 def _pair(what: str, values: Any) -> None:
     if len(a_list(what, values, "two integers")) != 2:
         raise BadGraph(f"{what} is {shown(values)}: expected two integers")
@@ -48,6 +67,10 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     View: _kind(View, _TENSOR),
     Tensor | float: _kind(Tensor | Real, "a tensor of one element, or a number"),
     View | NDArray[Any]: _kind(View | np.ndarray, "a tensor, or an ndarray of constants"),
+    Sequence[int] | View: _shape_or(View, "a tensor, or its shape"),
+    Sequence[int] | View | NDArray[Any]: _shape_or(
+        View | np.ndarray, "a tensor, an ndarray of constants, or a shape"
+    ),
     Window: _kind(Window, "an engine.library.window.Window"),
     Mapping[str, int]: _kind(Mapping, "a dictionary of integers"),
     str: a_text,
@@ -56,6 +79,9 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     float: _kind(Real, "a number"),
     Sequence[int]: _several,
     tuple[int, int]: _pair,
+    Expression: _kind(Expression, "an expression; call and operand make one"),
+    Sequence[View]: _views,
+    RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
     Any: lambda _, value: value,
 }
 

@@ -13,14 +13,16 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Stage, Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together, row_major_copy
+from tilescope.engine.library.operand_layout import images_in_place, weights_in_place
+from tilescope.engine.planner.arrange import are_weights_arranged
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import ChannelLayout
 
 __all__ = [
     "arranged_images",
     "arranged_weights",
-    "channel_runs",
     "image_values",
+    "map_images",
     "weight_values",
     "zeros_into",
 ]
@@ -107,39 +109,9 @@ def _cut(
     return real, padding
 
 
-def _in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor | None:
-    """Return the images in the layout of the vertices if they have it, else None."""
-    images, _, rows, columns = x.shape
-    shape = (images, blocks, channels, inner, rows, columns)
-    if not x.can_reshape(*shape):
-        return None
-    view = x.reshape(*shape).dim_shuffle(1, 0, 2, 4, 5, 3)
-    if all(len(dim) == 1 for dim in view.dims) and (inner == 1 or view.dims[5][0][1] == 1):
-        return view
-    return None
-
-
-def channel_runs(x: Tensor, n_groups: int) -> tuple[int, ...]:
-    """Return the channel group sizes for which images can be read in place, ascending.
-
-    Parameters
-    ----------
-    x
-        Shape (images, channels, rows, columns).
-    n_groups
-        Convolution groups; a channel group is part of one, or spans several whole ones.
-    """
-    n_channels = x.shape[1]
-    per_group = n_channels // n_groups
-    found = []
-    for inner in range(1, n_channels + 1):
-        within, over = per_group % inner == 0, inner % per_group == 0 and n_channels % inner == 0
-        if not (within or over):
-            continue
-        blocks = n_groups if within else n_channels // inner
-        if _in_place(x, blocks, n_channels // blocks // inner, inner) is not None:
-            found.append(inner)
-    return tuple(found)
+def map_images(builder: Builder, arranged: Tensor, tiles: Sequence[int]) -> None:
+    """Spread images [block, image, channel block, row, column, channel] by whole channel groups."""
+    builder.graph.map_linearly(arranged, grain=arranged.shape[-1], tiles=tiles)
 
 
 def arranged_images(
@@ -153,16 +125,12 @@ def arranged_images(
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
     if not layout.is_padded:
-        view = _in_place(x, blocks, channels, inside * size)
+        view = images_in_place(x, blocks, channels, inside * size)
         if view is not None:
             return view
-    made = builder.graph.add_variable(
-        x.dtype,
-        (blocks, images, channels, rows, columns, inside * size),
-        "preArranged",
-        builder.debug,
-    )
-    builder.graph.map_linearly(made, grain=inside * size, tiles=tiles)
+    sizes = (blocks, images, channels, rows, columns, inside * size)
+    made = builder.graph.add_variable(x.dtype, sizes, "preArranged", builder.debug)
+    map_images(builder, made, tiles)
     axes = [
         _Axis(1, block=0, unit=5, have=layout.n_groups, size=inside),
         _Axis(2, block=2, unit=6, have=layout.n_channels, size=size),
@@ -230,7 +198,7 @@ def weight_values(
 def arranged_weights(
     builder: Builder, weights: Tensor, shape: ConvolutionShape, grouping: Grouping
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """Return a variable for computed weights, and the copies into it.
+    """Return computed weights as the vertices read them, and the copies into them.
 
     Parameters
     ----------
@@ -242,10 +210,16 @@ def arranged_weights(
     Returns
     -------
     made : Tensor
-        Shape (block, out group, in group, ky, kx, in, out); not mapped yet.
+        Shape (block, out group, in group, ky, kx, in, out): the weights in place, or a variable
+        that is not mapped yet.
     pairs : list of (source, target)
-        The weights and zeros for the padding.
+        The weights and zeros for the padding; empty in place.
     """
+    if not are_weights_arranged(shape, grouping):
+        sizes_in_place = (grouping.groups, grouping.inputs, grouping.outputs)
+        view = weights_in_place(weights, sizes_in_place)
+        if view is not None:
+            return view, []
     blocks, in_groups, out_groups = grouping.count(shape)
     inside, n_in, n_out = grouping.groups, grouping.inputs, grouping.outputs
     sizes = (blocks, out_groups, in_groups, *shape.kernel, n_in)

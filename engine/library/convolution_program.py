@@ -134,8 +134,9 @@ class _Steps:
         """Lay out the weights and add the vertices; return (images, channels, rows, columns)."""
         if isinstance(weights, Tensor):
             kernel, pairs = arranged_weights(builder, weights, self.shape, self.grouping)
-            map_weights(builder, kernel, self.placement, self.grouping)
-            copy_together(builder, pairs, "preArrangeWeights", Stage.PRE_ARRANGE_WEIGHTS)
+            if pairs:
+                map_weights(builder, kernel, self.placement, self.grouping)
+                copy_together(builder, pairs, "preArrangeWeights", Stage.PRE_ARRANGE_WEIGHTS)
         else:
             values = weight_values(weights, self.shape, self.grouping)
             kernel = self._constant(builder, values)

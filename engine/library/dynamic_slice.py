@@ -14,6 +14,7 @@ import numpy as np
 from tilescope.engine.codelets.multi_slice import DYNAMIC_SLICE, dynamic_slice_cycles
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
+from tilescope.engine.graph.elements import check_each_once, share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.elementwise import binary, in_one, select, vector_elements
@@ -21,6 +22,7 @@ from tilescope.engine.library.iota import iota
 from tilescope.engine.library.multi_slice import check_dim, check_indices, grouped_slice
 from tilescope.engine.library.multi_update import multi_update
 from tilescope.engine.library.partition import as_rows, edges_of, map_parts, strides_of
+from tilescope.engine.library.sliceable import update_columns
 from tilescope.engine.planner.multi_slice import SliceShape, plan_slice
 
 __all__ = ["dynamic_slice", "dynamic_update"]
@@ -193,6 +195,10 @@ def dynamic_update(
     detail = {"shape": list(x.shape), "dims": list(dims), "update": list(update.shape)}
     build = builder.inside("dynamicUpdate", "popops.dynamicUpdate", detail, flops=0)
     offsets = in_one(build, offset, "offset").flatten()
+    if len(dims) == 1 and not share_elements(x, update):
+        check_each_once("dynamic_update: its target", x)
+        if update_columns(build, x, update, offsets, dims[0]):
+            return
     _update(build, x, update, offsets, dims)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.copy import (
@@ -37,9 +35,9 @@ from tilescope.engine.codelets.ternary import (
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
+from tilescope.engine.graph.clone import CloneLayout, clone_layout
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
-from tilescope.engine.graph.mapping import tile_mapping_of
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.vertex_choice import choose_vertices
@@ -47,8 +45,10 @@ from tilescope.engine.library.walk import Walk, joint_walks
 from tilescope.engine.machine import Machine
 
 __all__ = [
+    "apply_to",
     "binary",
     "cast",
+    "check_function",
     "clamp",
     "copy_to",
     "copy_together",
@@ -96,10 +96,13 @@ def similar(
     clones = [
         clone
         for operand in operands
-        if operand.shape == tuple(shape) and (clone := _Clone.of(builder, operand)) is not None
+        if operand.shape == tuple(shape) and (clone := _clone_of(builder, operand)) is not None
     ]
     if clones:
-        return max(clones, key=lambda clone: clone.n_tiles).make(builder, name, dtype)
+        chosen = max(clones, key=lambda clone: clone.n_tiles)
+        made = graph.add_variable(dtype, chosen.shape, name, builder.debug)
+        graph.set_tile_mapping(made, chosen.start, chosen.tile)
+        return chosen.as_view(made)
     made = graph.add_variable(dtype, shape, name, builder.debug)
     builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
     return made
@@ -109,47 +112,18 @@ def similar(
 _SHORTEST_INTERVAL = 2
 
 
-@dataclass(frozen=True)
-class _Clone:
-    """What a copy of a view without its variables would be: dimensions in order of memory.
-
-    ``order`` has the view's dimensions from the largest stride to the smallest.
-    """
-
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-    start: NDArray[np.int64]
-    tile: NDArray[np.int32]
-    n_tiles: int
-
-    @classmethod
-    def of(cls, builder: Builder, view: View) -> _Clone | None:
-        """Return the clone of a view; None if it aliases elements or would be in fragments."""
-        if any(not variable.is_mapped for variable in view.variables) or not view.n_elements:
-            return None
-        atoms = [atom for piece in view.pieces for atom in piece.atoms if atom[0] > 1]
-        if any(stride <= 0 for _, stride in atoms):
-            return None
-        order = tuple(range(len(view.shape)))
-        if isinstance(view, Tensor):
-            strides = [dim[0][1] if dim else 0 for dim in view.dims]
-            order = tuple(sorted(order, key=lambda d: -strides[d]))
-        in_memory_order = view.dim_shuffle(*order)
-        mapping = tile_mapping_of(in_memory_order)
-        is_short = mapping.start.size * _SHORTEST_INTERVAL > view.n_elements
-        if (is_short and view.n_elements > 1) or not builder.tiles.has(mapping.tile):
-            return None
-        by_start = np.argsort(mapping.start)
-        n_tiles = int(np.unique(mapping.tile).size)
-        shape = tuple(in_memory_order.shape)
-        return cls(shape, order, mapping.start[by_start], mapping.tile[by_start], n_tiles)
-
-    def make(self, builder: Builder, name: str, dtype: DType) -> Tensor:
-        """Add the variable and return it under the view's dimensions."""
-        made = builder.graph.add_variable(dtype, self.shape, name, builder.debug)
-        builder.graph.set_tile_mapping(made, self.start, self.tile)
-        back = sorted(range(len(self.order)), key=lambda d: self.order[d])
-        return made.dim_shuffle(*back)
+def _clone_of(builder: Builder, view: View) -> CloneLayout | None:
+    """Return the layout of a view; None if it aliases elements or would be in fragments."""
+    if any(not variable.is_mapped for variable in view.variables) or not view.n_elements:
+        return None
+    atoms = [atom for piece in view.pieces for atom in piece.atoms if atom[0] > 1]
+    if any(stride <= 0 for _, stride in atoms):
+        return None
+    layout = clone_layout(view)
+    is_short = layout.start.size * _SHORTEST_INTERVAL > view.n_elements
+    if (is_short and view.n_elements > 1) or not builder.tiles.has(layout.tile):
+        return None
+    return layout
 
 
 def _apply(
@@ -170,7 +144,7 @@ def _apply(
     return True
 
 
-def _apply_to(
+def apply_to(
     builder: Builder, name: str, plain: Codelet, in_blocks: Codelet, x: View, out: Tensor
 ) -> None:
     """Add the compute set of one operand, copied first if its strides are incompatible."""
@@ -329,6 +303,18 @@ def _check_types(function: str, rate: Rate, operands: Sequence[View]) -> None:
             )
 
 
+def check_function(function: str, operands: Sequence[View]) -> None:
+    """Raise BadGraph unless a function of one or two operands supports their type.
+
+    Raises
+    ------
+    BadGraph
+        If the function is unknown, or does not support the type, or types differ.
+    """
+    rates = UNARY_RATES if len(operands) == 1 else BINARY_RATES
+    _check_types(function, _rate_of(function, rates, len(operands)), operands)
+
+
 @checked
 def unary(builder: Builder, function: str, x: View) -> Tensor:
     """Apply a function of one operand: see `tilescope.engine.codelets.unary_functions`.
@@ -338,12 +324,12 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
     BadGraph
         If the function is unknown or does not support the type.
     """
-    _check_types(function, _rate_of(function, UNARY_RATES, 1), [x])
+    check_function(function, [x])
     detail = {"operation": function, "shape": list(x.shape)}
     flops = flops_per_element(function) * x.n_elements * x.dtype.is_float
     build = builder.inside(function, "popops.map", detail, flops=flops)
     out = similar(build, "out", [x], x.shape, BOOL if function in TO_BOOL else x.dtype)
-    _apply_to(build, function, UNARY[function], UNARY_BLOCK[function], x, out)
+    apply_to(build, function, UNARY[function], UNARY_BLOCK[function], x, out)
     return out
 
 
@@ -370,7 +356,7 @@ def binary(
         If the function is unknown or does not support the type, or if types or shapes are
         incompatible.
     """
-    _check_types(function, _rate_of(function, BINARY_RATES, 2), [a, b])
+    check_function(function, [a, b])
     dtype = BOOL if function in TO_BOOL else a.dtype
     return _joint(builder, function, (BINARY, BINARY_BLOCK), [a, b], dtype, shape)
 
@@ -463,5 +449,5 @@ def cast(builder: Builder, x: View, dtype: Any) -> Tensor:
     build = builder.inside("cast", "popops.cast", detail, flops=0)
     out = similar(build, "out", [x], x.shape, dtype)
     plain, in_blocks = (CAST_TO_BOOL, CAST_TO_BOOL_BLOCK) if dtype == BOOL else (CAST, CAST_BLOCK)
-    _apply_to(build, "cast", plain, in_blocks, x, out)
+    apply_to(build, "cast", plain, in_blocks, x, out)
     return out

@@ -11,17 +11,11 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.tiling.division import edges_of
 
 __all__ = ["as_rows", "edges_of", "map_parts", "strides_of"]
 
 Counts = NDArray[np.int64]
-
-
-def edges_of(size: int, n_parts: int, grain: int = 1) -> Counts:
-    """Return the starts of equal parts of whole grains, and the end: ndarray of int64."""
-    n_grains = -(-size // grain)
-    edges = np.arange(n_parts + 1, dtype=np.int64) * n_grains // n_parts * grain
-    return np.minimum(edges, size)
 
 
 def map_parts(

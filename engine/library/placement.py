@@ -23,7 +23,7 @@ from tilescope.engine.tiling import (
     unit_counts,
 )
 from tilescope.engine.tiling.input_range import part_edges
-from tilescope.engine.tiling.weight_block import block_units, n_sharers, shares_whole_rows
+from tilescope.engine.tiling.weight_block import block_units, n_sharers, n_shares, shares_whole_rows
 
 __all__ = ["Placement", "map_weights"]
 
@@ -159,12 +159,17 @@ def map_weights(
     if shares_whole_rows(counts, most, grouping):
         grain = max(grain, row)
     n_grains = -(-n_elements // grain)
-    n_pieces = np.minimum(sharers, n_grains)
+    item_bytes, is_constant = weights.dtype.n_bytes, weights.variable.category == "constant"
+    n_pieces = n_shares(
+        n_elements * item_bytes, grain * item_bytes, sharers, is_constant=is_constant
+    )
     piece = np.arange(int(n_pieces.max()))[None]
     start = base + piece * n_grains // n_pieces * grain
+    # Few shares are spread over all sharers, as other weights are beside them.
+    spread = piece * sharers // n_pieces if is_constant else piece
     # A block starts at the tile after the previous block's end, which spreads short blocks.
     out, before = at[1][1], at[2][0].within[at[2][1]] * sizes[3] + at[3][0].within[at[3][1]]
-    sharer = (piece + out + before * n_pieces * has_parts) % sharers
+    sharer = (spread + out + before * n_pieces * has_parts) % sharers
     group, out_part, *summed = (step.part[i] for step, i in at)
     field = counts.rows * counts.columns
     owner = placement.tile(

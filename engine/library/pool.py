@@ -1,10 +1,11 @@
-"""Pooling: maximum or mean over windows."""
+"""Pooling: maximum, mean or sum over windows."""
 
 from __future__ import annotations
 
 from math import prod
 
 from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
+from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
@@ -14,10 +15,13 @@ from tilescope.engine.library.window import Window, clipped, group_size, output_
 
 __all__ = ["pool"]
 
+#: The vertices' scalar ``divisor`` by kind of pooling.
+_KINDS = {"max": 0, "average": 1, "sum": 0}
+
 
 @checked
 def pool(
-    builder: Builder, x: View, window: Window, *, is_max: bool, counts_padding: bool = False
+    builder: Builder, x: View, window: Window, kind: str = "max", *, counts_padding: bool = False
 ) -> Tensor:
     """Pool over rows and columns.
 
@@ -26,23 +30,37 @@ def pool(
     x
         Shape (images, channels, rows, columns), any layout.
     window
-        Geometry.
-    is_max
-        Maximum instead of mean.
+        Geometry; negative padding crops the input.
+    kind
+        ``max``, ``average`` or ``sum``.
     counts_padding
-        Whether the mean divides by the whole window at the edges.
+        Whether an average divides by the whole window at the edges.
 
     Raises
     ------
     BadGraph
-        If the tensor is float8 or has another rank, or the window does not fit.
+        If the kind is unknown, the tensor is float8 or has another rank, or the window does not
+        fit.
+
+    Notes
+    -----
+    Source: graphcore/poplibs sdk-release-3.4, include/popnn/Pooling.hpp, PoolParams.
     """
+    if kind not in _KINDS:
+        raise BadGraph(f"Unknown pooling {kind!r}: use one of {', '.join(_KINDS)}")
+    if counts_padding and kind != "average":
+        raise BadGraph(f"pool: counts_padding has no effect on {kind!r}: expected 'average'")
     refuse_float8("pooling", x)
     check_rank("pool: its input", x, "images, channels, rows, columns")
     n_images, n_channels, height, width = x.shape
-    detail = {"input": list(x.shape), "kernel": list(window.kernel), "stride": list(window.stride)}
+    detail: dict[str, object] = {
+        "input": list(x.shape),
+        "kernel": list(window.kernel),
+        "stride": list(window.stride),
+    }
+    detail["kind"] = kind
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
-    flops = n_images * n_channels * rows * columns * (prod(window.kernel) - is_max)
+    flops = n_images * n_channels * rows * columns * (prod(window.kernel) - (kind != "average"))
     build = builder.inside("pool", "popnn.pooling", detail, flops=flops * x.dtype.is_float)
     size = group_size(n_channels, 16)
     grouped = (n_images, n_channels // size, size, height, width)
@@ -90,9 +108,9 @@ def pool(
         "dilation_x": window.dilation[1],
         "shift_y": shift_y,
         "shift_x": shift_x,
-        "counts_padding": int(counts_padding),
+        "divisor": _KINDS[kind] + counts_padding,
     }
-    codelet = MAX_POOL if is_max else AVERAGE_POOL
+    codelet = MAX_POOL if kind == "max" else AVERAGE_POOL
     build.vertices(build.compute_set("pool"), codelet, pieces.tile, fields, scalars)
     out = out.dim_shuffle(0, 1, 4, 2, 3)
     return out.reshape(n_images, n_channels, rows, columns)

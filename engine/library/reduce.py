@@ -1,120 +1,128 @@
-"""Reductions over dimensions, in one stage or two."""
+"""Reductions over dimensions, in the stages of a plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
-import numpy as np
-
-from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.codelets.reduce import REDUCE_UPDATE
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import BOOL, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
 from tilescope.engine.library.argument_check import checked
-from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.elementwise import in_one, row_major_copy
-from tilescope.engine.library.walk import cut_rows, joint_walk
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.reduce_call import ReduceCall, Reduction
+from tilescope.engine.library.reduce_target import ReduceTarget
+from tilescope.engine.library.reduce_vertices import add_stages
 
-__all__ = ["reduce"]
+__all__ = ["Reduction", "reduce", "reduce_many", "reduce_with_output"]
 
-#: Reductions of more elements per vertex are split over several tiles first.
-_SPLIT_ABOVE = 256
+_FLOATS = (FLOAT16, FLOAT32)
+_UPDATES = ", ".join(REDUCE_UPDATE)
 
 
 @checked
 def reduce(
-    builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float = 1.0
+    builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float | None = None
 ) -> Tensor:
-    """Reduce over `dims` and multiply by `scale`; the reduced dimensions keep size 1.
+    """Reduce over `dims` and scale the result; the reduced dimensions keep size 1.
 
     Parameters
     ----------
+    builder
+        Target of the program.
     operation
-        ``sum``, ``maximum``, ``minimum`` or ``product``.
+        ``sum``, ``square_sum``, ``maximum``, ``minimum``, ``product``, ``log_add``, ``logical_and``
+        or ``logical_or``. Partial results of halves are floats where that is more exact.
     x
         Any layout.
     dims
-        Dimensions to reduce.
+        Dimensions to reduce, in any order.
     scale
-        Factor of the result, for means.
+        Factor of the result, for means. The result of ``log_add`` is a logarithm: its scale is
+        added.
 
     Raises
     ------
     BadGraph
         If the operation or a dimension is unknown, or the type is not supported.
     """
-    refuse_float8("a reduction", x)
-    if operation not in REDUCE:
-        raise BadGraph(f"Unknown reduction {operation!r}; use one of {', '.join(REDUCE)}")
-    if operation == "sum" and x.dtype == BOOL:
-        raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count true values")
-    detail = {"operation": operation, "shape": list(x.shape), "dims": list(dims), "scale": scale}
-    reduced = sorted(dims)
-    kept = [d for d in range(len(x.shape)) if d not in reduced]
-    n_reduced = prod(x.shape[d] for d in reduced)
-    n_kept = prod(x.shape[d] for d in kept)
-    flops = n_kept * (n_reduced - 1 + (scale != 1)) * x.dtype.is_float
-    build = builder.inside("reduce", "popops.reduce", detail, flops=flops)
-    x = in_one(build, x)
-    shape = [1 if d in reduced else size for d, size in enumerate(x.shape)]
-    flat = x.dim_shuffle(*kept, *reduced)
-    view = flat.reshape(n_kept, n_reduced)
-    out = _stages(build, operation, view, scale)
-    return out.reshape(*shape)
+    return reduce_many(builder, [Reduction(operation, x, dims, scale)])[0]
 
 
-def _stages(builder: Builder, operation: str, x: Tensor, scale: float) -> Tensor:
-    """Reduce the second dimension of [kept, reduced]; a long sum uses partial sums."""
-    n_kept, n_reduced = x.shape
-    parts = _split(x, builder.tiles.n_tiles)
-    if parts > 1:
-        partial_view = x.reshape(n_kept * parts, n_reduced // parts)
-        partials = _one_stage(builder, "reduceStage1", operation, partial_view, 1.0)
-        x = partials.reshape(n_kept, parts)
-        return _one_stage(builder, "reduceStage2", operation, x, scale)
-    return _one_stage(builder, "reduce", operation, x, scale)
+def reduce_many(builder: Builder, reductions: Sequence[Reduction]) -> list[Tensor]:
+    """Return the results of reductions that share their compute sets, stage by stage.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    reductions
+        What to reduce. Every one is planned as if it were alone.
+
+    Raises
+    ------
+    BadGraph
+        As for `reduce`.
+    """
+    return _reduced(builder, [ReduceCall.of(item) for item in reductions])
 
 
-def _split(x: Tensor, n_tiles: int) -> int:
-    """Return the number of parts of a reduction that avoids idle tiles."""
-    n_kept, n_reduced = x.shape
-    if n_reduced <= _SPLIT_ABOVE or n_kept * 2 > n_tiles:
-        return 1
-    wanted = min(n_tiles // n_kept, int(np.sqrt(n_reduced)))
-    return max(
-        part
-        for part in range(1, wanted + 1)
-        if n_reduced % part == 0 and x.can_reshape(n_kept * part, n_reduced // part)
-    )
+@checked
+def reduce_with_output(
+    builder: Builder,
+    operation: str,
+    x: View,
+    out: View,
+    dims: Sequence[int],
+    scale: float | None = None,
+    update: bool = False,
+) -> None:
+    """Reduce into a tensor, or combine the scaled result with what it holds.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    operation, x, dims, scale
+        As for `reduce`. Only sums and log-adds update.
+    out
+        Shape of the result, with the reduced dimensions of size 1 or without them. It keeps its
+        tile mapping; without one, it is mapped to the tiles that compute it.
+    update
+        Whether to combine the result with `out`, in place.
+
+    Raises
+    ------
+    BadGraph
+        As for `reduce`; also if the output has another shape or type, or the operation does not
+        update.
+    """
+    call = ReduceCall.of(Reduction(operation, x, dims, scale))
+    if update and operation not in REDUCE_UPDATE:
+        raise BadGraph(f"The reduction {operation!r} does not update: use one of {_UPDATES}")
+    if out.dtype != x.dtype and not (out.dtype in _FLOATS and x.dtype in _FLOATS):
+        raise BadGraph(
+            f"{out.name!r} is {out.dtype}, but the reduced {x.name!r} is {x.dtype}: give an output"
+            " of that type"
+        )
+    if tuple(out.shape) not in (call.result_shape, call.squeezed_shape):
+        raise BadGraph(
+            f"{out.name!r} has shape {tuple(out.shape)}: expected {call.result_shape}, or"
+            f" {call.squeezed_shape}"
+        )
+    _reduced(builder, [replace(call, out=out.reshape(*call.result_shape), update=update)])
 
 
-def _one_stage(builder: Builder, name: str, operation: str, x: Tensor, scale: float) -> Tensor:
-    n_kept = x.shape[0]
-    reduced_atoms = replace(x, dims=x.dims[1:]).atoms
-    if len(reduced_atoms) > 2:
-        x = row_major_copy(builder, x, f"{name}/rearrange")
-        reduced_atoms = replace(x, dims=x.dims[1:]).atoms
-    outer, inner = ([(1, 0)] * 2 + list(reduced_atoms))[-2:]
-    out = builder.graph.add_variable(x.dtype, (n_kept,), name, builder.debug)
-    builder.spread(out)
-    first = Tensor(x.variable, x.offset, (x.dims[0],))
-    walk = joint_walk([first], out)
-    if walk is None:  # the strides of single dimensions are always compatible
-        raise AssertionError(x.dims)
-    pieces = cut_rows(out.variable, walk.sizes[-1], 1)
-    source, target = walk.starts(pieces.start)
-    n = pieces.n_pieces
-    fields = {
-        "x": blocks(
-            x.variable,
-            source,
-            [pieces.n_columns, outer[0], inner[0]],
-            [walk.strides[0][-1], outer[1], inner[1]],
-            n,
-        ),
-        "out": blocks(out.variable, target, [pieces.n_columns], [1], n),
-    }
-    compute_set = builder.compute_set(name)
-    builder.vertices(compute_set, REDUCE[operation], pieces.tile, fields, {"scale": scale})
-    return out
+def _reduced(builder: Builder, calls: Sequence[ReduceCall]) -> list[Tensor]:
+    """Add the stages of reductions, and return their results."""
+    if len(calls) == 1:
+        (call,) = calls
+        build = builder.inside("reduce", "popops.reduce", call.detail(), flops=call.flops).planned()
+    else:
+        detail = {"reductions": [call.detail() for call in calls]}
+        flops = sum(call.flops for call in calls)
+        build = builder.inside("reduceMany", "popops.reduceMany", detail, flops=flops)
+    labels = [f"{k}/" for k in range(len(calls))] if len(calls) > 1 else [""]
+    made = [ReduceTarget(build, call, label) for call, label in zip(calls, labels, strict=True)]
+    add_stages(build, [target.stages() for target in made])
+    return [target.finish() for target in made]

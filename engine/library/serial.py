@@ -18,6 +18,7 @@ from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together
 from tilescope.engine.library.walk import joint_walk
+from tilescope.engine.program import WriteUndef
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import output_layout
 
@@ -70,6 +71,8 @@ def outputs_in_series(
         if whole is None:
             made = graph.add_variable(part.dtype, size, "out", builder.debug)
             _map_as_parts(builder, made, part, shape.images, n_parts)
+            # No part writes all of it: without this, its last contents would stay live.
+            build.sequence.add(WriteUndef(made, debug=build.debug))
             whole = layout.as_images(made)
         target = whole.slice(1, i * n_channels, (i + 1) * n_channels)
         copy_together(build, [(part, target)], "update", Stage.UPDATE)

@@ -225,14 +225,6 @@ def _clip(node: Node, into: Expansion) -> Value:
     return result
 
 
-def _hard_sigmoid(node: Node, into: Expansion) -> Value:
-    x = node.operand(0)
-    slope, offset = (scalar(into, node.attributes[key], x) for key in ("alpha", "beta"))
-    line = binary(into, "add", binary(into, "multiply", x, slope), offset)
-    at_least_0 = binary(into, "maximum", line, scalar(into, 0, x))
-    return binary(into, "minimum", at_least_0, scalar(into, 1, x))
-
-
 def _lower_where(at: Lowering, op: Operation) -> Tensor:
     condition, a, b = (at.tensor(value) for value in op.operands)
     return library.select(at.builder, a, b, condition)
@@ -245,6 +237,5 @@ RECORDS = (
     *(_binary_operator(name, function) for name, function in _BINARY.items()),
     *(_variadic_operator(name, function) for name, function in _VARIADIC.items()),
     Operator(name="Clip", decompose=_clip),
-    Operator(name="HardSigmoid", decompose=_hard_sigmoid),
     Operator(name="Where", lower=_lower_where),
 )

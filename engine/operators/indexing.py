@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Constant, Operation, Operator
 from tilescope.engine.library import elementwise as library
+from tilescope.engine.library.arg_reduce import arg_max, arg_min
 from tilescope.engine.library.gather import (
     gather_elements,
     gather_nd,
@@ -144,7 +145,22 @@ def _lower_top_k(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     )
 
 
+def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
+    """Return the record of ArgMax or ArgMin."""
+
+    def lower(at: Lowering, op: Operation) -> Tensor:
+        x = op.operand(0)
+        axis = op.axis(op.attributes["axis"], len(x.shape))
+        last = bool(op.attributes.get("select_last_index", 0))
+        out = find(at.builder, at.tensor(x), axis, last=last)
+        return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
+
+    return Operator(name=name, lower=lower)
+
+
 RECORDS = (
+    _arg("ArgMax", arg_max),
+    _arg("ArgMin", arg_min),
     Operator(name="Gather", lower=_lower_gather),
     Operator(name="GatherElements", lower=_lower_gather_elements),
     Operator(name="GatherND", lower=_lower_gather_nd),

@@ -1,18 +1,33 @@
-"""Normalisations and softmax."""
+"""Normalisations over batches, layers, groups and instances."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.operators.elementwise import binary, unary
-from tilescope.engine.operators.layout import reshape
+from tilescope.engine.graph import FLOAT32, Tensor
+from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.elementwise import binary as apply_binary
+from tilescope.engine.library.elementwise import cast, rearranged
+from tilescope.engine.library.group_norm import (
+    group_norm_statistics,
+    group_norm_whiten,
+    group_normalise,
+)
+from tilescope.engine.library.in_place import binary_in_place
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = ["RECORDS"]
+
+Array = NDArray[Any]
+Type = tuple[tuple[int, ...], str]
 
 
 def _batch_normalization(node: Node, into: Expansion) -> Value:
@@ -32,21 +47,198 @@ def _batch_normalization(node: Node, into: Expansion) -> Value:
     return binary(into, "add", binary(into, "multiply", x, factor_value), offset_value)
 
 
-def _softmax(node: Node, into: Expansion) -> Value:
+def _layer_axis(node: Node) -> int:
+    return node.axis(node.attributes["axis"], len(node.operand(0).shape))
+
+
+def _layer_types(node: Node) -> list[Type]:
+    """Return the types of the result, the means and the inverse deviations.
+
+    Raises
+    ------
+    BadModel
+        When the scale or the bias does not broadcast, or statistics have an unsupported type.
+    """
+    x, axis = node.operand(0), _layer_axis(node)
+    _check_stash(node)
+    for index, what in ((1, "scale"), (2, "bias")):
+        value = node.optional(index)
+        if value is not None and not _broadcasts(value.shape, x.shape[axis:]):
+            raise BadModel(
+                f"{node}: its {what} {value.name!r} has shape {value.shape}, which does not"
+                f" broadcast to the normalised shape {x.shape[axis:]}"
+            )
+    kept = (*x.shape[:axis], *(1,) * (len(x.shape) - axis))
+    return [(x.shape, x.dtype), (kept, "float32"), (kept, "float32")]
+
+
+def _check_stash(node: Node) -> None:
+    if node.attributes.get("stash_type", 1) != 1:
+        raise BadModel(f"{node}: stash_type is not float32; only statistics in float32 exist")
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    if len(shape) > len(target):
+        return False
+    tail = target[len(target) - len(shape) :]
+    return all(size in (1, wide) for size, wide in zip(shape, tail, strict=True))
+
+
+def _layer_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x = np.asarray(arrays[0])
+    axes = tuple(range(_layer_axis(node), x.ndim))
+    wide = x.astype(np.float64)
+    mean = wide.mean(axes, keepdims=True)
+    inverse = 1 / np.sqrt(wide.var(axes, keepdims=True) + node.attributes["epsilon"])
+    out = (wide - mean) * inverse * arrays[1]
+    if len(arrays) > 2 and arrays[2] is not None:
+        out = out + arrays[2]
+    return [out.astype(x.dtype), mean.astype(np.float32), inverse.astype(np.float32)]
+
+
+def _lower_layer(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    """Normalise rows: everything from the axis on is one."""
+    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
+    rows = rearranged(at.builder, x, (outer, inner), "rows")
+    mean, inverse = group_norm_statistics(
+        at.builder, rows, op.attributes["epsilon"], 1, is_stable=True
+    )
+    white = group_norm_whiten(at.builder, rows, mean, inverse)
+    out = rearranged(at.builder, white, tuple(x.shape), "rows")
+    binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+    bias = op.optional(2)
+    if bias is not None:
+        binary_in_place(at.builder, "add", out, at.tensor(bias))
+    results = [out]
+    for value, tensor in zip(op.outputs[1:], (mean, inverse), strict=False):
+        if value is not None:
+            wide = tensor if tensor.dtype == FLOAT32 else cast(at.builder, tensor, FLOAT32)
+            results.append(wide.reshape(*value.shape))
+    return tuple(results)
+
+
+def _group_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x, scale, bias = (np.asarray(array) for array in arrays)
+    n_groups = _n_groups(node)
+    rows = x.astype(np.float64).reshape(x.shape[0] * n_groups, -1)
+    mean, variance = rows.mean(1, keepdims=True), rows.var(1, keepdims=True)
+    white = ((rows - mean) / np.sqrt(variance + node.attributes["epsilon"])).reshape(x.shape)
+    shape = (-1, *(1,) * (x.ndim - 2))
+    per_channel = x.shape[1] // scale.size
+    factor, offset = (np.repeat(v, per_channel).reshape(shape) for v in (scale, bias))
+    return [(white * factor + offset).astype(x.dtype)]
+
+
+def _n_groups(node: Node) -> int:
+    """Return the number of groups; an instance normalisation has one per channel."""
+    channels = node.operand(0).shape[1]
+    return int(node.attributes.get("num_groups", channels))
+
+
+def _group_types(node: Node) -> list[Type]:
+    """Return the type of the result.
+
+    Raises
+    ------
+    BadModel
+        When the groups do not divide the channels, or the scale or bias has another size.
+    """
+    x, n_groups = node.operand(0), _n_groups(node)
+    _check_stash(node)
+    if len(x.shape) < 2 or n_groups < 1 or x.shape[1] % n_groups:
+        raise BadModel(
+            f"{node}: {n_groups} groups of {x.name!r} of shape {x.shape}: expected a divisor of its"
+            " channels"
+        )
+    # Before opset 21, a group normalisation had one scale and bias per group.
+    is_by_group = node.operator.name == "GroupNormalization" and node.version < 21
+    expected = n_groups if is_by_group else x.shape[1]
+    for index, what in ((1, "scale"), (2, "bias")):
+        value = node.operand(index)
+        if value.shape != (expected,):
+            raise BadModel(
+                f"{node}: its {what} {value.name!r} has shape {value.shape}: expected ({expected},)"
+            )
+    return [(x.shape, x.dtype)]
+
+
+def _lower_group(at: Lowering, op: Operation) -> Tensor:
+    x, gamma, beta = (at.tensor(op.operand(i)) for i in range(3))
+    n_groups, channels = _n_groups(op), x.shape[1]
+    mean, inverse = group_norm_statistics(
+        at.builder, x, op.attributes["epsilon"], n_groups, is_stable=True
+    )
+    if gamma.n_elements != channels:  # one per group
+        gamma, beta = (
+            factor.reshape(n_groups, 1).broadcast_to((n_groups, channels // n_groups))
+            for factor in (gamma, beta)
+        )
+        white = group_norm_whiten(at.builder, x, mean, inverse)
+        by_channel = (1, n_groups, channels // n_groups, *x.shape[2:])
+        apart = rearranged(at.builder, white, (x.shape[0], *by_channel[1:]), "groups")
+        shape = (1, n_groups, channels // n_groups, *(1,) * (len(x.shape) - 2))
+        out = apply_binary(at.builder, "multiply", apart, gamma.reshape(*shape))
+        binary_in_place(at.builder, "add", out, beta.reshape(*shape))
+        return rearranged(at.builder, out, tuple(x.shape), "groups")
+    return group_normalise(at.builder, x, gamma, beta, mean, inverse)[0]
+
+
+def _rms_normalization(node: Node, into: Expansion) -> Value:
+    """Emit x × scale / sqrt(mean of the squares + epsilon)."""
     x = node.operand(0)
-    rank = len(x.shape)
-    axis = node.axis(node.attributes["axis"], rank)
-    shape = x.shape
-    if node.version < 13:  # everything from the axis on is one row
-        x = reshape(into, x, (prod(shape[:axis]), prod(shape[axis:])))
-        axis = 1
-    largest = reduced(into, "maximum", x, (axis,))
-    powers = unary(into, "exp", binary(into, "subtract", x, largest))
-    total = reduced(into, "sum", powers, (axis,))
-    return reshape(into, binary(into, "multiply", powers, unary(into, "inverse", total)), shape)
+    axis = node.axis(node.attributes["axis"], len(x.shape))
+    axes = tuple(range(axis, len(x.shape)))
+    _check_stash(node)
+    scale = 1 / prod(x.shape[axis:])
+    mean = reduced(into, "sum", unary(into, "square", x), axes, scale)
+    shifted = binary(into, "add", mean, scalar(into, node.attributes["epsilon"], x))
+    factor = unary(into, "inverse", unary(into, "sqrt", shifted))
+    return binary(into, "multiply", binary(into, "multiply", x, factor), node.operand(1))
+
+
+def _mean_variance_normalization(node: Node, into: Expansion) -> Value:
+    """Emit (x − mean) / sqrt(variance + 1e-9), as ONNX defines the operator."""
+    x = node.operand(0)
+    axes = tuple(sorted(node.axis(a, len(x.shape)) for a in node.attributes["axes"]))
+    scale = 1 / prod(x.shape[a] for a in axes)
+    apart = binary(into, "subtract", x, reduced(into, "sum", x, axes, scale))
+    variance = reduced(into, "sum", unary(into, "square", apart), axes, scale)
+    deviation = binary(into, "add", unary(into, "sqrt", variance), scalar(into, 1e-9, x))
+    return binary(into, "divide", apart, deviation)
+
+
+def _lp_normalization(node: Node, into: Expansion) -> Value:
+    """Emit x divided by its norm along an axis; zeros stay zeros.
+
+    Raises
+    ------
+    BadModel
+        When the norm is neither 1 nor 2.
+    """
+    x, power = node.operand(0), node.attributes["p"]
+    if power not in (1, 2):
+        raise BadModel(f"{node}: p is {power}: expected 1 or 2")
+    axis = (node.axis(node.attributes["axis"], len(x.shape)),)
+    sizes = unary(into, "absolute" if power == 1 else "square", x)
+    norm = reduced(into, "sum", sizes, axis)
+    norm = norm if power == 1 else unary(into, "sqrt", norm)
+    least = scalar(into, float(np.finfo(x.dtype).tiny), x)
+    return binary(into, "divide", x, binary(into, "maximum", norm, least))
 
 
 RECORDS = (
     Operator(name="BatchNormalization", decompose=_batch_normalization),
-    Operator(name="Softmax", decompose=_softmax),
+    Operator(
+        name="GroupNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
+    ),
+    Operator(
+        name="InstanceNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
+    ),
+    Operator(
+        name="LayerNormalization", infer=_layer_types, evaluate=_layer_arrays, lower=_lower_layer
+    ),
+    Operator(name="LpNormalization", decompose=_lp_normalization),
+    Operator(name="MeanVarianceNormalization", decompose=_mean_variance_normalization),
+    Operator(name="RMSNormalization", decompose=_rms_normalization),
 )

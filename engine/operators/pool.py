@@ -54,7 +54,7 @@ def _lower_pool(at: Lowering, op: Operation) -> Tensor:
         at.builder,
         at.tensor(op.operand(0)),
         library_window(op.attributes),
-        is_max=op.operator is MAX_POOL,
+        "max" if op.operator is MAX_POOL else "average",
         counts_padding=op.attributes.get("counts_padding", False),
     )
 

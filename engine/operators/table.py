@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import (
+    activation,
     cast,
     constant,
     control,
@@ -16,13 +17,17 @@ from tilescope.engine.operators import (
     normalisation,
     pool,
     product,
+    random_numbers,
+    recurrent,
     reduction,
+    softmax,
 )
 
 __all__ = ["FAMILIES", "OPERATORS", "supported_operators"]
 
 #: A new family is entered here.
 FAMILIES = (
+    activation,
     cast,
     constant,
     control,
@@ -35,7 +40,10 @@ FAMILIES = (
     normalisation,
     pool,
     product,
+    random_numbers,
+    recurrent,
     reduction,
+    softmax,
 )
 
 #: Every operator and primitive by `Operator.key`.

@@ -14,6 +14,9 @@ from tilescope.engine.options.precedence import EngineOptions
 
 __all__ = ["AvailableMemory", "is_proportion"]
 
+#: Smallest share that is tried for a program that does not fit.
+_LEAST_SHARE = 0.05  # Source: poplin ConvPlan.cpp warns of shares below 5 percent
+
 
 def is_proportion(value: float) -> bool:
     """Whether a number is a valid share of tile memory: above 0, at most 1."""
@@ -53,7 +56,19 @@ class AvailableMemory:
         """
         return self if share is None else AvailableMemory(share, share)
 
+    def halved(self) -> AvailableMemory | None:
+        """Return half the shares; None if they would be too small to leave useful plans."""
+        if min(self.convolution, self.matmul) / 2 < _LEAST_SHARE:
+            return None
+        return AvailableMemory(self.convolution / 2, self.matmul / 2)
+
     @classmethod
     def of(cls, options: EngineOptions) -> AvailableMemory:
         """Return the shares in the engine options."""
         return cls(options.real(CONVOLUTION_MEMORY), options.real(MATMUL_MEMORY))
+
+    @classmethod
+    def given(cls, options: EngineOptions) -> AvailableMemory | None:
+        """Return the shares in the engine options; None if they set none."""
+        is_given = options.is_given(CONVOLUTION_MEMORY) or options.is_given(MATMUL_MEMORY)
+        return cls.of(options) if is_given else None

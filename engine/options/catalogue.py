@@ -16,6 +16,7 @@ __all__ = [
     "MATMUL_MEMORY",
     "MATMUL_PARTIALS",
     "OPTIONS",
+    "OUTLINING",
     "PARTIALS_TYPES",
     "Kind",
     "OptionSpec",
@@ -243,6 +244,8 @@ MATMUL_MEMORY = "matmulOptions.availableMemoryProportion"
 CONVOLUTION_PARTIALS = "convolutionOptions.partialsType"
 MATMUL_PARTIALS = "matmulOptions.partialsType"
 
+OUTLINING = "enableOutlining"
+
 #: Number types of partial sums, the default first.
 #: Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvOptions.hpp.
 PARTIALS_TYPES = ("float", "half")
@@ -269,6 +272,15 @@ _PARTIALS = tuple(
     for name, what in ((CONVOLUTION_PARTIALS, "a convolution"), (MATMUL_PARTIALS, "a product"))
 )
 
+_OUTLINING = (
+    _flag(
+        OUTLINING,
+        "Share vertices and exchange code between repeated operations of a model",
+        default=True,
+        acts=True,
+    ),
+)
+
 OPTIONS: dict[str, OptionSpec] = {
     spec.name: spec
     for spec in (
@@ -277,6 +289,7 @@ OPTIONS: dict[str, OptionSpec] = {
         *_CACHE,
         *_MEMORY,
         *_PARTIALS,
+        *_OUTLINING,
         *_PROFILER,
         *_TARGET,
         *_COMPILER,

@@ -128,6 +128,10 @@ class EngineOptions:
         given = self._settings.get("debug.instrument")
         return given is None or bool(given.value)
 
+    def is_given(self, name: str) -> bool:
+        """Whether an option was set, rather than left at its default."""
+        return name in self._settings
+
     def override(self, name: str) -> str:
         """Return ``name=value`` if the environment sets an option; else an empty string."""
         given = self._settings.get(name)

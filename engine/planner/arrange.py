@@ -16,7 +16,7 @@ from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
 from tilescope.engine.tiling.weight_block import n_sharers
 
-__all__ = ["arranged_bytes", "arrangement_cycles", "is_arranged"]
+__all__ = ["are_weights_arranged", "arranged_bytes", "arrangement_cycles", "is_arranged"]
 
 Counts = NDArray[np.int64]
 
@@ -27,6 +27,14 @@ def is_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
         return False
     is_padded = input_layout(shape, grouping).is_padded
     return is_padded or grouping.groups * grouping.inputs not in shape.runs
+
+
+def are_weights_arranged(shape: ConvolutionShape, grouping: Grouping) -> bool:
+    """Whether a grouping needs computed weights copied: they lie otherwise, or are padded."""
+    if shape.weights == "constant":
+        return False
+    known = (grouping.groups, grouping.inputs, grouping.outputs) in shape.weight_groupings
+    return not (grouping.fills(shape) and (known or shape.has_free_weights))
 
 
 def _elements(shape: ConvolutionShape, grouping: Grouping) -> tuple[int, int, int]:
@@ -93,7 +101,7 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
             np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
         by_phase[Phase(Stage.PRE_ARRANGE)] = cycles + _copy(padding, shape, machine)
-    if shape.weights != "constant":
+    if are_weights_arranged(shape, grouping):
         groups, in_groups, out_groups = grouping.count(shape)
         block = grouping.groups * grouping.inputs * grouping.outputs
         kernel = shape.kernel[0] * shape.kernel[1]

@@ -244,7 +244,11 @@ class _Picked:
 
 
 def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _Picked:
-    """Return the fastest split that fits; if none fits, the one that needs the least memory."""
+    """Return the fastest split that fits; if none fits, the one that needs the least memory.
+
+    Among equals, the results of a tile are in the longest runs: then exchanges after it have few
+    fragments.
+    """
     which = np.repeat(np.arange(len(choices)), [len(c.splits.parts) for c in choices])
     place = np.concatenate([np.arange(len(c.splits.parts)) for c in choices])
     total = np.concatenate([c.costs.total for c in choices])
@@ -257,7 +261,8 @@ def _picked(choices: list[_Choice], available: Available, machine: Machine) -> _
         left = is_placed if is_placed.any() else ~is_placed
         is_allowed = left & (temporary == temporary[left].min())
         bound = "least_memory"
-    order = np.lexsort((tiles_used, temporary, total))
+    runs = np.concatenate([c.splits.result_runs for c in choices])
+    order = np.lexsort((tiles_used, -runs, temporary, total))
     allowed = order[is_allowed[order]]
     best = int(allowed[0])
     if bound == "cycles" and order[0] != best:

@@ -23,7 +23,7 @@ from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.reduction import reduction_cycles, result_shares
 from tilescope.engine.planner.split import Splits
 from tilescope.engine.tiling import Dimension
-from tilescope.engine.tiling.weight_block import n_sharers
+from tilescope.engine.tiling.weight_block import n_sharers, n_shares
 
 __all__ = ["COMPUTE", "Available", "Costs", "cost_of", "exact_compute_cycles"]
 
@@ -41,9 +41,14 @@ class Costs:
     by_phase : mapping from `Phase` to ndarray of int64, shape (n,)
         Cycles.
     temporary_bytes : ndarray of int64, shape (n,)
-        Largest on a tile.
+        Largest on a tile; partial sums count, even if they are the result.
     interleaved_bytes : ndarray of int64, shape (n,)
         Bytes of a tile's operands, partial sums and results that must be in interleaved memory.
+
+    Notes
+    -----
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, partialsConvTempMemory,
+    which counts the partial sums of every plan.
     """
 
     by_phase: dict[Phase, NDArray[np.int64]]
@@ -174,7 +179,9 @@ def _with_compute(
     input_bytes = batch.n_elements("x") * shape.item_bytes
     weight_bytes = batch.n_elements("w") * shape.item_bytes
     # Weights are spread over the tiles that share them; inputs come from any tile.
-    weight_bytes = weight_bytes - weight_bytes // n_sharers(splits.counts)
+    shares = _weight_shares(splits, machine)
+    own_bytes = np.where(shares < n_sharers(splits.counts), 0, weight_bytes // shares)
+    weight_bytes = weight_bytes - own_bytes
     # Data that both tiles of a pair read arrives at the rate of the pair.
     arranged = arranged_bytes(shape, grouping, tiles_used)
     if shape.is_input_constant:
@@ -198,11 +205,11 @@ def _with_compute(
     }
     is_reduced = n_partials > 1
     workspace = family.workspace_bytes(work_of(batch), machine)
-    kept = np.where(is_reduced, 2 * out_elements * shape.partial_bytes, 0)
     if shape.partial_dtype != shape.result_dtype:
         types = shape.partial_dtype, shape.result_dtype
         by_phase[_CAST] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
-        kept = np.where(is_reduced, kept, out_elements * shape.partial_bytes)
+    # A reduction brings about as many sums again to the tiles that add them.
+    kept = np.where(is_reduced, 2, 1) * out_elements * shape.partial_bytes
     temporary = arranged + input_bytes + weight_bytes + workspace + kept
     costs = Costs(by_phase, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
     return costs if splits.serial.n_parts == 1 else _in_series(costs, splits, machine)
@@ -227,6 +234,9 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
     }
     given = shape.result_dtype, shape.result_bytes
     n_bytes = shares.rows * shares.columns * shape.result_bytes
+    # Sums that are neither reduced nor cast are the results of a part: they count once.
+    is_counted = (splits.n_partials == 1) & (shape.partial_dtype == shape.result_dtype)
+    of_part = np.where(is_counted, 0, n_bytes)
 
     def in_all(law: Callable[..., NDArray[np.int64]], types: Any) -> NDArray[np.int64]:
         """Return the cycles of all vertices of a tile."""
@@ -235,14 +245,14 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
 
     if serial.outputs > 1:
         by_phase[Phase(Stage.UPDATE)] = serial.n_parts * in_all(copy_cycles, given)
-        temporary = part.temporary_bytes + (serial.n_parts + 1) * n_bytes
+        temporary = part.temporary_bytes + serial.n_parts * n_bytes + of_part
         return Costs(by_phase, temporary, part.interleaved_bytes)
     by_phase[Phase(Stage.ADD)] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)
     whole = replace(shape, input_parts=1)
     if whole.result_dtype != shape.result_dtype:
         types = {"x": given, "out": (whole.result_dtype, whole.result_bytes)}
         by_phase[_CAST] = in_all(cast_rows_cycles, types)
-    return Costs(by_phase, part.temporary_bytes + 2 * n_bytes, part.interleaved_bytes)
+    return Costs(by_phase, part.temporary_bytes + n_bytes + of_part, part.interleaved_bytes)
 
 
 def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
@@ -312,14 +322,21 @@ def _fragments(
     everywhere = np.full_like(tiles_used, machine.n_tiles)
     holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
     held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
-    grouping, item = splits.grouping, shape.item_bytes
+    shares, sharers = _weight_shares(splits, machine), n_sharers(splits.counts)
+    n_blocks, _ = splits.weight_blocks()
+    weights = np.where(shares < sharers, shares, shares - 1) * n_blocks
+    return np.asarray(-(-input_bytes // held_bytes) + weights)
+
+
+def _weight_shares(splits: Splits, machine: Machine) -> NDArray[np.int64]:
+    """Return the number of tiles that hold a share of a block of weights: ndarray of int64."""
+    grouping, item = splits.grouping, splits.shape.item_bytes
     row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
     n_blocks, is_whole = splits.weight_blocks()
     block_bytes = splits.batch().n_elements("w") * item // n_blocks
     grain_bytes = np.where(is_whole, row_bytes, machine.data_path_bytes)
-    sharers = np.minimum(n_sharers(splits.counts), -(-block_bytes // grain_bytes))
-    weights = np.where(sharers > 1, sharers - 1, 0) * n_blocks
-    return np.asarray(-(-input_bytes // held_bytes) + weights)
+    is_constant = splits.shape.weights == "constant"
+    return n_shares(block_bytes, grain_bytes, n_sharers(splits.counts), is_constant=is_constant)
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

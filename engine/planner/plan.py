@@ -61,7 +61,8 @@ class Plan:
     Parameters
     ----------
     family
-        The vertices that compute: a name of `tilescope.engine.planner.families`.
+        The vertices that compute: a name of `tilescope.engine.planner.families`; ``in place`` or
+        ``grid`` for a reduction.
     grouping
         Convolution groups, inputs and outputs that are processed as one; ``combined`` counts the
         groups of the operation that form one of these, if several do.
@@ -69,7 +70,8 @@ class Plan:
         Number of parts by dimension: see `tilescope.engine.tiling.DIMENSIONS`. Parts of the
         dimensions that are summed, inputs and kernel, give partial sums; ``serial outputs`` or
         ``serial inputs`` count the serial parts, if there are several; every serial part is split
-        over tiles by the other counts.
+        over tiles by the other counts. A reduction has counts of its own: see
+        `tilescope.engine.planner.reduce_choice.StageChoice`.
     swaps_operands
         Whether a product is computed as the product of its transposed operands in reverse order.
     stages

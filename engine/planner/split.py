@@ -21,6 +21,7 @@ from tilescope.engine.tiling import (
     PerDimension,
     unit_counts,
 )
+from tilescope.engine.tiling.channel_layout import output_layout
 from tilescope.engine.tiling.input_range import (
     FieldWindow,
     clipped_range,
@@ -187,6 +188,11 @@ class Splits:
         """Number of leading dimensions to consider; the kernel comes last and is mostly whole."""
         n = len(Dimension)
         return n if (self.parts[:, _KERNEL] > 1).any() else n - len(KERNEL)
+
+    @property
+    def result_runs(self) -> NDArray[np.int64]:
+        """Adjacent channel groups of a part's results in memory: ndarray of int64, shape (n,)."""
+        return output_layout(self.shape, self.grouping).run_of(self.counts, self.most)
 
     @cached_property
     def tiles_used(self) -> NDArray[np.int64]:

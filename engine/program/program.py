@@ -10,6 +10,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.compute_set import ComputeSet
 from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.joined import View
+from tilescope.engine.graph.plan_stage import PlanStage
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor import Tensor
 
@@ -29,6 +30,7 @@ __all__ = [
     "Repeat",
     "RepeatWhile",
     "Sequence",
+    "Site",
     "StreamCopyIn",
     "StreamCopyOut",
     "Switch",
@@ -61,11 +63,34 @@ class Sequence(Program):
         return self
 
 
+@dataclass(frozen=True)
+class Site:
+    """The place at which a compute set runs, if that is not where it was made.
+
+    Parameters
+    ----------
+    name, debug
+        Name and context of the steps.
+    plan_stage
+        The plan stage that they implement; None where nothing was planned.
+    """
+
+    name: str
+    debug: DebugContext
+    plan_stage: PlanStage | None = None
+
+
 @dataclass(eq=False)
 class Execute(Program):
-    """Run a compute set, after the exchange that its vertices need."""
+    """Run a compute set, after the exchange that its vertices need.
+
+    At several places, a compute set is the same vertices on the same variables, with one exchange
+    code and one set of message buffers. `site` names the place; by default, it is the compute
+    set's own.
+    """
 
     compute_set: ComputeSet
+    site: Site | None = None
 
 
 @dataclass(eq=False)

@@ -228,7 +228,8 @@ def _write_parts(writer: ReportWriter, executable: Executable) -> None:
     writer.append("lowered.end_step", parts.end_step)
     lifetimes = sorted(
         (start, end, variable_id)
-        for variable_id, (start, end) in executable.memory.lifetimes.items()
+        for variable_id, lives in executable.memory.lives.items()
+        for start, end in lives
     )
     columns = np.array(lifetimes, dtype=np.int64).reshape(-1, 3)
     writer.append("lifetime.variable_id", columns[:, 2])

@@ -30,7 +30,7 @@ def content_digest(variable: Variable) -> str | None:
 def message_digests(executable: Executable) -> dict[int, str]:
     """Return the digest of every message buffer's parts, by its variable id."""
     parts, first = executable.memory.parts, len(executable.graph.variables)
-    chosen = np.flatnonzero(parts.variable_id >= first)
+    chosen = np.flatnonzero(parts.is_first & (parts.variable_id >= first))
     order = chosen[np.argsort(parts.variable_id[chosen], kind="stable")]
     owner, tile, n_bytes = parts.variable_id[order], parts.tile[order], parts.n_bytes[order]
     edges = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), order.size]

@@ -18,11 +18,12 @@ __all__ = ["write_compute_sets", "write_variables"]
 def write_variables(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
     """Write variables and message buffers."""
     parts = executable.memory.parts
+    variable_id, n_bytes = (column[parts.is_first] for column in (parts.variable_id, parts.n_bytes))
     n_all = len(executable.graph.variables) + len(executable.memory.message_names)
-    n_tiles = np.bincount(parts.variable_id, minlength=n_all)
-    total = np.bincount(parts.variable_id, parts.n_bytes, n_all).astype(np.int64)
+    n_tiles = np.bincount(variable_id, minlength=n_all)
+    total = np.bincount(variable_id, n_bytes, n_all).astype(np.int64)
     largest = np.zeros(n_all, np.int64)
-    np.maximum.at(largest, parts.variable_id, parts.n_bytes)
+    np.maximum.at(largest, variable_id, n_bytes)
     rows = []
     for item in executable.graph.variables:
         i = item.variable_id

@@ -65,9 +65,9 @@ def _accesses(executable: Executable) -> NDArray[np.int64]:
     steps, memory = executable.steps, executable.memory
     pairs = [(s.program_id, v) for s in steps for v in (*s.reads, *s.writes)]
     for variable_id in memory.message_names:
-        first, end = memory.lifetimes[variable_id]
-        # The exchange and the compute phase are the first and the last step of its life.
-        pairs += [(steps[step_id].program_id, variable_id) for step_id in (first, end - 1)]
+        for first, end in memory.lives[variable_id]:
+            # The exchange and the compute phase are the first and the last step of a life.
+            pairs += [(steps[step_id].program_id, variable_id) for step_id in (first, end - 1)]
     if not pairs:
         return np.zeros((0, 2), np.int64)
     found = np.array(pairs, np.int64)

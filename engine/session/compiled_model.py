@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.outline import outline
 from tilescope.engine.transform import transform
 
 __all__ = ["CompiledModel", "compile_model"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ def compile_model(
     available_memory: AvailableMemory | None = None,
     cache_directory: Path | str | None = None,
     partials: PartialsTypes | None = None,
+    outlines: bool = True,
 ) -> CompiledModel:
     """Compile a model for a machine; the result may not fit.
 
@@ -127,11 +132,14 @@ def compile_model(
     is_checked
         Whether to check that no vertex accesses what another vertex of its compute set writes.
     available_memory
-        Share of tile memory available to an operation while it runs; 0.6 by default.
+        Share of tile memory available to an operation while it runs. By default 0.6, or half of
+        it, a quarter and so on while the model does not fit.
     cache_directory
         Directory of the executable cache; see `compile_programs`.
     partials
         Type of the partial sums of half products; float by default.
+    outlines
+        Whether repeated operations share vertices and code where that pays.
 
     Raises
     ------
@@ -143,18 +151,47 @@ def compile_model(
     model = transform(model)
     cache_directory = cache_directory or resolve().cache_directory
     memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
-    graph, program, builder = lower(model, machine, available_memory, partials, memo)
-    executable = compile_programs(
-        graph,
-        [program],
-        plans=builder.plans,
-        is_instrumented=is_instrumented,
-        is_checked=is_checked,
-        cache_directory=cache_directory,
-    )
+
+    def compiled(share: AvailableMemory) -> Executable:
+        graph, program, builder = lower(model, machine, share, partials, memo)
+        if outlines:
+            outline(graph, program)
+        return compile_programs(
+            graph,
+            [program],
+            plans=builder.plans,
+            is_instrumented=is_instrumented,
+            is_checked=is_checked,
+            cache_directory=cache_directory,
+        )
+
+    executable = compiled(available_memory or AvailableMemory())
+    if available_memory is None and executable.overfull_tiles.size:
+        executable = _with_less(compiled, executable)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
         executable, record=record, graph_digest=graph_digest, weights_digest=weights_digest
     )
     return CompiledModel(model, executable)
+
+
+def _with_less(
+    compiled: Callable[[AvailableMemory], Executable], executable: Executable
+) -> Executable:
+    """Return the program compiled with the largest share of temporary memory at which it fits.
+
+    If it does not fit at any, the program is returned as it is.
+    """
+    share = AvailableMemory().halved()
+    while share is not None:
+        _log.info(
+            "%d tiles overfull: compiling with %g of tile memory for an operation",
+            executable.overfull_tiles.size,
+            share.convolution,
+        )
+        found = compiled(share)
+        if not found.overfull_tiles.size:
+            return found
+        share = share.halved()
+    return executable

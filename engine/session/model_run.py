@@ -21,6 +21,7 @@ from tilescope.engine.frontend.onnx.read import model_digest
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.catalogue import OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
@@ -158,9 +159,10 @@ def run_model(
         machine,
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
-        available_memory=AvailableMemory.of(options),
+        available_memory=AvailableMemory.given(options),
         cache_directory=options.cache_directory,
         partials=PartialsTypes.of(options),
+        outlines=options.flag(OUTLINING),
     )
     facts = {
         "model_name": path.stem,

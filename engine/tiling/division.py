@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Regions
 from tilescope.engine.intervals.runs import group_pieces, union_runs
 
-__all__ = ["LargestShares", "Pieces", "largest_shares", "share_out"]
+__all__ = ["LargestShares", "Pieces", "edges_of", "largest_shares", "share_out"]
 
 Counts = NDArray[np.int64]
 
@@ -140,3 +140,10 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     size = np.stack([planes, rows[first], lengths[first]], axis=1)
     strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
     return Pieces(map_start, map_tile, tile[first], begin[first], size, strides)
+
+
+def edges_of(size: int, n_parts: int, grain: int = 1) -> Counts:
+    """Return the starts of equal parts of whole grains, and the end: ndarray of int64."""
+    n_grains = -(-size // grain)
+    edges = np.arange(n_parts + 1, dtype=np.int64) * n_grains // n_parts * grain
+    return np.minimum(edges, size)

@@ -57,6 +57,14 @@ class Grouping:
             -(-shape.out_channels // self.own_outputs),
         )
 
+    def fills(self, shape: ConvolutionShape) -> bool:
+        """Return whether weights of this grouping have no padding, nor zeros between groups."""
+        sizes = (shape.groups, shape.in_channels, shape.out_channels)
+        own = (self.groups, self.inputs, self.outputs)
+        return self.combined == 1 and not any(
+            size % part for size, part in zip(sizes, own, strict=True)
+        )
+
     def counts(self) -> dict[str, int]:
         """Return the counts as in a plan; `combined` only if more than 1."""
         counts = asdict(self)

@@ -40,6 +40,11 @@ class ConvolutionShape:
     weights
         ``constant``; for computed weights, ``rows`` if the outputs of an input are contiguous, else
         ``strided``.
+    weight_groupings
+        Groups, inputs and outputs of a grouping for which computed weights can be read in place,
+        ascending; they have no padding.
+    has_free_weights
+        Whether the weights will be allocated for the plan, and thus be read in place.
     swapped
         For a product, the product of the transposed operands in reverse order.
     input_parts
@@ -65,6 +70,8 @@ class ConvolutionShape:
     runs: tuple[int, ...] = ()
     is_input_constant: bool = False
     weights: str = "constant"
+    weight_groupings: tuple[tuple[int, int, int], ...] = ()
+    has_free_weights: bool = False
     swapped: ConvolutionShape | None = None
     input_parts: int = 1
 

@@ -3,7 +3,7 @@
 A block is all inputs of a part if the kernel is whole, the rows of one input group if the kernel is
 split, and part of one kernel row if the kernel's columns are split. The parts of the batch and the
 field share a block: in whole rows of outputs if an input group has enough rows for all sharers,
-otherwise in vectors.
+otherwise in vectors. Of constants, every share has so many bytes at least.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from numpy.typing import NDArray
 from tilescope.engine.tiling.dimension import PerDimension
 from tilescope.engine.tiling.grouping import Grouping
 
-__all__ = ["BlockUnits", "block_units", "n_sharers", "shares_whole_rows"]
+__all__ = [
+    "LEAST_CONSTANT_BYTES",
+    "BlockUnits",
+    "block_units",
+    "n_sharers",
+    "n_shares",
+    "shares_whole_rows",
+]
+
+#: Smallest share of a block of constants; smaller ones would need more exchange code than memory.
+#: Source: graphcore/poplibs, lib/poplin/Convolution.cpp, mapActivationsOrWeights: minBytesPerTile.
+LEAST_CONSTANT_BYTES = 256
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -44,6 +55,22 @@ def block_units(counts: PerDimension[Any]) -> BlockUnits:
 def n_sharers(counts: PerDimension[Any]) -> Counts:
     """Return the number of tiles that share a block of weights: ndarray of int64."""
     return np.asarray(counts.batch * counts.rows * counts.columns)
+
+
+def n_shares(n_bytes: Any, grain_bytes: Any, sharers: Any, *, is_constant: bool) -> Counts:
+    """Return the number of shares of blocks of weights: ndarray of int64.
+
+    Parameters
+    ----------
+    n_bytes, grain_bytes
+        Size of a block, and of what is not divided: ints, or ndarrays of int64.
+    sharers
+        Tiles that share a block.
+    is_constant
+        Whether the weights are constants; others are copied to their shares by the sharers.
+    """
+    least = np.maximum(grain_bytes, LEAST_CONSTANT_BYTES if is_constant else 1)
+    return np.asarray(np.minimum(sharers, -(-n_bytes // least)))
 
 
 def shares_whole_rows(

@@ -1,7 +1,8 @@
 """From model to model: what changes the operations but not their results."""
 
 from tilescope.engine.transform.decompose import decompose
+from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.pipeline import PASSES, transform
 from tilescope.engine.transform.prune import prune
 
-__all__ = ["PASSES", "decompose", "prune", "transform"]
+__all__ = ["PASSES", "decompose", "fold_scale", "prune", "transform"]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Model, check_model
 from tilescope.engine.transform.decompose import decompose
+from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.prune import prune
 
 __all__ = ["PASSES", "transform"]
@@ -16,6 +17,7 @@ __all__ = ["PASSES", "transform"]
 PASSES: Mapping[str, Callable[[Model], Model]] = MappingProxyType(
     {
         "decompose": decompose,
+        "fold_scale": fold_scale,
         "prune": prune,
     }
 )

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tilescope.engine.compiler.exchange import Addresses, exchange_of
-from tilescope.engine.compiler.kernels.placement import Parts, first_fit, nothing_asked
+from tilescope.engine.compiler.kernels.placement import Lifetimes, first_fit, nothing_asked
 from tilescope.engine.graph import ROOT, Graph, blocks
 from tilescope.engine.machine import load_machine
 
@@ -173,9 +173,9 @@ def test_allocation(n: int, is_asked: bool) -> None:
             is_soft=np.zeros(pairs[1].size, np.bool_),
         )
     machine = load_machine("gc200")
-    parts = Parts(size, start, end)
-    taken = seconds(lambda: first_fit(first, parts, base, asked, machine))
-    _, highest = first_fit(first, parts, base, asked, machine)
+    lives = Lifetimes(np.arange(n), np.arange(n + 1), start, end)
+    taken = seconds(lambda: first_fit(first, size, lives, base, asked, machine))
+    _, highest = first_fit(first, size, lives, base, asked, machine)
     live = np.zeros((220, 1472), np.int64)
     np.add.at(live, (start, tile), size)
     np.add.at(live, (np.minimum(end, 219), tile), -size)

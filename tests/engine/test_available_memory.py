@@ -14,7 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Builder, Graph, compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel, BadOption
+from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.convolution import matmul
+from tilescope.engine.operators import OPERATORS
 from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
@@ -97,6 +99,36 @@ def test_less_memory_never_increases_usage_and_the_plan_reports_the_bound(tmp_pa
     assert taken[0] != taken[-1], "the smallest share must bind something"
 
 
+def _wide() -> Model:
+    """Return a convolution that does not fit on eight tiles with 0.6 of their memory."""
+    builder = IrBuilder("wide")
+    x = builder.input("x", (1, 256, 24, 24), "float32")
+    weights = builder.constant(np.ones((256, 256, 3, 3), np.float32), "w")
+    y = builder.emit(
+        OPERATORS["convolution"], [x, weights], name="conv", source="Conv", kernel=(3, 3),
+        stride=(1, 1), dilation=(1, 1), padding_before=(1, 1), padding_after=(1, 1), groups=1,
+    )  # fmt: skip
+    return builder.finish([("y", y)])
+
+
+def test_a_model_that_does_not_fit_is_compiled_with_less() -> None:
+    machine = load_machine("c600", tiles_per_ipu=8)
+    executable = compile_model(_wide(), machine).executable
+    assert not executable.overfull_tiles.size
+    assert [plan.available_memory_proportion for plan in executable.plans] == [0.3]
+    own = AvailableMemory()
+    kept = compile_model(_wide(), machine, available_memory=own).executable
+    assert kept.overfull_tiles.size
+    assert [plan.available_memory_proportion for plan in kept.plans] == [0.6]
+
+
+def test_a_model_that_fits_at_no_share_keeps_the_usual_one() -> None:
+    machine = load_machine("c600", tiles_per_ipu=4)
+    executable = compile_model(_wide(), machine).executable
+    assert executable.overfull_tiles.size
+    assert [plan.available_memory_proportion for plan in executable.plans] == [0.6]
+
+
 def test_options_set_the_share_of_every_kind() -> None:
     options = resolve(
         environ={ENVIRONMENT_VARIABLE: json.dumps({MATMUL_MEMORY: "0.15"})},
@@ -106,6 +138,8 @@ def test_options_set_the_share_of_every_kind() -> None:
     rows = {row.name: (row.value, row.origin, row.has_effect) for row in options.records()}
     assert rows[MATMUL_MEMORY] == ("0.15", "environment", True)
     assert rows[CONVOLUTION_MEMORY] == ("0.5", "command line", True)
+    assert AvailableMemory.given(options) == AvailableMemory.of(options)
+    assert AvailableMemory.given(resolve(environ={})) is None
 
 
 @pytest.mark.parametrize("share", ["0", "1.01", "-1", "nan", "much", "true"])

@@ -193,6 +193,6 @@ def test_operations_without_a_vertex_for_float8_say_so() -> None:
     with pytest.raises(BadGraph, match=r"'x' is float8_143.*cast it to float16 first"):
         reduce(builder, "sum", x, [3])
     with pytest.raises(BadGraph, match=r"'x' is float8_143.*cast it to float16 first"):
-        pool(builder, x, Window((2, 2)), is_max=True)
+        pool(builder, x, Window((2, 2)))
     with pytest.raises(BadGraph, match="from float8_143 to int32; cast to float16 first"):
         cast(builder, x, dtype_of("int32"))

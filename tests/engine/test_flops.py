@@ -20,7 +20,7 @@ from tilescope.engine.ir import IrBuilder
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.elementwise import binary, cast, clamp, unary
 from tilescope.engine.library.pool import pool
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.reduce import reduce, reduce_with_output
 from tilescope.engine.library.scaled_add import scaled_add
 from tilescope.engine.library.window import Window
 from tilescope.engine.operators import OPERATORS
@@ -142,6 +142,37 @@ def test_a_reduction_has_one_for_each_element_but_the_results(
     assert total_of(builder) == of_context(builder) == 6 * 4096 - n_results
 
 
+@pytest.mark.parametrize("n_tiles", [1, 24, 1472])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("operation", "per_pair", "per_element"),
+    [("square_sum", 1, 1), ("log_add", 6, 0), ("product", 1, 0), ("minimum", 1, 0)],
+)
+def test_a_reduction_counts_its_operation(
+    n_tiles: int, dtype: str, operation: str, per_pair: int, per_element: int
+) -> None:
+    """Squares are taken once, and a log-add is six operations, in whatever stages."""
+    builder = built(n_tiles)
+    reduce(builder, operation, variable(builder, dtype, 6, 4096), [1], 0.5)
+    expected = 6 * 4095 * per_pair + 6 * 4096 * per_element + 6
+    assert total_of(builder) == of_context(builder) == expected
+
+
+@pytest.mark.parametrize("n_tiles", [1, 24])
+def test_an_update_adds_once_per_result(n_tiles: int) -> None:
+    builder = built(n_tiles)
+    out = variable(builder, "float32", 6)
+    x = variable(builder, "float32", 6, 4096)
+    reduce_with_output(builder, "sum", x, out, [1], update=True)
+    assert total_of(builder) == of_context(builder) == 6 * 4096
+
+
+def test_logical_reductions_have_no_floating_point_operations() -> None:
+    builder = built(24)
+    reduce(builder, "logical_and", variable(builder, "bool", 6, 4096), [1])
+    assert total_of(builder) == of_context(builder) == 0
+
+
 def test_a_mean_multiplies_each_result() -> None:
     builder = built(96)
     reduce(builder, "sum", variable(builder, "float32", 6, 4096), [1], 1 / 4096)
@@ -157,14 +188,14 @@ def test_whole_numbers_have_no_floating_point_operations() -> None:
 
 
 @pytest.mark.parametrize("n_tiles", [1, 8, 96])
-@pytest.mark.parametrize(("is_max", "per_result"), [(True, 8), (False, 9)])
+@pytest.mark.parametrize(("kind", "per_result"), [("max", 8), ("sum", 8), ("average", 9)])
 def test_a_pooling_has_one_for_each_element_of_a_window(
-    n_tiles: int, is_max: bool, per_result: int
+    n_tiles: int, kind: str, per_result: int
 ) -> None:
     builder = built(n_tiles)
     x = variable(builder, "float16", 2, 12, 9, 8)
     window = Window((3, 3), stride=(2, 2), padding_before=(1, 1), padding_after=(1, 1))
-    pool(builder, x, window, is_max=is_max)
+    pool(builder, x, window, kind)
     assert total_of(builder) == of_context(builder) == per_result * 2 * 12 * 5 * 4
 
 

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[[Builder, Tensor], Tensor], np.ndarray]] = {
     "cast": (lambda b, x: cast(b, x, "int32"), IMAGES),
     "reduce": (lambda b, x: reduce(b, "sum", x, [0, 2, 3]), IMAGES.sum((0, 2, 3), keepdims=True)),
     "pool": (
-        lambda b, x: pool(b, x, Window((2, 2), (2, 2)), is_max=True),
+        lambda b, x: pool(b, x, Window((2, 2), (2, 2))),
         IMAGES.reshape(2, 4, 3, 2, 3, 2).max((3, 5)),
     ),
     "matmul": (_matmul, IMAGES.reshape(1, 8, 36) @ np.ones((1, 36, 5))),

@@ -1,6 +1,7 @@
-"""``python -m tests.fidelity``: build the published programs and write the packaged table.
+"""``python -m tests.fidelity [--networks]``: build the published programs and write the table.
 
-Writes build/fidelity.json and engine/fidelity/table.json of the current checkout.
+Writes build/fidelity.json and engine/fidelity/table.json of the current checkout. Rows of whole
+networks are kept unless ``--networks`` is given.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.fidelity.builders import BUILDERS
+from tests.fidelity.builders import BUILDERS, NETWORKS
 from tests.fidelity.comparison import compare, rows_as_json
 
-from tilescope.engine.fidelity import Row
+from tilescope.engine.fidelity import Row, packaged_rows
 from tilescope.engine.fidelity.statement import (
     as_error,
     as_number,
@@ -34,7 +35,8 @@ def _line(row: Row) -> str:
 
 def main() -> None:
     """Compute the table, print it, and write both files."""
-    rows = compare(BUILDERS)
+    has_networks = "--networks" in sys.argv[1:]
+    rows = compare({**BUILDERS, **(NETWORKS if has_networks else {})}, packaged_rows())
     title = f"{'':<4} {'figure':<44} {'published':>12} {'':<12} {'ours':>10} {'error':>13}"
     lines = [f"{title} {'tolerance':>9}  verdict; source", *map(_line, rows)]
     sys.stdout.write("\n".join([*lines, "", summary_sentence(rows), ""]))

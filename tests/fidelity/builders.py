@@ -9,13 +9,14 @@ from tests.fidelity import (
     further,
     halos,
     machines,
+    networks,
     products,
     solvers,
     stencils,
     vectors,
 )
 
-__all__ = ["BUILDERS"]
+__all__ = ["BUILDERS", "NETWORKS"]
 
 BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C1": products.matrix_vector,
@@ -53,4 +54,11 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F15": blurs.convolved,
     "F16": products.matrix_vector_on_first,
     "F17": products.matrix_vector_programs,
+}
+
+#: Whole networks, which take minutes each: `make networks` builds them, `make fidelity` keeps their
+#: rows of the packaged table.
+NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
+    "C17": networks.resnet_rates,
+    "C19": networks.bert_rates,
 }

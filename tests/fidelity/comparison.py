@@ -40,19 +40,32 @@ def _row(reference: Reference, figure: Figure, ours: float | None) -> Row:
     )
 
 
-def compare(builders: Mapping[str, Callable[[], Mapping[str, float]]]) -> list[Row]:
+def _number(figure: Figure, ours: Mapping[str, float | None]) -> float:
+    """Return the simulated value of a figure."""
+    value = ours[figure.name]
+    assert value is not None, f"{figure.name} was never built: run `make networks`"
+    return float(value)
+
+
+def compare(
+    builders: Mapping[str, Callable[[], Mapping[str, float]]], kept: Sequence[Row] = ()
+) -> list[Row]:
     """Build every reference that can be built and return a row for each figure.
 
     Parameters
     ----------
     builders
         By reference: a function that builds its programs and returns figures by name.
+    kept
+        Rows with the figures of references that have no builder here.
     """
     rows = []
     for reference in all_references().values():
-        ours = builders[reference.reference_id]() if reference.reference_id in builders else {}
+        name = reference.reference_id
+        before = {row.figure: row.ours for row in kept if row.id == name}
+        ours = builders[name]() if name in builders else before
         for figure in reference.figures:
-            value = None if figure.needs else float(ours[figure.name])
+            value = None if figure.needs else _number(figure, ours)
             rows.append(_row(reference, figure, value))
     return rows
 

@@ -81,8 +81,8 @@ def last_sums() -> Mapping[str, float]:
     (partials,) = _on_one_tile(graph, 32, "p")
     (sums,) = _on_one_tile(graph, 16, "s")
     fields = {
-        "x": blocks(partials.variable, 0, [16, 1, 2], [2, 0, 1], 1),
-        "out": blocks(sums.variable, 0, [16], [1], 1),
+        "x": blocks(partials.variable, 0, [1, 16, 1, 2], [0, 2, 0, 1], 1),
+        "out": blocks(sums.variable, 0, [1, 1, 16], [0, 0, 1], 1),
     }
     compute_set = graph.add_compute_set("reduce")
     graph.add_vertices(compute_set, REDUCE["sum"], [0], fields, {"scale": 1.0})

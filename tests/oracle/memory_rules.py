@@ -143,7 +143,8 @@ def _spans(
 def _span(executable: Executable, number: int, tile: int, step: Step) -> Span:
     parts = executable.memory.parts
     for i in range(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1])):
-        if parts.variable_id[i] == number:
-            assert parts.start_step[i] <= step.step_id < parts.end_step[i]
+        # A variable has a part for each of its lives.
+        is_live = parts.start_step[i] <= step.step_id < parts.end_step[i]
+        if parts.variable_id[i] == number and is_live:
             return int(parts.offset[i]), int(parts.offset[i] + parts.n_bytes[i])
-    raise AssertionError(f"tile {tile} has no part of variable {number}")
+    raise AssertionError(f"tile {tile} has no part of variable {number} that is live")

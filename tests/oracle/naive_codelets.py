@@ -12,6 +12,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import special
+
+from tilescope.engine.codelets.elementwise import TO_BOOL
 
 Fields = Mapping[str, np.ndarray]
 Naive = Callable[[Fields, Mapping[str, Any], tuple[int, ...]], Any]
@@ -48,6 +51,10 @@ UNARY: dict[str, Callable[[float], float]] = {
     "is_nan": math.isnan,
     "is_inf": math.isinf,
     "is_finite": math.isfinite,
+}
+NON_LINEAR: dict[str, Callable[[float], float]] = {
+    "gelu": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "swish": lambda x: x / (1 + math.exp(-x)),
 }
 #: Functions of integers or bools only.
 UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
@@ -86,9 +93,13 @@ TERNARY: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 REDUCTIONS: dict[str, Callable[[list[float]], float]] = {
     "sum": sum,
+    "square_sum": lambda values: sum(value * value for value in values),
     "maximum": max,
     "minimum": min,
     "product": math.prod,
+    "log_add": lambda values: math.log(sum(map(math.exp, values))),
+    "logical_and": all,
+    "logical_or": any,
 }
 
 
@@ -144,12 +155,27 @@ def _sum_partials(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...])
     return total
 
 
-def _reduce(name: str) -> Naive:
+def _reduce(name: str, *, is_update: bool = False) -> Naive:
+    function = REDUCTIONS[name]
+
     def run(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
-        out = [
-            REDUCTIONS[name](block.reshape(-1).tolist()) * scalars["scale"] for block in fields["x"]
-        ]
-        return np.array(out).reshape(counts)
+        x, out = fields["x"], np.zeros(counts)
+        d = 2 if x.shape[2] > 1 else 3
+        size, n_sections = x.shape[d], counts[0]
+        for section, plane, column in np.ndindex(*counts):
+            mine = range(section * size // n_sections, (section + 1) * size // n_sections)
+            values = np.take(x, mine, axis=d)[plane, column].reshape(-1).tolist()
+            total = function(values)
+            scaled = total + scalars["scale"] if name == "log_add" else total * scalars["scale"]
+            if is_update:
+                held = fields["out"][section, plane, column]
+                scaled = (
+                    math.log(math.exp(held) + math.exp(scaled))
+                    if name == "log_add"
+                    else (held + scaled)
+                )
+            out[section, plane, column] = scaled
+        return out
 
     return run
 
@@ -193,7 +219,7 @@ def _pool(*, is_max: bool) -> Naive:
             if is_max:
                 out[oy, ox] = np.max(seen, axis=0)
             else:
-                n = kernel[0] * kernel[1] if scalars["counts_padding"] else len(seen)
+                n = (1, len(seen) or 1, kernel[0] * kernel[1])[scalars["divisor"]]
                 out[oy, ox] = np.sum(seen, axis=0) / n
         return out
 
@@ -206,17 +232,21 @@ def _scaled_add(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -
     return np.array([a + scale * b for a, b in pairs]).reshape(counts)
 
 
-def _add_in_place(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
-    pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
-    return np.array([a + b for a, b in pairs]).reshape(counts)
-
-
 def _dynamic_slice(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
     base, first = fields["base"], int(fields["offset"][0])
     n_rows = base.shape[1]
     first = first if 0 <= first < n_rows else 0
     rows = [(first + i) % n_rows for i in range(counts[1])]
     return np.stack([base[:, row] for row in rows], axis=1)
+
+
+def _dynamic_update(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+    base, first = fields["base"].copy(), int(fields["offset"][0])
+    n_rows = base.shape[1]
+    first = first if 0 <= first < n_rows else 0
+    for i in range(fields["sub"].shape[1]):
+        base[:, (first + i) % n_rows] = fields["sub"][:, i]
+    return base
 
 
 def _multi_slice(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
@@ -310,6 +340,36 @@ def _histogram(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ..
     return out
 
 
+def _chosen(name: str, values: np.ndarray, is_last: Any) -> int:
+    """Return the position of the largest or smallest value."""
+    signed = values if "Max" in name else -values
+    return int(len(values) - 1 - np.argmax(signed[::-1]) if is_last else np.argmax(signed))
+
+
+def _arg_gather(name: str) -> Naive:
+    def run(
+        fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+    ) -> tuple[np.ndarray, ...]:
+        x, share = fields["x"], int(scalars["share"])
+        parts = [x[i * share : (i + 1) * share] for i in range(counts[0])]
+        at = [_chosen(name, part, scalars["is_last"]) for part in parts]
+        values = [part[i] for part, i in zip(parts, at, strict=True)]
+        places = [scalars["offset"] + k * share + i for k, i in enumerate(at)]
+        return np.array(values), np.array(places)
+
+    return run
+
+
+def _arg_sparse(name: str) -> Naive:
+    def run(
+        fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
+    ) -> tuple[np.ndarray, ...]:
+        at = _chosen(name, fields["values"], scalars["is_last"])
+        return fields["values"][[at]], fields["indices"][[at]]
+
+    return run
+
+
 def _one_hot(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
     out = fields["out"].copy()
     for row, index in enumerate(fields["indices"].tolist()):
@@ -318,59 +378,158 @@ def _one_hot(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> 
     return out
 
 
-NAIVE: dict[str, Naive] = {
-    "popops::DynamicSlice1D": _dynamic_slice,
-    "popops::MultiSlice": _multi_slice,
-    "popops::MultiSlice<parts>": _multi_slice_parts,
-    "popops::MultiUpdate": _multi_update(lambda _, new: new),
-    **{f"popops::MultiUpdateOp<{name}>": _multi_update(f) for name, f in UPDATES.items()},
-    "popops::Iota": _iota,
-    "popops::CompareAndSwapAtDistance": _compare_and_swap,
-    "popops::CompareAndSwapAtDistanceKeyVal": _compare_and_swap,
-    "tilescope::CumulativeSum": _cumulative_sum,
-    "popops::BroadcastVectorOuterInPlace<add>": _add_carry,
-    "popops::Histogram1D": _histogram,
-    "popops::EncodeOneHot": _one_hot,
-    "poplin::ConvPartial1x1Out": _convolve,
-    "poplin::ConvPartialnx1": _convolve,
-    "poplin::ConvPartialVerticalMac": _convolve,
-    "poplin::ConvPartialVerticalMac<wide>": _convolve,
-    "poplin::ConvPartialHorizontalMac": _convolve,
-    "poplin::ConvPartial1xNSLIC": _convolve,
-    "poplin::OuterProduct": _convolve,
-    "poplin::CastPartials": _copy,
-    "poplin::ReduceAdd": _sum_partials,
-    "popnn::MaxPooling": _pool(is_max=True),
-    "popnn::SumPooling": _pool(is_max=False),
-    **{
-        f"popops::ScaledAdd{shape}{asks}": _scaled_add
-        for shape in ("Supervisor", "2D")
-        for asks in ("", "<constrained>")
-    },
-    "popops::BinaryOp1DInPlace<add>": _add_in_place,
-    "popops::BinaryOp2DInPlace<add>": _add_in_place,
-    "popops::Fill": _fill,
-    "popops::Fill2d": _fill,
-    "poplar::Memcpy": _copy,
-    "poplar::StridedCopy": _copy,
-    "poplar_rt::Transpose": _copy,
-    # The machine rounds values to the type when it stores them.
-    "popops::Cast1D": _copy,
-    "popops::Cast2D": _copy,
-    **{
-        f"popops::UnaryOp{dims}D<{n}>": _unary(f)
-        for n, f in {**UNARY, **UNARY_OF_WHOLE}.items()
-        for dims in (1, 2)
-    },
-    **{
-        f"popops::{kind}<{n}>": _binary(f)
-        for n, f in {**BINARY, **BINARY_OF_WHOLE}.items()
-        for kind in ("BinaryOp1D", "BroadcastOp2D")
-    },
-    **{f"popops::{n.capitalize()}{d}": _ternary(f) for n, f in TERNARY.items() for d in ("", "2D")},
-    **{
-        f"popops::BroadcastVectorInner<{n}>": _shared_row(BINARY[n])
-        for n in ("add", "subtract", "multiply", "divide")
-    },
-    **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
+def _inverse_std_deviation(
+    fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
+) -> np.ndarray:
+    variance = fields["power"]
+    if not scalars["is_stable"]:
+        variance = np.maximum(variance - fields["mean"] ** 2, 0)
+    return np.asarray(1 / np.sqrt((variance + scalars["epsilon"]) * scalars["scale"]))
+
+
+def naive_philox(counter: list[int], key: list[int]) -> list[int]:
+    """Return Philox4x32-10 of a counter of four and a key of two 32-bit numbers."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        high, low = divmod(0xD2511F53 * c[0], 2**32)
+        other_high, other_low = divmod(0xCD9E8D57 * c[2], 2**32)
+        c = [other_high ^ c[1] ^ k[0], other_low, high ^ c[3] ^ k[1], low]
+        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
+    return c
+
+
+def _random(draw: Callable[[int, Mapping[str, Any]], float]) -> Naive:
+    """Return the function of a distribution: `draw` takes 32 bits and the scalars."""
+
+    def run(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        key = [int(k) % 2**32 for k in fields["seed"]]
+        steps = [scalars[name] for name in ("by_plane", "by_row", "by_column")]
+        out = np.zeros(counts)
+        for index in np.ndindex(*counts):
+            place = scalars["position"] + sum(i * s for i, s in zip(index, steps, strict=True))
+            counter = [place // 4 % 2**32, place // 4 >> 32, scalars["modifier"], 0]
+            value = draw(naive_philox(counter, key)[place % 4], scalars)
+            out[index] = value * fields["x"][index] if "x" in fields else value
+        return out
+
+    return run
+
+
+def _truncated(bits: int, s: Mapping[str, Any]) -> float:
+    inside = s["below"] + (1 - 2 * s["below"]) * ((bits + 0.5) / 2**32)
+    return float(s["mean"] + s["deviation"] * special.ndtri(inside))
+
+
+RANDOM = {
+    "Uniform": lambda bits, s: s["a"] + s["b"] * (bits >> 8) / 2**24,
+    "UniformInt": lambda bits, s: int(s["a"]) + (bits * int(s["b"]) >> 32),
+    "Bernoulli": lambda bits, s: float(bits < s["a"]),
+    "Normal": lambda bits, s: s["a"] + s["b"] * special.ndtri((bits + 0.5) / 2**32),
+    "TruncatedNormal": _truncated,
+    "Dropout": lambda bits, s: s["factor"] if bits < s["threshold"] else 0.0,
 }
+
+
+def _map(text: str) -> Naive:
+    """Return the function of an expression such as ``add(_1,k1)``, by Python's own evaluation."""
+    code = compile(text, "<expression>", "eval")
+
+    def run(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        columns = [fields[name].reshape(-1).tolist() for name in sorted(fields)]
+        known = {**UNARY, **BINARY, **TERNARY, **scalars}
+        rows = zip(*columns, strict=True)
+        names = [f"_{i + 1}" for i in range(len(columns))]
+        found = [eval(code, known | dict(zip(names, row, strict=True))) for row in rows]
+        return np.array(found).reshape(counts)
+
+    return run
+
+
+class _Naive(dict[str, Naive]):
+    """Functions by codelet; those of expressions follow from the name."""
+
+    def __missing__(self, name: str) -> Naive:
+        prefix, _, rest = name.partition("<")
+        if not prefix.startswith("popops::Map"):
+            raise KeyError(name)
+        return _map(rest.removesuffix(">"))
+
+
+NAIVE: dict[str, Naive] = _Naive(
+    {
+        **{f"poprand::{name}": _random(draw) for name, draw in RANDOM.items()},
+        "popops::DynamicSlice1D": _dynamic_slice,
+        **{
+            f"popnn::NonLinearity{d}D<{n}>": _unary(f)
+            for n, f in NON_LINEAR.items()
+            for d in (1, 2)
+        },
+        "poplin::InverseStdDeviation": _inverse_std_deviation,
+        "popops::DynamicUpdateSlice1D": _dynamic_update,
+        "popops::MultiSlice": _multi_slice,
+        "popops::MultiSlice<parts>": _multi_slice_parts,
+        "popops::MultiUpdate": _multi_update(lambda _, new: new),
+        **{f"popops::MultiUpdateOp<{name}>": _multi_update(f) for name, f in UPDATES.items()},
+        "popops::Iota": _iota,
+        "popops::CompareAndSwapAtDistance": _compare_and_swap,
+        "popops::CompareAndSwapAtDistanceKeyVal": _compare_and_swap,
+        "tilescope::CumulativeSum": _cumulative_sum,
+        "popops::BroadcastVectorOuterInPlace<add>": _add_carry,
+        "popops::Histogram1D": _histogram,
+        "popops::EncodeOneHot": _one_hot,
+        **{f"popnn::Reduce{name}ClassGather": _arg_gather(name) for name in ("Max", "Min")},
+        **{f"popnn::Reduce{name}ClassSparse": _arg_sparse(name) for name in ("Max", "Min")},
+        "poplin::ConvPartial1x1Out": _convolve,
+        "poplin::ConvPartialnx1": _convolve,
+        "poplin::ConvPartialVerticalMac": _convolve,
+        "poplin::ConvPartialVerticalMac<wide>": _convolve,
+        "poplin::ConvPartialHorizontalMac": _convolve,
+        "poplin::ConvPartial1xNSLIC": _convolve,
+        "poplin::OuterProduct": _convolve,
+        "poplin::CastPartials": _copy,
+        "poplin::ReduceAdd": _sum_partials,
+        "popnn::MaxPooling": _pool(is_max=True),
+        "popnn::SumPooling": _pool(is_max=False),
+        **{
+            f"popops::ScaledAdd{shape}{asks}": _scaled_add
+            for shape in ("Supervisor", "2D")
+            for asks in ("", "<constrained>")
+        },
+        "popops::BinaryOp2DInPlace<add>": _binary(BINARY["add"]),
+        "popops::Fill": _fill,
+        "popops::Fill2d": _fill,
+        "poplar::Memcpy": _copy,
+        "poplar::StridedCopy": _copy,
+        "poplar_rt::Transpose": _copy,
+        # The machine rounds values to the type when it stores them.
+        "popops::Cast1D": _copy,
+        "popops::Cast2D": _copy,
+        **{
+            f"popops::UnaryOp{dims}D{place}<{n}>": _unary(f)
+            for n, f in {**UNARY, **UNARY_OF_WHOLE}.items()
+            for dims in (1, 2)
+            for place in ("", "InPlace")
+            if not place or n not in TO_BOOL
+        },
+        **{
+            f"popops::{kind}<{n}>": _binary(f)
+            for n, f in {**BINARY, **BINARY_OF_WHOLE}.items()
+            for kind in ("BinaryOp1D", "BroadcastOp2D", "BinaryOp1DInPlace", "BroadcastOp2DInPlace")
+            if not kind.endswith("InPlace") or n not in TO_BOOL
+        },
+        **{
+            f"popops::{n.capitalize()}{d}": _ternary(f)
+            for n, f in TERNARY.items()
+            for d in ("", "2D")
+        },
+        **{
+            f"popops::BroadcastVectorInner<{n}>": _shared_row(BINARY[n])
+            for n in ("add", "subtract", "multiply", "divide")
+        },
+        **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
+        **{
+            f"popops::Reduce<{n},update>": _reduce(n, is_update=True)
+            for n in ("sum", "square_sum", "log_add")
+        },
+    }
+)

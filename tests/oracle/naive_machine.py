@@ -21,7 +21,7 @@ from tests.oracle.naive_codelets import NAIVE
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
 from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
-from tilescope.engine.program import Copy, Execute, Overlap, Program, Repeat
+from tilescope.engine.program import Copy, Execute, Overlap, Program, Repeat, WriteUndef
 from tilescope.engine.program import Sequence as ProgramSequence
 
 Element = tuple[int, int]
@@ -152,6 +152,9 @@ class NaiveMachine:
                 self.execute(program.compute_set)
             case Copy():
                 self.write(program.target, self.read(program.source))
+            case WriteUndef():  # what reads these elements before they are written fails
+                for element in elements_of_tensor(program.target):
+                    self.memory[self.owner(element)].pop(element, None)
             case _:
                 raise NotImplementedError(type(program).__name__)
 
@@ -349,8 +352,8 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
     """Return not-always-live bytes by step and tile: shape (n_steps, n_tiles).
 
     Loops are unrolled. A variable is live from one access to the next, unless the next access is a
-    write. A variable that is read first holds data from the host and is always live. A step
-    of a loop is live if it is live in any iteration.
+    write of all its elements. A variable that is read first holds data from the host and is always
+    live. A step of a loop is live if it is live in any iteration; WriteUndef touches no memory.
     """
     trace: list[int] = []
 
@@ -368,9 +371,14 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
     for variable in graph.variables:
         if executable.memory.is_always_live[variable.variable_id]:
             continue
+        number = variable.variable_id
         is_live = _live_positions(
             [
-                (variable.variable_id in steps[i].reads, variable.variable_id in steps[i].writes)
+                (
+                    number in {*steps[i].reads, *steps[i].writes} - {*steps[i].overwrites}
+                    or number in steps[i].reads,
+                    number in steps[i].writes,
+                )
                 for i in trace
             ]
         )
@@ -378,6 +386,8 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
         for tile in owners_of(variable):
             by_tile[tile] += variable.dtype.n_bytes
         for step_id in {step for step, live_here in zip(trace, is_live, strict=True) if live_here}:
+            if steps[step_id].kind == "WriteUndef" and number in steps[step_id].overwrites:
+                continue
             live[step_id] += by_tile
     for step in steps:
         if step.messages is None:

@@ -107,9 +107,9 @@ def test_half_precision(data: st.DataObject, machine: Any, seed: int) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-2, atol=2e-2)
 
 
-@given(st.data(), machines(), st.booleans(), st.booleans(), seeds)
+@given(st.data(), machines(), st.sampled_from(["max", "average", "sum"]), st.booleans(), seeds)
 def test_pool(
-    data: st.DataObject, machine: Any, is_max: bool, counts_padding: bool, seed: int
+    data: st.DataObject, machine: Any, kind: str, counts_padding: bool, seed: int
 ) -> None:
     graph, builder = new_builder(machine)
     height, width = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 6))
@@ -120,5 +120,5 @@ def test_pool(
     kernel = (min(kernel[0], height), min(kernel[1], width))
     window = Window(kernel, stride, (1, 1), (before[0], before[1]), (after[0], after[1]))
     x = data.draw(views(graph, (data.draw(st.integers(1, 2)), channels, height, width)))
-    out = pool(builder, x, window, is_max=is_max, counts_padding=counts_padding)
+    out = pool(builder, x, window, kind, counts_padding=counts_padding and kind == "average")
     check(builder, [(x, values_for(x, seed))], [out])

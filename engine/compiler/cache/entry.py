@@ -19,7 +19,7 @@ from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.container import NotAnEntry
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
-from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
+from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Lives, Memory
 from tilescope.engine.compiler.transfer import Around, Transfer
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.machine import Machine
@@ -64,13 +64,13 @@ class Compiled:
         """Return facts as JSON types, and arrays by name."""
         facts, arrays = _from_around(self.around)
         memory = self.memory
-        lifetimes = [(key, *span) for key, span in sorted(memory.lifetimes.items())]
+        lives = [(key, *life) for key, own in sorted(memory.lives.items()) for life in own]
         facts["n_steps"] = memory.live.totals.size
         facts["categories"] = list(memory.categories)
         facts["message_names"] = list(memory.message_names.items())
         arrays["categories"] = np.stack(list(memory.categories.values()))
         arrays["totals"] = np.stack([getattr(memory, name) for name in _TOTALS])
-        arrays["lifetimes"] = np.array(lifetimes, np.int64).reshape(-1, 3)
+        arrays["lives"] = np.array(lives, np.int64).reshape(-1, 3)
         arrays["is_always_live"] = memory.is_always_live
         for name in _PARTS:
             arrays[f"parts.{name}"] = getattr(memory.parts, name)
@@ -182,12 +182,15 @@ def _split(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]
 def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
     parts = LiveParts(**{name: arrays[f"parts.{name}"] for name in _PARTS})
     is_always_live = arrays["is_always_live"]
+    lives: dict[int, Lives] = {}
+    for key, start, end in arrays["lives"].tolist():
+        lives[key] = (*lives.get(key, ()), (start, end))
     return Memory(
         categories=dict(zip(facts["categories"], arrays["categories"], strict=True)),
         **dict(zip(_TOTALS, arrays["totals"], strict=True)),
         live=LiveBytes.of(parts, is_always_live, facts["n_steps"]),
         parts=parts,
-        lifetimes={key: (start, end) for key, start, end in arrays["lifetimes"].tolist()},
+        lives=lives,
         message_names=dict(facts["message_names"]),
         is_always_live=is_always_live,
         slow_tiles={

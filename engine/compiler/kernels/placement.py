@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 from tilescope.engine.jit._jit import cached_jit, jit
 from tilescope.engine.machine import Machine
 
-__all__ = ["Asked", "Parts", "element_of", "first_fit", "nothing_asked"]
+__all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked"]
+
+
+#: Parts of a tile that are placed once more, the largest first; it takes their number squared.
+_MOST_PARTS = 4_096
 
 
 class Asked(NamedTuple):
@@ -35,20 +39,41 @@ class Asked(NamedTuple):
     is_soft: NDArray[np.bool_]
 
 
-class Parts(NamedTuple):
-    """Parts of variables, sorted by tile and then by first step.
+class Lifetimes(NamedTuple):
+    """Steps during which parts are live; parts of one variable share their lives.
 
     Parameters
     ----------
-    size : ndarray of int64
-        Bytes of each part, aligned.
-    start, end : ndarray of int64
-        Steps during which each part is live, half-open.
+    owner : ndarray of int64, shape (n_parts,)
+        Index of each part's variable.
+    first : ndarray of int64, shape (n_owners + 1,)
+        First life of each variable; every variable has one at least.
+    start, end : ndarray of int64, shape (n_lives,)
+        Half-open ranges of steps, ascending and apart for each variable.
     """
 
-    size: NDArray[np.int64]
+    owner: NDArray[np.int64]
+    first: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
+
+
+class _Turn(NamedTuple):
+    """The order in which parts are placed.
+
+    Parameters
+    ----------
+    order : ndarray of int64, shape (n_parts,)
+        The parts of every tile.
+    is_swept
+        Whether the first step of a part is never before that of one placed earlier.
+    chosen : ndarray of bool, shape (n_tiles,)
+        Tiles whose parts are placed.
+    """
+
+    order: NDArray[np.int64]
+    is_swept: bool
+    chosen: NDArray[np.bool_]
 
 
 class _Map(NamedTuple):
@@ -92,30 +117,57 @@ def _begin(number, plain, element, wide):  # type: ignore[no-untyped-def]
     return plain + (number - in_plain) * wide
 
 
+@jit
+def _meet(a, b, first, start, end):  # type: ignore[no-untyped-def]
+    """Return whether two variables are live at the same step."""
+    i, j = first[a], first[b]
+    while i < first[a + 1] and j < first[b + 1]:
+        if end[i] <= start[j]:
+            i += 1
+        elif end[j] <= start[i]:
+            j += 1
+        else:
+            return True
+    return False
+
+
+@jit
+def _drop_past(live, n_live, step, owner, life, end):  # type: ignore[no-untyped-def]
+    """Drop the parts that are not live at a step or later; return how many are left."""
+    kept = 0
+    for k in range(n_live):
+        if end[life[owner[live[k]] + 1] - 1] > step:
+            live[kept] = live[k]
+            kept += 1
+    return kept
+
+
 @cached_jit
-def _first_fit(tile_start, parts, base, asked, sizes):  # type: ignore[no-untyped-def]
+def _first_fit(tile_start, turn, size, lifetimes, base, asked, sizes):  # type: ignore[no-untyped-def]
     # Unpacked once: numba counts references each time a tuple is passed on.
-    size, start, end = parts.size, parts.start, parts.end
+    owner, life, start, end = lifetimes.owner, lifetimes.first, lifetimes.start, lifetimes.end
     region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
     plain, limit, element, wide = sizes.plain, sizes.limit, sizes.element, sizes.wide
+    order, is_swept = turn.order, turn.is_swept
     offset = np.full(size.size, -1, np.int64)
     highest = base.copy()
-    live = np.empty(size.size, np.int64)  # parts in use, ascending by address
+    # Parts that are still to be used, ascending by address. They overlap where they live at
+    # different times.
+    live = np.empty(size.size, np.int64)
     for t in range(base.size):
         n_live = 0
-        for i in range(tile_start[t], tile_start[t + 1]):
-            kept = 0
-            for k in range(n_live):
-                if end[live[k]] > start[i]:
-                    live[kept] = live[k]
-                    kept += 1
-            n_live = kept
+        for i in order[tile_start[t] : tile_start[t + 1] if turn.chosen[t] else tile_start[t]]:
+            if is_swept:
+                n_live = _drop_past(live, n_live, start[life[owner[i]]], owner, life, end)
             at = base[t] if region[i] == 0 else max(base[t], plain)
             slot = 0
             is_giving_way = False
             while True:
                 while slot < n_live and offset[live[slot]] - at < size[i]:
-                    at = max(at, offset[live[slot]] + size[live[slot]])
+                    if offset[live[slot]] + size[live[slot]] > at and _meet(
+                        owner[i], owner[live[slot]], life, start, end
+                    ):
+                        at = offset[live[slot]] + size[live[slot]]
                     slot += 1
                 beyond = -1
                 for k in range(first[i], first[i + 1]):
@@ -138,6 +190,8 @@ def _first_fit(tile_start, parts, base, asked, sizes):  # type: ignore[no-untype
                     slot = 0
                 else:
                     break
+            while slot > 0 and offset[live[slot - 1]] > at:
+                slot -= 1
             for k in range(n_live, slot, -1):
                 live[k] = live[k - 1]
             live[slot] = i
@@ -168,19 +222,25 @@ def element_of(address: NDArray[np.int64], machine: Machine) -> NDArray[np.int64
 
 def first_fit(
     tile_start: NDArray[np.int64],
-    parts: Parts,
+    size: NDArray[np.int64],
+    lifetimes: Lifetimes,
     base: NDArray[np.int64],
     asked: Asked,
     machine: Machine,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Place parts so that parts live at the same step do not overlap.
 
+    Parts are placed in the order in which they become live. On tiles where they do not fit so, the
+    largest come first, if that ends lower.
+
     Parameters
     ----------
     tile_start : ndarray of int64, shape (n_tiles + 1,)
-        First part of each tile.
-    parts
-        Sizes and lifetimes.
+        First part of each tile; its parts are sorted by their first step.
+    size : ndarray of int64, shape (n_parts,)
+        Bytes of each part, aligned.
+    lifetimes
+        The lives of the parts.
     base : ndarray of int64, shape (n_tiles,)
         First free address of each tile.
     asked
@@ -195,7 +255,17 @@ def first_fit(
     highest : ndarray of int64, shape (n_tiles,)
         One past the highest address in use.
     """
-    placed: tuple[NDArray[np.int64], NDArray[np.int64]] = _first_fit(
-        tile_start, parts, base, asked, _sizes(machine)
-    )
-    return placed
+    sizes = _sizes(machine)
+    given = size, lifetimes, base, asked, sizes
+    swept = _Turn(np.arange(size.size), is_swept=True, chosen=np.ones(base.size, np.bool_))
+    offset: NDArray[np.int64]
+    highest: NDArray[np.int64]
+    offset, highest = _first_fit(tile_start, swept, *given)
+    is_late = (highest > sizes.limit) & (np.diff(tile_start) <= _MOST_PARTS)
+    if not is_late.any():
+        return offset, highest
+    tile = np.repeat(np.arange(base.size), np.diff(tile_start))
+    largest_first = np.lexsort((swept.order, -size, tile))
+    again, reached = _first_fit(tile_start, _Turn(largest_first, False, is_late), *given)
+    is_better = is_late & (reached < highest)
+    return np.where(is_better[tile], again, offset), np.where(is_better, reached, highest)

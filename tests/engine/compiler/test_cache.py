@@ -143,17 +143,10 @@ def test_what_is_taken_from_the_cache_is_what_was_compiled(tmp_path: Path) -> No
             open_report(tmp_path / str(i) / "profile.pop") as new,
         ):
             assert unequal_data(base, new) == ()
-            facts = dict(
-                new.fetch(
-                    provenance.select().with_only_columns(provenance.c.key, provenance.c.value)
-                )
-            )
+            facts = dict(new.rows(provenance, "key", "value"))
             assert facts["wall_compile_cache"] == made[i].record.cache
-            ((duration,),) = new.fetch(
-                wall_clock.select()
-                .with_only_columns(wall_clock.c.wall_duration_us)
-                .where(wall_clock.c.event == "compile")
-            )
+            durations = dict(new.rows(wall_clock, "event", "wall_duration_us"))
+            duration = durations["compile"]
             assert duration == made[i].record.wall_duration_us > 0
     always = [executable.memory.is_always_live.tolist() for executable in made]
     assert always[0] == always[1] == always[2]
@@ -461,7 +454,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return plan_convolution(name, *args)
 
-    monkeypatch.setattr("tilescope.engine.library.convolution.plan_convolution", counted)
+    monkeypatch.setattr("tilescope.engine.library.convolution_request.plan_convolution", counted)
     return names
 
 

@@ -53,7 +53,7 @@ def test_live_bytes_are_those_of_the_whole_table(data: st.DataObject) -> None:
     tile, variable, n_bytes, start, length = np.array(rows, np.int64).reshape(-1, 5).T.copy()
     parts = LiveParts(
         np.searchsorted(tile, np.arange(n_tiles + 1)), variable, n_bytes, 0 * tile, start,
-        start + length,
+        start + length, np.ones(tile.size, np.bool_),
     )  # fmt: skip
     always = np.array(data.draw(st.lists(st.booleans(), min_size=4, max_size=4)), np.bool_)
     table = np.zeros((n_steps, n_tiles), np.int64)

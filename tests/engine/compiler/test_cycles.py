@@ -16,7 +16,8 @@ from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY
 from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
 from tilescope.engine.codelets.pool import MAX_POOL
-from tilescope.engine.codelets.reduce import REDUCE, REDUCE_PARTIALS
+from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE
+from tilescope.engine.codelets.reduce_partials import REDUCE_PARTIALS
 from tilescope.engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
 from tilescope.engine.codelets.slic import slic_cycles
 from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK
@@ -394,22 +395,98 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         (
             REDUCE["maximum"],
             HALF,
-            {"x": ([8, 1, 736], [736, 736, 1]), "out": ([8], [1])},
+            {"x": ([1, 8, 1, 736], [0, 736, 736, 1]), "out": ([1, 1, 8], [0, 0, 1])},
             6 * (17 + 2 * (12 + 184)),
         ),
-        # 24 outputs side by side over 10 rows of floats: 2 vectors a worker.
+        # The same as planes of one column.
+        (
+            REDUCE["maximum"],
+            HALF,
+            {"x": ([8, 1, 1, 736], [736, 0, 736, 1]), "out": ([1, 8, 1], [0, 1, 1])},
+            6 * (17 + 2 * (12 + 184)),
+        ),
+        # One row of 736 floats, a sixth for every worker: 123 are 61 pairs and an odd one.
         (
             REDUCE["sum"],
             {},
-            {"x": ([24, 1, 10], [1, 240, 24]), "out": ([24], [1])},
+            {"x": ([1, 1, 1, 736], [0, 0, 0, 1]), "out": ([6, 1, 1], [1, 1, 1])},
+            6 * (17 + 12 + 61 + 2),
+        ),
+        # 24 outputs side by side over 10 rows of floats: 2 vectors a worker, each 3 to begin, 5
+        # after it (2 to store, 3 to leave the accumulators), 3 for the group, 9 further rows.
+        (
+            REDUCE["sum"],
+            {},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
             6 * (16 + 2 * (3 + 5 + 3 + 9)),
+        ),
+        # A maximum leaves no accumulators: 2 in place of 3.
+        (
+            REDUCE["maximum"],
+            {},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
+            6 * (16 + 2 * (3 + 4 + 3 + 9)),
+        ),
+        # An update takes 3 more per vector of floats, and 2 per vector of halves.
+        (
+            REDUCE_UPDATE["sum"],
+            {},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
+            6 * (16 + 2 * (3 + 8 + 3 + 9)),
+        ),
+        (
+            REDUCE_UPDATE["sum"],
+            HALF,
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
+            6 * (16 + (3 + 10 + 3 + 9)),
+        ),
+        # Halves to floats: 6 vectors, one a worker; 6 to store and 1 to leave the loop.
+        (
+            REDUCE["sum"],
+            {"x": "float16"},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
+            6 * (16 + (3 + 7 + 3 + 9)),
+        ),
+        # 2 sections of 5 rows: 24 vectors of 2 floats, 4 a worker, all in one row of 12.
+        (
+            REDUCE["sum"],
+            {},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([2, 1, 24], [24, 24, 1])},
+            6 * (16 + 4 * (3 + 5 + 3 + 4)),
+        ),
+        # Log-add of vectors of 2 floats: 23 for every further row; not in vectors: 20 an element.
+        (
+            REDUCE["log_add"],
+            {},
+            {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
+            6 * (16 + 2 * (3 + 4 + 3 + 9 * 23)),
+        ),
+        (
+            REDUCE["log_add"],
+            {},
+            {"x": ([1, 8, 1, 736], [0, 736, 736, 1]), "out": ([1, 1, 8], [0, 0, 1])},
+            6 * (17 + 2 * (12 + 736 * 20)),
         ),
         # Neither: 3 outputs are one a worker, 4 elements at 16 each.
         (
             REDUCE["sum"],
             {},
-            {"x": ([3, 1, 4], [40, 10, 10]), "out": ([3], [1])},
+            {"x": ([1, 3, 1, 4], [0, 40, 10, 10]), "out": ([1, 1, 3], [0, 0, 1])},
             6 * (33 + 24 + 4 + 7 + 64),
+        ),
+        # Integers are added one by one.
+        (
+            REDUCE["sum"],
+            {"x": "int32", "out": "int32"},
+            {"x": ([1, 8, 1, 10], [0, 10, 10, 1]), "out": ([1, 1, 8], [0, 0, 1])},
+            6 * (17 + 2 * (12 + 10)),
+        ),
+        # Logical operations take C++: 31 to begin, 8 an output, 22 + 25 an element.
+        (
+            REDUCE["logical_and"],
+            {"x": "bool", "out": "bool"},
+            {"x": ([1, 8, 1, 10], [0, 10, 10, 1]), "out": ([1, 1, 8], [0, 0, 1])},
+            6 * (31 + 2 * (8 + 10 * 47)),
         ),
         # Two groups of 8 halves a worker: 2 cycles for each of 4 partials that come, 9 around.
         (

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import select
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.errors import OutOfTileMemory
@@ -167,7 +166,7 @@ def test_a_report_states_that_loops_are_spread(
         engine.run()
         cycles = engine.timelines()[0].n_cycles
         with engine.get_report() as report:
-            ((severity, code),) = report.fetch(select(notice.c.severity, notice.c.code))
+            ((severity, code),) = report.rows(notice, "severity", "code")
             assert (severity, code) == ("info", "loops_spread")
             start, end = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
             count = report.array("trace.count").read()

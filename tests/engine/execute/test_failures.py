@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import select
 
 from tilescope.engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
 from tilescope.engine.errors import (
@@ -94,11 +93,10 @@ class Small:
     def told(self) -> tuple[str, str]:
         """Return code and message of the only notice of the report, which has no runs."""
         path = self.folder / "profile.pop"
-        columns = (notice.c.severity, notice.c.code, notice.c.message)
         with open_report(path) as report:
             assert report.is_complete
-            ((severity, code, message),) = report.fetch(select(*columns))
-            assert not report.fetch(select(run.c.run_id))
+            ((severity, code, message),) = report.rows(notice, "severity", "code", "message")
+            assert not report.rows(run)
         assert check_report(path) == []
         assert severity == "error"
         return code, message
@@ -136,9 +134,9 @@ def test_a_run_with_a_name_that_fails_before_one_that_does_not(small: Small) -> 
         engine.connect_stream("data", np.ones(4, np.float32))
         engine.run()
         with engine.get_report() as report:
-            ((message,),) = report.fetch(select(notice.c.message))
+            (message,) = report.column(notice, "message")
             assert message.startswith("Run 'warm-up' of program 0 failed")
-            assert len(report.fetch(select(run.c.run_id))) == 1
+            assert len(report.rows(run)) == 1
 
 
 def test_a_callback_that_returns_no_array(small: Small) -> None:
@@ -223,8 +221,8 @@ def test_a_closed_engine(small: Small) -> None:
     assert engine.output("out").tolist() == [1, 2, 3, 4]
     assert engine.timelines()[0].n_cycles > 0
     with engine.get_report() as report:
-        assert len(report.fetch(select(run.c.run_id))) == 1
-        assert not report.fetch(select(notice.c.code))
+        assert len(report.rows(run)) == 1
+        assert not report.rows(notice)
 
 
 @pytest.mark.parametrize("asked", ["run", "close"])

@@ -130,7 +130,7 @@ MAPPINGS: list[tuple[str, Callable[[Small], Any]]] = [
     ("tiles of 'x' include b", lambda s: s.graph.set_tile_mapping(s.x, [0], ["b"])),
     ("out of range", lambda s: s.graph.set_tile_mapping(s.x, [0], [2**40])),
     ("one tile per start", lambda s: s.graph.set_tile_mapping(s.x, [[0, 4]], [[0, 1]])),
-    ("4 of its 8 elements", lambda s: s.graph.map_linearly(s.x.slice(0, 0, 4))),
+    ("element twice", lambda s: s.graph.map_linearly(s.x.reshape(1, 8).broadcast_to((2, 8)))),
     ("got a Variable", lambda s: s.graph.map_linearly(s.x.variable)),
     ("variable of another graph", lambda s: s.graph.map_linearly(s.far_x)),
     ("grain of 'x' is 0", lambda s: s.graph.map_linearly(s.x, grain=0)),
@@ -159,7 +159,7 @@ VARIABLES: list[tuple[str, Callable[[Small], Any]]] = [
     ("Expected a machine for the graph", lambda _: Graph(TEXT)),
 ]
 VERTICES: list[tuple[str, Callable[[Small], Any]]] = [
-    ("field 'x' takes regions, not a Tensor", lambda s: s.vertices(x=s.x)),
+    ("field 'x' takes regions, not a Variable", lambda s: s.vertices(x=s.x.variable)),
     ("Expected a variable for the regions", lambda s: blocks(s.x, 0, [8], [1], 1)),
     ("2 sizes and 1 strides", lambda s: blocks(s.x.variable, 0, [4, 2], [1], 1)),
     ("expected 2 values, got shape", lambda s: blocks(s.x.variable, np.arange(3), [4], [1], 2)),

@@ -52,6 +52,18 @@ def test_neighbouring_intervals_on_one_tile_become_one(graph: Graph, x: Tensor) 
     assert x.variable.tile_of(np.arange(10)).tolist() == [1] * 5 + [3] * 5
 
 
+def test_a_linear_mapping_has_a_least_number_of_elements(graph: Graph) -> None:
+    x = graph.add_variable("float32", (100,), "x")
+    graph.map_linearly(x, grain=2, min_elements=30)
+    assert np.bincount(x.variable.map_tile).size == 3
+    small = graph.add_variable("float32", (7,), "small")
+    graph.map_linearly(small, min_elements=30)
+    assert x.variable.map_start.tolist() == [0, 32, 66]
+    assert small.variable.map_tile.tolist() == [0]
+    with pytest.raises(BadGraph, match="least elements per tile of 'x' is 0: expected at least 1"):
+        graph.map_linearly(x, min_elements=0)
+
+
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 17, 40])
 @pytest.mark.parametrize("grain", [1, 4])
 def test_a_linear_mapping_is_even_and_keeps_grains(graph: Graph, n: int, grain: int) -> None:

@@ -254,7 +254,7 @@ def test_invalid_concatenations_and_views() -> None:
         both.reshape(-2, -7)
     with pytest.raises(BadGraph, match="is not a permutation"):
         both.dim_shuffle(0, 0)
-    with pytest.raises(BadGraph, match="Expected a whole variable to map, got a tensor that joins"):
+    with pytest.raises(BadGraph, match="Expected a view on one variable to map, got a tensor"):
         graph.map_linearly(both)  # type: ignore[arg-type]
     with pytest.raises(BadGraph, match="'x' has no tile mapping yet"):
         graph.tile_mapping(both)

@@ -12,6 +12,7 @@ from tests.engine.graph.test_wrong_kinds import WRONG
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import concat
+from tilescope.engine.library.batch_norm import batch_normalise
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.elementwise import (
     binary,
@@ -24,9 +25,17 @@ from tilescope.engine.library.elementwise import (
     unary,
 )
 from tilescope.engine.library.fill import fill
+from tilescope.engine.library.group_norm import group_norm_statistics
+from tilescope.engine.library.in_place import binary_in_place, unary_in_place
+from tilescope.engine.library.lstm import LSTM_UNITS, RecurrentOptions, lstm
+from tilescope.engine.library.map import map_expression, operand
+from tilescope.engine.library.non_linearity import non_linearity
 from tilescope.engine.library.pool import pool
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.random_numbers import dropout, uniform
+from tilescope.engine.library.reduce import reduce, reduce_with_output
 from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.sliceable import create_sliceable_tensor
+from tilescope.engine.library.softmax import log_softmax, softmax
 from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Copy, Sequence
@@ -43,7 +52,8 @@ class World:
         self.builder = Builder(self.graph, Sequence("main"))
         shapes = {"x": (4, 6), "y": (4, 6), "left": (1, 4, 6), "right": (1, 6, 4)}
         shapes |= {"image": (1, 4, 6, 6), "weights": (4, 4, 3, 3), "grown": (1, 4, 8, 8)}
-        kinds = {"flags": "bool", "scale": "float32"}
+        shapes |= {"six": (6,), "seed": (2,), "sequence": (3, 2, 6)}
+        kinds = {"flags": "bool", "scale": "float32", "seed": "int32"}
         for name, shape in (shapes | {"flags": (4, 6), "scale": (1,)}).items():
             tensor = self.graph.add_variable(kinds.get(name, "float32"), shape, name)
             self.graph.map_linearly(tensor)
@@ -80,7 +90,71 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "reduce": (reduce, {"operation": "sum", "x": X, "dims": [0], "scale": 1.0}),
     "pool": (
         pool,
-        {"x": Take("image"), "window": Take("window"), "is_max": True, "counts_padding": False},
+        {"x": Take("image"), "window": Take("window"), "kind": "max", "counts_padding": False},
+    ),
+    "softmax": (softmax, {"x": X, "dim": -1, "stable": True, "scaled": False}),
+    "log_softmax": (log_softmax, {"x": X, "dim": 0}),
+    "non_linearity": (non_linearity, {"kind": "gelu", "x": X}),
+    "unary_in_place": (unary_in_place, {"function": "exp", "x": X}),
+    "binary_in_place": (binary_in_place, {"function": "add", "a": X, "b": Y}),
+    "map_expression": (
+        map_expression,
+        {"expression": operand(0) + operand(1), "operands": (X, Y)},
+    ),
+    "group_norm_statistics": (
+        group_norm_statistics,
+        {
+            "x": X,
+            "epsilon": 0.1,
+            "n_groups": 2,
+            "is_unbiased": False,
+            "is_stable": False,
+            "partials_type": "float32",
+            "is_strided": False,
+        },
+    ),
+    "batch_normalise": (
+        batch_normalise,
+        {"x": X, "gamma": Take("six"), "beta": Take("six")},
+    ),
+    "uniform": (
+        uniform,
+        {
+            "seed": Take("seed"),
+            "seed_modifier": 1,
+            "reference": X,
+            "dtype": "float32",
+            "low": 0.0,
+            "high": 1.0,
+        },
+    ),
+    "dropout": (
+        dropout,
+        {
+            "seed": Take("seed"),
+            "seed_modifier": 1,
+            "x": X,
+            "reference": Y,
+            "keep_probability": 0.5,
+            "scale": 2.0,
+        },
+    ),
+    "lstm": (
+        lstm,
+        {
+            "x": Take("sequence"),
+            "input_weights": np.ones((4, 6, 2), np.float32),
+            "output_weights": np.ones((4, 2, 2), np.float32),
+            "biases": np.ones((4, 2), np.float32),
+            "initial_output": None,
+            "lengths": None,
+            "cell_order": LSTM_UNITS,
+            "options": RecurrentOptions(),
+        },
+    ),
+    "create_sliceable_tensor": (
+        create_sliceable_tensor,
+        {"dtype": "float32", "shape": (4, 6), "dim": 0, "name": "n"},
     ),
     "matmul": (
         matmul,
@@ -108,13 +182,17 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+def _taken(world: World, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_taken(world, part) for part in value)
+    return getattr(world, value) if isinstance(value, Take) else value
+
+
 def called(case: str, **changed: Any) -> Any:
     function, good = CASES[case]
     world = World()
     arguments = {"builder": B} | good | changed
-    return function(
-        **{k: getattr(world, v) if isinstance(v, Take) else v for k, v in arguments.items()}
-    )
+    return function(**{k: _taken(world, v) for k, v in arguments.items()})
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -163,10 +241,23 @@ def test_a_window_of_lists_is_one_of_tuples() -> None:
             r"its input: shape \(4, 6\) is not \(images, channels, rows, columns\)",
             lambda w: convolution(w.builder, w.x, w.weights, w.window),
         ),
-        (r"pool: its input: shape", lambda w: pool(w.builder, w.x, w.window, is_max=True)),
+        (r"pool: its input: shape", lambda w: pool(w.builder, w.x, w.window)),
         (
             "A window of 9 rows does not fit 6: use more padding",
-            lambda w: pool(w.builder, w.image, Window((9, 9)), is_max=True),
+            lambda w: pool(w.builder, w.image, Window((9, 9))),
+        ),
+        (
+            "is float32: logical_and expects bool",
+            lambda w: reduce(w.builder, "logical_and", w.x, [0]),
+        ),
+        ("to reduce: give different ones from 0", lambda w: reduce(w.builder, "sum", w.x, [0, 0])),
+        (
+            "'maximum' does not update: use one of sum",
+            lambda w: reduce_with_output(w.builder, "maximum", w.x, w.x, [0], update=True),
+        ),
+        (
+            "has shape .*: expected",
+            lambda w: reduce_with_output(w.builder, "sum", w.x, w.x, [0]),
         ),
         ("reduction 'mean'; use one of sum", lambda w: reduce(w.builder, "mean", w.x, [0])),
         (

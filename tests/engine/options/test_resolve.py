@@ -115,6 +115,7 @@ def test_the_records_name_the_origin() -> None:
         "cachePath": ("session_cache", "default"),
         "convolutionOptions.partialsType": ("float", "default"),
         "matmulOptions.partialsType": ("float", "default"),
+        "enableOutlining": ("true", "default"),
     }
 
 

@@ -87,6 +87,8 @@ def compiled_parts(executable: Executable) -> Mapping[str, int]:
     """Return the cycles of every compute set, and of the syncs and the exchange before it."""
     found: dict[str, int] = {}
     for step in executable.steps:
+        if step.kind == "WriteUndef":
+            continue  # it takes no cycles
         at = step.plan_stage
         assert at is not None
         name = Phase(at.stage, at.index, step.kind != "OnTileExecute").name

@@ -38,9 +38,9 @@ class Product:
 PRODUCTS = {
     "two": Product(SMALL, 8, 16384, 8, "float32", 2, 16),
     "three": Product(HARDWARE, 1, 65536, 1, "float16", 3, 125),
-    "three of several rows": Product(HARDWARE, 8, 32768, 8, "float16", 3, 125),
+    "three of several rows": Product(HARDWARE, 6, 40000, 8, "float16", 3, 125),
     "two of a model": Product(MODEL, 1, 12288, 16, "float16", 2, 16),
-    "two of few in sections of a size": Product(MODEL, 1, 480, 20, "float16", 2, 16),
+    "two of few in sections of a size": Product(MODEL, 1, 720, 12, "float16", 2, 16),
     "three of a model": Product(MODEL, 1, 16384, 4, "float32", 3, 125),
     "three of uneven sections": Product(MODEL, 9, 50176, 16, "float32", 3, 125),
     "three of several blocks": Product(MODEL, 16, 8192, 16, "float16", 3, 125),

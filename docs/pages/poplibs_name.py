@@ -1,0 +1,56 @@
+"""A function of PopLibs and its counterpart, and the common answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = [
+    "ALLOCATOR",
+    "FLOPS",
+    "LATER",
+    "MADE",
+    "PLANNED",
+    "PLANS",
+    "SOLVER",
+    "TRAINING",
+    "Name",
+    "all_of",
+]
+
+
+class Name(NamedTuple):
+    """A function of PopLibs.
+
+    Attributes
+    ----------
+    header
+        Header without ``.hpp``, such as ``popops/Reduce``.
+    name
+        Exact spelling.
+    ours
+        Place below `tilescope.engine`; empty if there is none.
+    note
+        How ours differs, or why there is none.
+    """
+
+    header: str
+    name: str
+    ours: str = ""
+    note: str = ""
+
+
+TRAINING = "comes with training"
+LATER = "not supported yet"
+PLANS = "the report's table `plan`, `tilescope ops --plan`"
+FLOPS = "counted by operation: `flops` of the report"
+PLANNED = "plans are made on first use and kept: `Builder.plan_memo`"
+MADE = "the result is a variable of the call"
+ALLOCATOR = "not supported yet: constants are arranged by the plan before the program runs"
+SOLVER = "not supported: solvers"
+
+
+def all_of(header: str, names: str, ours: str = "", note: str = "") -> Iterator[Name]:
+    """Yield several functions with one answer."""
+    for name in names.split():
+        yield Name(header, name, ours, note)

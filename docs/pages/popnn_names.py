@@ -1,0 +1,126 @@
+"""The functions of popnn and poprand by header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docs.pages.poplibs_name import ALLOCATOR, FLOPS, LATER, PLANNED, TRAINING, Name, all_of
+
+__all__ = ["norm_names", "popnn_names", "recurrent_names"]
+
+
+def norm_names() -> Iterator[Name]:
+    """Yield the functions of the headers of normalisations."""
+    for kind, module in (
+        ("batch", "batch_norm"),
+        ("group", "group_norm"),
+        ("layer", "layer_norm"),
+        ("instance", "instance_norm"),
+    ):
+        header = f"popnn/{kind.capitalize()}Norm"
+        place = f"library.{module}"
+        yield Name(header, f"{kind}NormStatistics", f"{place}.{kind}_norm_statistics")
+        yield Name(header, f"{kind}NormWhiten", f"{place}.{kind}_norm_whiten")
+        yield Name(header, f"{kind}Normalise", f"{place}.{kind}_normalise")
+        for name in ("NormParamGradients", "NormGradients", "NormParamUpdate"):
+            yield Name(header, f"{kind}{name}", "", TRAINING)
+    collective = "comes with training: statistics of several replicas"
+    names = "distributedBatchNormStatistics distributedBatchNormGradients"
+    yield from all_of("popnn/BatchNorm", names, "", collective)
+    yield from all_of("popnn/InstanceNorm", "getFwdFlops", "", FLOPS)
+    yield from all_of("popnn/InstanceNorm", "getBwdFlops getWuFlops", "", TRAINING)
+    names = "createNormGamma createNormBeta createNormParams"
+    yield from all_of("popnn/Norms", names, "", "any mapping: operands are exchanged")
+    yield from all_of("popnn/Norms", "getNormFwdFlops", "", FLOPS)
+    yield from all_of("popnn/Norms", "getNormBwdFlops getNormWuFlops", "", TRAINING)
+    yield from all_of("poplin/Norms", names, "", "any mapping: operands are exchanged")
+    yield Name("poplin/Norms", "normStatistics", "library.batch_norm.batch_norm_statistics")
+    yield Name("poplin/Norms", "normWhiten", "library.batch_norm.batch_norm_whiten")
+    yield Name("poplin/Norms", "normalise", "library.batch_norm.batch_normalise")
+    yield Name("poplin/Norms", "distributedNormStatistics", "", collective)
+    names = "normParamGradients normGradients normStatisticsGradients"
+    yield from all_of("poplin/Norms", f"{names} distributedNormStatisticsGradients", "", TRAINING)
+
+
+def recurrent_names() -> Iterator[Name]:
+    """Yield the functions of the headers of recurrent layers."""
+    made = "made by the call"
+    for kind, creators in (
+        ("Lstm", "createInitialOutput createInitialCellState zeroInitialState createInitialState"),
+        ("Gru", "createInitialState"),
+    ):
+        header, module = f"popnn/{kind}", kind.lower()
+        ours = f"library.{module}.{module}"
+        yield Name(header, f"{module}Fwd", ours)
+        order = f"library.{module}.{kind.upper()}_UNITS"
+        yield Name(header, f"getDefaultBasic{kind}CellOrder", order)
+        yield from all_of(header, creators, ours, made)
+        names = "createInput createWeightsKernel createWeightsBiases createWeights"
+        yield from all_of(header, names, "", ALLOCATOR)
+        yield Name(header, f"getBasic{kind}CellFwdFlops", "", FLOPS)
+        names = f"getBasic{kind}CellBwdFlops getBasic{kind}CellWuFlops {module}Bwd {module}WU"
+        yield from all_of(header, f"{names} {module}BwdWithWU", "", TRAINING)
+    yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
+    yield from all_of("popnn/Gru", "createAttention auGruFwd", "", LATER)
+    yield from all_of("popnn/Gru", "auGruBwd auGruWU auGruBwdWithWU", "", TRAINING)
+    header, ours = "popnn/Recurrent", "library.rnn.rnn"
+    names = "rnnFwdSequence forwardWeightInput forwardIterate getOutputFromFwdState"
+    yield from all_of(header, names, ours, "one call for all steps")
+    yield Name(header, "createFwdState", ours, made)
+    yield from all_of(header, "createInput createWeightsInput createWeightsFeedback", "", ALLOCATOR)
+    yield Name(header, "getMatMulPrePlanParameters", "", PLANNED)
+    yield Name(header, "getFwdFlops", "", FLOPS)
+    names = "getBwdFlops getWuFlops createBwdState backwardGradientStep paramDeltaUpdate"
+    yield from all_of(header, f"{names} rnnBwdSequence", "", TRAINING)
+    names = "createInitialState createRecurrentTensor createInputTensor createOutputTensor"
+    yield from all_of("popnn/Rnn", f"{names} shiftRnnTensor", ours, "part of the loop")
+    yield Name("popnn/Rnn", "Rnn", ours, "loops of user-defined cells: program `Repeat`")
+
+
+def popnn_names() -> Iterator[Name]:
+    """Yield the functions of the other headers of popnn, and those of poprand."""
+    for name in ("logSoftmax", "logSoftmaxInPlace"):
+        ours = "log_softmax" + "_in_place" * name.endswith("InPlace")
+        yield Name("popnn/LogSoftmax", name, f"library.softmax.{ours}")
+    header, place = "popnn/NonLinearity", "library.non_linearity.non_linearity"
+    yield Name(header, "nonLinearity", place)
+    yield Name(header, "nonLinearityInPlace", f"{place}_in_place")
+    yield Name(header, "nonLinearityInputGradient", "", TRAINING)
+    kinds = "sigmoid relu tanh gelu gelu_erf swish softmax softmax_stable softmax_scaled"
+    names = "sigmoid relu tanh gelu geluErf swish softmax softmaxStable scaledSoftmaxStable"
+    for name, kind in zip(names.split(), kinds.split(), strict=True):
+        yield Name(header, name, place, f'`"{kind}"`')
+        yield Name(header, f"{name}InPlace", f"{place}_in_place", f'`"{kind}"`')
+    header = "popnn/Pooling"
+    yield Name(header, "pool", "library.pool.pool", "two field dimensions")
+    yield Name(header, "getOutputFieldShape", "library.window.output_size")
+    names = "getFwdFlops getFwdPerfectCycleCount"
+    yield from all_of(header, names, "", FLOPS)
+    names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
+    yield from all_of(header, names, "", TRAINING)
+    yield Name("popnn/SpatialSoftMax", "spatialSoftMax2D", "", LATER)
+    yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", LATER)
+    yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
+    names = "plan createDataInput beamSearchDecoderLogProbabilities beamSearchDecoderLogits"
+    yield from all_of("popnn/CTCInference", names, "", LATER)
+    names = "plan createDataInput createLabelsInput calcLossAndGradientLogProbabilities"
+    names += " calcLossAndGradientLogits calcCTCLossLogProbabilities calcCTCLossLogits"
+    yield from all_of("popnn/CTCLoss", names, "", TRAINING)
+    yield from all_of("popnn/Loss", "calcLoss calcAccuracy", "", TRAINING)
+    for name in ("argMax", "argMin", "maxAndArgMax", "minAndArgMin"):
+        ours = name.replace("A", "_a").replace("M", "_m")
+        yield Name("popnn/Loss", name, f"library.arg_reduce.{ours}", "int32")
+    yield Name("popnn/Loss", "topK", "library.sort.top_k_with_permutation")
+    for name, ours in (
+        ("dropout", "dropout"),
+        ("shapedDropout", "shaped_dropout"),
+        ("uniform", "uniform"),
+        ("logUniform", "log_uniform"),
+        ("bernoulli", "bernoulli"),
+        ("normal", "normal"),
+        ("truncatedNormal", "truncated_normal"),
+    ):
+        place = f"library.random_numbers.{ours}"
+        yield Name("poprand/RandomGen", name, place, "equal on any tiling")
+    note = "no state: every call takes a seed"
+    yield Name("poprand/RandomGen", "setSeed", "", note)

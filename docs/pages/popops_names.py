@@ -1,0 +1,188 @@
+"""The functions of popops by header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from docs.pages.poplibs_name import LATER, PLANNED, Name, all_of
+
+__all__ = ["elementwise_names", "popops_names", "slice_names"]
+
+#: Elementwise functions of the library by those of popops.
+_UNARY = {
+    "abs": "absolute",
+    "asin": "asin",
+    "bitwiseNot": "bitwise_not",
+    "cbrt": "cbrt",
+    "ceil": "ceil",
+    "cos": "cos",
+    "erf": "erf",
+    "exp": "exp",
+    "exp2": "exp2",
+    "expm1": "expm1",
+    "floor": "floor",
+    "geluErf": "gelu_erf",
+    "inv": "inverse",
+    "isFinite": "is_finite",
+    "log": "log",
+    "log1p": "log1p",
+    "logicalNot": "logical_not",
+    "nearbyint": "nearby_int",
+    "neg": "negate",
+    "round": "round",
+    "rsqrt": "rsqrt",
+    "sigmoid": "sigmoid",
+    "signum": "sign",
+    "sin": "sin",
+    "sqrt": "sqrt",
+    "square": "square",
+    "tan": "tan",
+    "tanh": "tanh",
+}
+_BINARY = {
+    "add": "add",
+    "atan2": "atan2",
+    "bitwiseAnd": "bitwise_and",
+    "bitwiseOr": "bitwise_or",
+    "bitwiseXor": "bitwise_xor",
+    "div": "divide",
+    "eq": "equal",
+    "gt": "greater",
+    "gteq": "greater_equal",
+    "logicalAnd": "logical_and",
+    "logicalOr": "logical_or",
+    "lt": "less",
+    "lteq": "less_equal",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "multiply",
+    "neq": "not_equal",
+    "pow": "power",
+    "rem": "remainder",
+    "shiftLeft": "shift_left",
+    "shiftRightSignExtend": "shift_right_sign_extend",
+    "sub": "subtract",
+}
+#: Functions of popops without one of ours.
+_MISSING = ("bitwiseXnor", "countLeadingZeros", "popcount", "shiftRight")
+#: Functions of popops that return bools, which do not fit in place.
+_TO_BOOL = (
+    "eq",
+    "gt",
+    "gteq",
+    "isFinite",
+    "logicalAnd",
+    "logicalNot",
+    "logicalOr",
+    "lt",
+    "lteq",
+    "neq",
+)
+
+
+def elementwise_names() -> Iterator[Name]:
+    """Yield the functions of ElementWise.hpp, in three forms each."""
+    header = "popops/ElementWise"
+    for kind, functions in (("unary", _UNARY), ("binary", _BINARY)):
+        for name, ours in functions.items():
+            yield Name(header, name, f"library.elementwise.{kind}", f'`"{ours}"`')
+            in_place = f"library.in_place.{kind}_in_place"
+            if name not in _TO_BOOL:
+                yield Name(header, f"{name}InPlace", in_place, f'`"{ours}"`')
+            elif name != "isFinite":
+                note = "results are bools: not in place"
+                yield Name(header, f"{name}InPlace", f"library.elementwise.{kind}", note)
+            yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
+    for name in _MISSING:
+        for form in ("", "InPlace", "WithOutput"):
+            yield Name(header, f"{name}{form}", "", LATER)
+    for name in ("varianceToInvStdDev", "invStdDevToVariance"):
+        for form in ("", "InPlace", "WithOutput"):
+            yield Name(header, f"{name}{form}", "library.map.map_expression", "as an expression")
+    for name in ("select", "clamp"):
+        yield Name(header, name, f"library.elementwise.{name}")
+        yield Name(header, f"{name}InPlace", "library.map.map_in_place", f'`call("{name}", …)`')
+        yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
+    yield Name(header, "map", "library.map.map_expression")
+    yield Name(header, "mapInPlace", "library.map.map_in_place")
+    yield Name(header, "mapWithOutput", "library.elementwise.copy_to", "of the result")
+    yield Name(header, "outputGeneratedCodelet", "", "codelets of expressions are not C++")
+
+
+def slice_names() -> Iterator[Name]:
+    """Yield the functions of DynamicSlice.hpp, and of headers about indices."""
+    header = "popops/DynamicSlice"
+    yield Name(header, "createSliceableTensor", "library.sliceable.create_sliceable_tensor")
+    yield Name(header, "createIndicesTensor", "library.sliceable.create_indices_tensor")
+    names = "createGroupedSliceableTensor createSliceTensor createGroupedSliceTensor"
+    names += " createGroupedIndicesTensor createSliceableTensorFromSlice createDynamicSliceOutput"
+    yield from all_of(header, names, "", "any mapping: operands are exchanged")
+    yield Name(header, "getSliceMapping", "graph.Graph.tile_mapping", "of any view")
+    yield Name(header, "dynamicSlice", "library.dynamic_slice.dynamic_slice")
+    yield Name(header, "dynamicSliceWithOutput", "library.elementwise.copy_to", "of the result")
+    yield Name(header, "dynamicUpdate", "library.dynamic_slice.dynamic_update")
+    yield Name(header, "multiSlice", "library.multi_slice.multi_slice")
+    yield Name(header, "multiUpdate", "library.multi_update.multi_update")
+    yield Name(header, "multiUpdateAdd", "library.multi_update.multi_update_add")
+    for name, operation in (("Max", "maximum"), ("Mul", "multiply")):
+        ours = "library.multi_update.multi_update_op"
+        yield Name(header, f"multiUpdate{name}", ours, f'`"{operation}"`')
+    names = "groupedMultiSlice groupedMultiUpdate groupedMultiUpdateAdd groupedMultiUpdateMax"
+    yield from all_of(header, f"{names} groupedMultiUpdateMul", "", LATER)
+    yield from all_of(header, "plan planMultiple", "", PLANNED)
+    yield Name("popops/Gather", "gather", "library.gather.gather_nd")
+    yield Name("popops/Gather", "createGatherInput", "", "any mapping: operands are exchanged")
+    yield Name("popops/Scatter", "scatter", "library.gather.scatter_nd")
+    for header in ("SelectScalarFromRows", "UpdateScalarInRows", "SequenceSlice"):
+        yield Name(f"popops/{header}", header[0].lower() + header[1:], "", LATER)
+
+
+def popops_names() -> Iterator[Name]:
+    """Yield the functions of the other headers of popops."""
+    reduction = "library.reduce.reduce"
+    for name, ours, note in (
+        ("AllTrue.allTrue", reduction, '`"logical_and"`'),
+        ("Cast.cast", "library.elementwise.cast", ""),
+        ("Cast.castWithOutput", "library.elementwise.copy_to", "of the result"),
+        ("Cast.checkAccuracyWhenCast", "", LATER),
+        ("ElementWiseUtil.createOutputForElementWiseOp", "library.elementwise.similar", ""),
+        ("Encoding.encodeOneHot", "library.one_hot.one_hot", ""),
+        ("Encoding.iota", "library.iota.iota", ""),
+        ("Fill.fill", "library.fill.fill", ""),
+        ("GatherStatistics.histogram", "library.histogram.histogram", ""),
+        ("HostSliceTensor.createHostSliceableTensor", "", "streams take any mapping"),
+        ("HostSliceTensor.createHostTransferableTensor", "", "streams take any mapping"),
+        ("Loop.countedLoop", "program.Repeat", "with a counter of the program's own"),
+        ("Loop.countedForLoop", "program.Repeat", "with a counter of the program's own"),
+        ("Loop.addForLoopCounterVertex", "library.in_place.binary_in_place", '`"add"`'),
+        ("NaN.hasNaN", "library.elementwise.unary", '`"is_nan"`, then a reduction'),
+        ("NaN.hasNaNOrInf", "library.elementwise.unary", '`"is_finite"`, then a reduction'),
+        ("NormaliseImage.normaliseImage", "library.map.map_expression", "after padding"),
+        ("NormaliseImage.createNormaliseImageInput", "", "any mapping: operands are exchanged"),
+        ("Pad.pad", "library.padding.pad", ""),
+        ("Rearrange.canUseFastTranspose", "", "chosen by the library"),
+        ("Rearrange.addTransposeVertices", "library.elementwise.row_major_copy", ""),
+        ("Rearrange.partialTranspose", "library.elementwise.row_major_copy", "of a turned view"),
+        ("Rearrange.getMinimumRegroupGrainSize", "", "chosen by the library"),
+        ("Rearrange.regroupTensor", "library.elementwise.row_major_copy", "of a turned view"),
+        ("Rearrange.regroupIfPossible", "library.elementwise.rearranged", ""),
+        ("Rearrange.regroupIfBeneficial", "library.elementwise.rearranged", ""),
+        ("Reduce.reduce", reduction, ""),
+        ("Reduce.reduceWithOutput", "library.reduce.reduce_with_output", ""),
+        ("Reduce.reduceMany", "library.reduce.reduce_many", ""),
+        ("ScaledAdd.scaledAddTo", "library.scaled_add.scaled_add", ""),
+        ("ScaledAdd.scaledSubtractFrom", "library.scaled_add.scaled_add", "negate the scale"),
+        ("Sort.sort", "library.sort.sort", ""),
+        ("Sort.sortInPlace", "library.elementwise.copy_to", "of the result"),
+        ("Sort.sortKeyValue", "library.sort.sort_key_value", ""),
+        ("Sort.sortKeyValueInPlace", "library.elementwise.copy_to", "of the results"),
+        ("SplineBasis.splineBasis", "", LATER),
+        ("SplineWeighting.splineWeighting", "", LATER),
+        ("TopK.topK", "library.sort.top_k", ""),
+        ("TopK.topKKeyValue", "library.sort.top_k_with_permutation", "then a gather"),
+        ("TopK.topKWithPermutation", "library.sort.top_k_with_permutation", ""),
+        ("TopK.createTopKInput", "", "any mapping: operands are exchanged"),
+        ("Zero.zero", "library.fill.fill", "`0`"),
+    ):
+        header, _, function = name.partition(".")
+        yield Name(f"popops/{header}", function, ours, note)

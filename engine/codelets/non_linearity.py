@@ -1,0 +1,133 @@
+"""Non-linearities with vertices of their own: gelu by tanh, and swish.
+
+Laws: graphcore/poplibs sdk-release-3.4, lib/popnn/popnnCycleEstimators.cpp, NonLinearity1D and
+NonLinearity2D, for aligned data and without the unpacking of pointers; cycles per element and per
+vector: lib/popnn/PerformanceEstimation.hpp, getNonLinearityOpCycles. Rows of constant stride take
+one element at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.elementwise import unary_kernels, worker_rows
+from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.jit._jit import jit
+
+if TYPE_CHECKING:
+    from tilescope.engine.machine import Machine
+
+__all__ = ["NON_LINEARITY", "NON_LINEARITY_BLOCK", "NON_LINEARITY_FLOPS"]
+
+Counts = NDArray[np.int64]
+
+_SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popnn/popnnCycleEstimators.cpp"
+
+
+@jit
+def _gelu(x: Any) -> Any:
+    # Source of the approximation: Hendrycks and Gimpel, arXiv 1606.08415, section 2.
+    half, one, cubic = np.float32(0.5), np.float32(1), np.float32(0.044715)
+    root = np.float32(math.sqrt(2 / math.pi))
+    return half * x * (one + np.tanh(root * (x + cubic * x * x * x)))
+
+
+@jit
+def _swish(x: Any) -> Any:
+    one = np.float32(1)
+    if x >= 0:
+        return x / (one + np.exp(-x))
+    e = np.exp(x)
+    return x * e / (one + e)
+
+
+#: Function; cycles of an element and of a vector, for float and half.
+_FUNCTIONS: dict[str, tuple[Any, tuple[int, int], tuple[int, int]]] = {
+    "gelu": (_gelu, (10, 10), (5, 5)),
+    "swish": (_swish, (6, 11), (3, 5)),
+}
+#: Floating-point operations per element. Source: the same file, nonlinearityFlops.
+NON_LINEARITY_FLOPS = {"gelu": 8, "swish": 2}
+
+
+def _row(name: str, columns: Counts, batch: Batch, machine: Machine) -> tuple[Counts, Counts]:
+    """Return a worker's cycles for the whole vectors of a row, and for the rest."""
+    is_float = batch.dtype["out"] == "float32"
+    single, vector = _FUNCTIONS[name][1 if is_float else 2]
+    per_vector = machine.data_path_bytes // batch.item_bytes["out"]
+    n_vectors, rest = columns // per_vector, columns % per_vector
+    whole = np.where(n_vectors > 0, 2 + single + (n_vectors - 1) * vector + 1 + single, 0)
+    last_two = (rest & 2 > 0) * (2 + single)
+    return np.asarray(whole), last_two + (rest & 1) * ((2 if is_float else 3) + single)
+
+
+def _vector_law(name: str) -> Any:
+    def law(batch: Batch, machine: Machine) -> Counts:
+        is_float = batch.dtype["out"] == "float32"
+        n = batch.n_elements("out")
+        per_vector = machine.data_path_bytes // batch.item_bytes["out"]
+        share = worker_share(n // per_vector, machine) * per_vector
+        whole, _ = _row(name, share, batch, machine)
+        _, rest = _row(name, n % per_vector, batch, machine)
+        worker = 20 + whole + (3 if is_float else 4) + rest
+        return np.asarray(start_cycles(9, machine) + machine.n_worker_contexts * worker)
+
+    return law
+
+
+def _block_law(name: str) -> Any:
+    def law(batch: Batch, machine: Machine) -> Counts:
+        rows, columns = worker_rows(batch, machine)
+        is_float = batch.dtype["out"] == "float32"
+        is_apart = np.zeros(batch.n_vertices, dtype=bool)
+        for field, stride in batch.stride.items():
+            is_apart |= (stride[:, 2] > 1) & (batch.size[field][:, 2] > 1)
+        whole, rest = _row(name, columns, batch, machine)
+        single = _FUNCTIONS[name][1 if is_float else 2][0]
+        row = np.where(is_apart, columns * (3 + single), whole + rest)
+        before, after = (9, 3) if is_float else (12, 5)
+        worker = 14 + rows * (before + row + after)
+        return np.asarray(machine.n_worker_contexts * worker)
+
+    return law
+
+
+def _codelets(name: str) -> tuple[Codelet, Codelet]:
+    vector, block = unary_kernels(_FUNCTIONS[name][0])
+
+    def flops(batch: Batch) -> Counts:
+        return np.asarray(NON_LINEARITY_FLOPS[name] * batch.n_elements("out"))
+
+    made = []
+    for kind, dims, kernel, law, code in (
+        ("vector", 1, vector, _vector_law(name), 220),
+        ("block", 3, block, _block_law(name), 300),
+    ):
+        fields = (
+            Field("x", "in", dims, kind=kind, size_of="out", dtype_of="out"),
+            Field("out", "out", dims, kind=kind),
+        )
+        shape = "1D" if dims == 1 else "2D"
+        made.append(
+            Codelet(
+                f"popnn::NonLinearity{shape}<{name}>",
+                fields,
+                kernel,
+                law,
+                code_bytes=code,  # Assumption: a unary vertex of two pipelines
+                source=_SOURCE,
+                flops=flops,
+            )
+        )
+    return made[0], made[1]
+
+
+NON_LINEARITY: dict[str, Codelet] = {}
+NON_LINEARITY_BLOCK: dict[str, Codelet] = {}
+for _name in _FUNCTIONS:
+    NON_LINEARITY[_name], NON_LINEARITY_BLOCK[_name] = _codelets(_name)

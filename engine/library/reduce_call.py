@@ -1,0 +1,96 @@
+"""A reduction as requested, with its arguments checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilescope.engine.codelets.reduce import FLOPS_PER_PAIR, REDUCE, UNSCALED
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import BOOL, View
+from tilescope.engine.library.builder import refuse_float8
+
+__all__ = ["ReduceCall", "Reduction"]
+
+_OF_BOOLS = {"logical_and", "logical_or"}
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One of several reductions: see `reduce` for the parameters."""
+
+    operation: str
+    x: View
+    dims: Sequence[int]
+    scale: float | None = None
+
+
+@dataclass(frozen=True)
+class ReduceCall:
+    """A checked reduction, the tensor that it writes, and whether it updates that."""
+
+    operation: str
+    x: View
+    dims: tuple[int, ...]
+    scale: float
+    out: View | None = None
+    update: bool = False
+
+    @classmethod
+    def of(cls, item: Reduction) -> ReduceCall:
+        """Return a reduction with its arguments checked.
+
+        Raises
+        ------
+        BadGraph
+            If the operation or a dimension is unknown, or the type is not supported.
+        """
+        x, operation, dims = item.x, item.operation, sorted(item.dims)
+        refuse_float8("a reduction", x)
+        if operation not in REDUCE:
+            raise BadGraph(f"Unknown reduction {operation!r}; use one of {', '.join(REDUCE)}")
+        if operation in ("sum", "square_sum") and x.dtype == BOOL:
+            raise BadGraph(f"{x.name!r} is bool: cast it to int32 first to count true values")
+        if operation in _OF_BOOLS and x.dtype != BOOL:
+            raise BadGraph(f"{x.name!r} is {x.dtype}: {operation} expects bool; cast it first")
+        if operation == "log_add" and not x.dtype.is_float:
+            raise BadGraph(f"{x.name!r} is {x.dtype}: log_add expects half or float; cast it first")
+        rank = len(x.shape)
+        if any(not 0 <= d < rank for d in dims) or len({*dims}) < len(dims):
+            raise BadGraph(
+                f"Dimensions {dims} of {x.name!r} of shape {tuple(x.shape)} to reduce: give"
+                f" different ones from 0 to {rank - 1}"
+            )
+        scale = UNSCALED[operation] if item.scale is None else float(item.scale)
+        return cls(operation, x, tuple(dims), scale)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the result, with the reduced dimensions."""
+        return tuple(1 if d in self.dims else size for d, size in enumerate(self.x.shape))
+
+    @property
+    def squeezed_shape(self) -> tuple[int, ...]:
+        """Shape of the result, without the reduced dimensions."""
+        return tuple(size for d, size in enumerate(self.x.shape) if d not in self.dims)
+
+    @property
+    def flops(self) -> int:
+        """Useful operations: combined pairs, squares, scaled and updated results."""
+        n_results = prod(self.result_shape)
+        pairs = self.x.n_elements - n_results * (not self.update)
+        scaled = n_results * (self.scale != UNSCALED[self.operation])
+        squares = self.x.n_elements * (self.operation == "square_sum")
+        count = pairs * FLOPS_PER_PAIR[self.operation] + scaled + squares
+        return count * self.x.dtype.is_float
+
+    def detail(self) -> dict[str, object]:
+        """Return what the debug context states."""
+        return {
+            "operation": self.operation,
+            "shape": list(self.x.shape),
+            "dims": list(self.dims),
+            "scale": self.scale,
+            **({"update": True} if self.update else {}),
+        }

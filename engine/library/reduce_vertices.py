@@ -1,0 +1,93 @@
+"""The vertices of planned reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE, UNSCALED
+from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.planner.phase import stage_name
+from tilescope.engine.planner.reduce_choice import PlannedPieces
+from tilescope.engine.planner.reduce_pieces import joined
+
+__all__ = ["PlannedReduction", "add_stages"]
+
+
+@dataclass(frozen=True)
+class PlannedReduction:
+    """The stages of a reduction and its tensors.
+
+    Parameters
+    ----------
+    stages
+        The stages, in execution order.
+    x
+        What is reduced.
+    partial
+        Type of partial results.
+    out
+        The results: contiguous in the order in which the kept dimensions of `x` lie in memory.
+    scale
+        Of the results.
+    label
+        Begins the names of its variables.
+    """
+
+    stages: Sequence[PlannedPieces]
+    x: Tensor
+    partial: DType
+    out: Tensor
+    scale: float
+    label: str
+
+
+def add_stages(build: Builder, reductions: Sequence[PlannedReduction]) -> None:
+    """Add the vertices of reductions; stages of equal index are one compute set."""
+    sources = [item.x.variable for item in reductions]
+    n_stages = max(len(item.stages) for item in reductions)
+    for i in range(n_stages):
+        label = (Stage.REDUCE, 0) if i == n_stages - 1 else (Stage.REDUCE_STAGE, i)
+        compute_set = build.compute_set(stage_name(*label), *label)
+        for k, item in enumerate(reductions):
+            if i < len(item.stages):
+                sources[k] = _add_stage(build, compute_set, item, i, sources[k])
+
+
+def _add_stage(
+    build: Builder, compute_set: ComputeSet, item: PlannedReduction, i: int, source: Variable
+) -> Variable:
+    """Add the vertices of a stage, and return the variable of its results."""
+    stage = item.stages[i]
+    pieces, kind = stage.pieces, stage.kind
+    graph = build.graph
+    if stage.is_last:
+        out, offset = item.out.variable, item.out.offset
+        whole = Tensor(out, 0, (((out.n_elements, 1),),))
+        if not out.is_mapped:
+            graph.set_tile_mapping(whole, *pieces.mapping())
+    else:
+        name, n = stage_name(Stage.REDUCE_STAGE, i), pieces.blocks.n_elements
+        whole = graph.add_variable(item.partial, (n,), f"{item.label}{name}", build.debug)
+        graph.set_tile_mapping(whole, *pieces.mapping())
+        out, offset = whole.variable, 0
+    made = joined(pieces)
+    section = np.full(made.n_pieces, made.sections)
+    ones = np.ones_like(section)
+    start = made.blocks.out[made.block] - made.blocks.start[made.block] if stage.is_last else 0
+    fields = {
+        "x": Regions(source, made.start, made.size, made.stride),
+        "out": Regions(
+            out,
+            made.out + start + offset,
+            np.stack([section, made.size[:, 0], made.size[:, 1]], axis=1),
+            np.stack([made.section_stride, made.plane_stride, ones], axis=1),
+        ),
+    }
+    codelet = (REDUCE_UPDATE if kind.is_update else REDUCE)[kind.operation]
+    scale = item.scale if stage.is_last else UNSCALED[kind.operation]
+    build.vertices(compute_set, codelet, made.tile.astype(np.int32), fields, {"scale": scale})
+    return out

@@ -1,0 +1,127 @@
+"""Random numbers. A node's seed is its attribute, or follows from its name: runs are reproducible.
+
+Every run of a program draws the same numbers. Nodes without operands that vary are folded like
+other constants, to the numbers that the machine would draw.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import helper
+
+from tilescope.engine.codelets.philox import normal_quantile, philox_block
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import Constant, Node, Operation, Operator
+from tilescope.engine.library import random_numbers as library
+from tilescope.engine.library.elementwise import binary, cast
+from tilescope.engine.lower import Lowering
+
+__all__ = ["RECORDS"]
+
+Array = NDArray[Any]
+Type = tuple[tuple[int, ...], str]
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+def _key(node: Node) -> tuple[int, int, int]:
+    """Return the seed of a node, as two int32, and the modifier."""
+    given = node.attributes.get("seed")
+    if given is None:
+        return 0, 0, zlib.crc32(node.name.encode())
+    low, high = np.array([given], np.float64).view(np.int32).tolist()
+    return low, high, 0
+
+
+def _type(node: Node) -> Type:
+    """Return the type of the result.
+
+    Raises
+    ------
+    BadModel
+        When it is not a floating-point type.
+    """
+    code = node.attributes.get("dtype")
+    operand = node.optional(0)
+    shape = tuple(node.attributes["shape"]) if operand is None else operand.shape
+    dtype = helper.tensor_dtype_to_np_dtype(code).name if code else getattr(operand, "dtype", "")
+    allowed = ("bool", "int32", "int64", *_FLOATS) if node.operator.name == "Bernoulli" else _FLOATS
+    if dtype not in allowed:
+        raise BadModel(f"{node}: its type is {dtype}: expected one of {', '.join(allowed)}")
+    return shape, dtype
+
+
+def _plain(function: Any) -> Any:
+    """Return a compiled function as Python; it takes arrays then."""
+    return getattr(function, "py_func", function)
+
+
+def _bits(node: Node, n: int) -> Array:
+    """Return the 32 bits of every element: ndarray of uint64, shape (n,)."""
+    low, high, modifier = _key(node)
+    place = np.arange(-(-n // 4), dtype=np.uint64)
+    zeros = np.zeros_like(place)
+    keys = [np.uint64(key % 2**32) for key in (low, high)]
+    counter = (place, zeros, zeros + np.uint64(modifier), zeros)
+    return np.stack(_plain(philox_block)(*counter, *keys), axis=1).reshape(-1)[:n]
+
+
+def _parameters(node: Node) -> tuple[float, float]:
+    """Return interval ends, or mean and deviation."""
+    attributes = node.attributes
+    if "Normal" in node.operator.name:
+        return attributes["mean"], attributes["scale"]
+    return attributes.get("low", 0.0), attributes.get("high", 1.0)
+
+
+def _evaluate(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    """Return the numbers that the machine draws, before they are rounded to the type."""
+    shape, dtype = _type(node)
+    bits = _bits(node, int(np.prod(shape))).reshape(shape)
+    first, second = _parameters(node)
+    if "Normal" in node.operator.name:
+        quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
+        numbers = first + second * quantile((bits + 0.5) * 2.0**-32)
+    else:
+        numbers = first + (second - first) * ((bits >> np.uint64(8)) * 2.0**-24)
+    if node.operator.name == "Bernoulli":
+        numbers = numbers < arrays[0]
+    return [np.asarray(numbers).astype(dtype)]
+
+
+def _lower(at: Lowering, op: Operation) -> Tensor:
+    low, high, modifier = _key(op)
+    seed = at.tensor(Constant("seed", (2,), "int32", np.array([low, high], np.int32)))
+    reference = at.tensor(op.operand(0))
+    dtype = op.output.dtype
+    if op.operator.name == "Bernoulli":
+        drawn = library.uniform(at.builder, seed, modifier, reference, "float32", 0.0, 1.0)
+        bound = reference
+        if bound.dtype != drawn.dtype:
+            bound = cast(at.builder, bound, drawn.dtype)
+        hit = binary(at.builder, "less", drawn, bound)
+        return hit if dtype == "bool" else cast(at.builder, hit, dtype)
+    function = library.normal if "Normal" in op.operator.name else library.uniform
+    return function(at.builder, seed, modifier, reference, dtype, *_parameters(op))
+
+
+def _operator(name: str) -> Operator:
+    return Operator(name=name, infer=lambda node: [_type(node)], evaluate=_evaluate, lower=_lower)
+
+
+RECORDS = tuple(
+    _operator(name)
+    for name in (
+        "Bernoulli",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    )
+)

@@ -1,0 +1,257 @@
+"""LSTM, GRU and RNN: forward, reverse and in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import INT32, Tensor, View, concat
+from tilescope.engine.ir import Node, Operation, Operator, Value
+from tilescope.engine.library.elementwise import binary, cast, in_one
+from tilescope.engine.library.gru import gru
+from tilescope.engine.library.lstm import RecurrentOptions, lstm
+from tilescope.engine.library.rnn import rnn
+from tilescope.engine.lower import Lowering
+
+__all__ = ["RECORDS"]
+
+Array = NDArray[Any]
+Type = tuple[tuple[int, ...], str]
+
+#: Units in the order of ONNX's weights.
+_UNITS: Mapping[str, tuple[str, ...]] = {
+    "LSTM": ("input", "output", "forget", "candidate"),
+    "GRU": ("update", "reset", "candidate"),
+    "RNN": ("candidate",),
+}
+#: Activations by ONNX's names; the parameters of HardSigmoid are ONNX's defaults.
+_ACTIVATIONS = {
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "Relu": "relu",
+    "HardSigmoid": "hard_sigmoid",
+}
+_DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def _n_directions(node: Node) -> int:
+    """Return the number of directions.
+
+    Raises
+    ------
+    BadModel
+        When the direction is unknown.
+    """
+    direction = node.attributes["direction"]
+    if direction not in _DIRECTIONS:
+        raise BadModel(f"{node}: its direction is {direction!r}: expected {', '.join(_DIRECTIONS)}")
+    return _DIRECTIONS[direction]
+
+
+def _sizes(node: Node) -> tuple[int, int, int]:
+    """Return steps, batch and hidden size.
+
+    Raises
+    ------
+    BadModel
+        When an operand has another shape than its layer implies.
+    """
+    x, recurrent = node.operand(0), node.operand(2)
+    if len(x.shape) != 3:
+        raise BadModel(f"{node}: {x.name!r} has shape {x.shape}: expected three dimensions")
+    first, second, n_inputs = x.shape
+    steps, batch = (second, first) if node.attributes.get("layout", 0) else (first, second)
+    hidden = recurrent.shape[-1]
+    n, units = _n_directions(node), len(_UNITS[node.operator.name])
+    states = (batch, n, hidden) if node.attributes.get("layout", 0) else (n, batch, hidden)
+    expected = {
+        1: (n, units * hidden, n_inputs),
+        2: (n, units * hidden, hidden),
+        3: (n, 2 * units * hidden),
+        4: (batch,),
+        5: states,
+        6: states,
+    }
+    for index, shape in expected.items():
+        value = node.optional(index)
+        if value is not None and value.shape != shape:
+            raise BadModel(
+                f"{node}: its input {value.name!r} has shape {value.shape}: expected {shape}"
+            )
+    return steps, batch, hidden
+
+
+def _types(node: Node) -> list[Type]:
+    """Return the types of the results.
+
+    Raises
+    ------
+    BadModel
+        When the node has peepholes or couples gates.
+    """
+    steps, batch, hidden = _sizes(node)
+    if node.optional(7) is not None:
+        raise BadModel(f"{node} has peepholes (input P), which are not supported: leave P out")
+    if node.attributes.get("input_forget", 0):
+        raise BadModel(f"{node} couples input and forget gates, which is not supported")
+    _activations(node)
+    n, dtype = _n_directions(node), node.operand(0).dtype
+    is_batch_first = node.attributes.get("layout", 0)
+    every = (batch, steps, n, hidden) if is_batch_first else (steps, n, batch, hidden)
+    last = (batch, n, hidden) if is_batch_first else (n, batch, hidden)
+    results = [(every, dtype), (last, dtype), (last, dtype)]
+    return results if node.operator.name == "LSTM" else results[:2]
+
+
+def _activations(node: Node) -> list[tuple[str, str]]:
+    """Return the recurrent activation and the activation of every direction.
+
+    Raises
+    ------
+    BadModel
+        When an activation is not supported, or has parameters of its own.
+    """
+    names = node.attributes.get("activations") or _DEFAULTS[node.operator.name] * 2
+    given = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    if node.attributes.get("activation_alpha") or node.attributes.get("activation_beta"):
+        raise BadModel(
+            f"{node}: parameters of activations are not supported; leave out alpha, beta"
+        )
+    by_name = {key.lower(): value for key, value in _ACTIVATIONS.items()}
+    unknown = [name for name in given if name.lower() not in by_name]
+    if unknown:
+        raise BadModel(
+            f"{node}: activation {unknown[0]!r} is not supported: expected one of"
+            f" {', '.join(_ACTIVATIONS)}"
+        )
+    per_direction = len(_DEFAULTS[node.operator.name])
+    found = []
+    for d in range(_n_directions(node)):
+        own = [by_name[n.lower()] for n in given[d * per_direction : (d + 1) * per_direction]]
+        if len(own) != per_direction:
+            raise BadModel(f"{node}: expected {per_direction} activations per direction")
+        if node.operator.name == "LSTM" and own[1] != own[2]:
+            raise BadModel(
+                f"{node}: its activations of candidate and cell differ ({own[1]}, {own[2]}), which"
+                " is not supported"
+            )
+        found.append((own[0], own[-1]))
+    return found
+
+
+def _in_steps(value: Tensor, node: Node) -> Tensor:
+    """Return a sequence or state with the batch second, whatever the layout."""
+    return value.dim_shuffle(1, 0, 2) if node.attributes.get("layout", 0) else value
+
+
+def _part(at: Lowering, value: Value, direction: int, n_units: int) -> Array | View:
+    """Return the weights of a direction as (units, inner, outputs): constants stay arrays."""
+    if value.known is not None:
+        own = np.asarray(value.known)[direction]
+        by_unit: Array = own.reshape(n_units, -1, own.shape[-1])
+        return by_unit.transpose(0, 2, 1)
+    own_tensor = at.tensor(value).slice(0, direction, direction + 1)
+    _, rows, inner = value.shape
+    return own_tensor.reshape(n_units, rows // n_units, inner).dim_shuffle(0, 2, 1)
+
+
+def _biases(at: Lowering, op: Operation, direction: int, n_units: int, hidden: int) -> Any:
+    """Return the biases of inputs and outputs, (units, 2, outputs): zeros if left out."""
+    value = op.optional(3)
+    if value is None:
+        return np.zeros((n_units, 2, hidden), np.float32)
+    if value.known is not None:
+        return np.asarray(value.known)[direction].reshape(2, n_units, hidden).swapaxes(0, 1)
+    own = at.tensor(value).slice(0, direction, direction + 1)
+    return own.reshape(2, n_units, hidden).dim_shuffle(1, 0, 2)
+
+
+def _summed(at: Lowering, biases: Any) -> Any:
+    """Return the sum of both biases, (units, outputs)."""
+    if isinstance(biases, np.ndarray):
+        return biases.sum(axis=1)
+    n_units, _, hidden = biases.shape
+    parts = (biases.slice(1, i, i + 1).reshape(n_units, hidden) for i in range(2))
+    return binary(at.builder, "add", *parts)
+
+
+def _direction(
+    at: Lowering, op: Operation, direction: int, lengths: View | None
+) -> tuple[Tensor, ...]:
+    """Add one direction, and return its outputs, last output and, of an LSTM, last cell."""
+    name = op.operator.name
+    _, batch, hidden = _sizes(op)
+    n_units = len(_UNITS[name])
+    x = _in_steps(at.tensor(op.operand(0)), op)
+    weights, recurrent = (_part(at, op.operand(i), direction, n_units) for i in (1, 2))
+    biases = _biases(at, op, direction, n_units, hidden)
+    first, second = _activations(op)[direction]
+    options = RecurrentOptions(
+        activation=second,
+        recurrent_activation=first,
+        reverse=direction == 1 or op.attributes["direction"] == "reverse",
+        clip=op.attributes.get("clip"),
+        **op.hints.stated(),
+    )
+    states = []
+    for index in (5, 6)[: 2 if name == "LSTM" else 1]:
+        value = op.optional(index)
+        state = None if value is None else _in_steps(at.tensor(value), op)
+        if state is not None:
+            state = state.slice(0, direction, direction + 1).reshape(batch, hidden)
+        states.append(state)
+    common: Any = {"lengths": lengths, "options": options}
+    if name == "RNN":
+        return rnn(at.builder, x, weights, recurrent, _summed(at, biases), *states, **common)
+    if name == "LSTM":
+        summed = _summed(at, biases)
+        order = _UNITS[name]
+        return lstm(at.builder, x, weights, recurrent, summed, *states, cell_order=order, **common)
+    after = bool(op.attributes["linear_before_reset"])
+    return gru(
+        at.builder,
+        x,
+        weights,
+        recurrent,
+        biases if after else _summed(at, biases),
+        *states,
+        cell_order=_UNITS[name],
+        reset_after=after,
+        **common,
+    )
+
+
+def _lengths(at: Lowering, op: Operation) -> View | None:
+    """Return the lengths of the sequences; None if all have all steps."""
+    value = op.optional(4)
+    if value is None or (value.known is not None and (value.known == _sizes(op)[0]).all()):
+        return None
+    tensor = at.tensor(value)
+    return tensor if tensor.dtype == INT32 else cast(at.builder, tensor, INT32)
+
+
+def _lower(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    """Add every direction and join the results."""
+    lengths = _lengths(at, op)
+    made = [_direction(at, op, d, lengths) for d in range(_n_directions(op))]
+    results = []
+    for index, value in enumerate(op.outputs):
+        if value is None:
+            continue
+        # Outputs are (steps, batch, outputs), states (batch, outputs): add the direction.
+        dim = 1 if index == 0 else 0
+        parts = [own[index] for own in made]
+        apart = [p.reshape(*p.shape[:dim], 1, *p.shape[dim:]) for p in parts]
+        joined: View = concat(apart, dim) if len(apart) > 1 else apart[0]
+        if op.attributes.get("layout", 0):
+            joined = joined.dim_shuffle(*((2, 0, 1, 3) if index == 0 else (1, 0, 2)))
+        results.append(in_one(at.builder, joined, "join"))
+    return tuple(results)
+
+
+RECORDS = tuple(Operator(name=name, infer=_types, lower=_lower) for name in sorted(_UNITS))

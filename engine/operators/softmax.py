@@ -1,0 +1,68 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.softmax import log_softmax, softmax
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.layout import reshape
+
+__all__ = ["RECORDS"]
+
+
+def _evaluate(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the result in numpy, in double precision before it is rounded to the type."""
+    (x,) = arrays
+    axis = node.attributes["axis"]
+    wide = x.astype(np.float64) - x.max(axis=axis, keepdims=True)
+    total = np.exp(wide).sum(axis=axis, keepdims=True)
+    if node.operator is LOG_SOFTMAX:
+        return [np.asarray(wide - np.log(total)).astype(x.dtype)]
+    return [np.asarray(np.exp(wide) / total).astype(x.dtype)]
+
+
+def _lower(at: Lowering, op: Operation) -> Tensor:
+    function = log_softmax if op.operator is LOG_SOFTMAX else softmax
+    return function(at.builder, at.tensor(op.operand(0)), op.attributes["axis"])
+
+
+def _primitive(name: str) -> Operator:
+    return Operator(
+        name=name,
+        domain=ENGINE_DOMAIN,
+        infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+        evaluate=_evaluate,
+        lower=_lower,
+    )
+
+
+SOFTMAX, LOG_SOFTMAX = _primitive("softmax"), _primitive("log_softmax")
+
+
+def _operator(name: str, primitive: Operator) -> Operator:
+    def decompose(node: Node, into: Expansion) -> Value:
+        x = node.operand(0)
+        shape = x.shape
+        axis = node.axis(node.attributes["axis"], len(shape))
+        if node.version < 13:  # everything from the axis on is one row
+            x = reshape(into, x, (prod(shape[:axis]), prod(shape[axis:])))
+            axis = 1
+        return reshape(into, into.emit(primitive, x, axis=axis), shape)
+
+    return Operator(name=name, decompose=decompose)
+
+
+RECORDS = (
+    SOFTMAX,
+    LOG_SOFTMAX,
+    _operator("LogSoftmax", LOG_SOFTMAX),
+    _operator("Softmax", SOFTMAX),
+)

@@ -1,0 +1,244 @@
+"""Pieces of a reduction: what every vertex of a stage reads, and where its results go.
+
+Results of a stage lie in blocks. A block is a contiguous range of outputs, `width` wide, with
+`depth` partial results one after the other. The next stage reduces the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.intervals.runs import group_pieces
+from tilescope.engine.tiling.division import edges_of
+
+__all__ = [
+    "Blocks",
+    "Pieces",
+    "cut_box",
+    "fewest_shared",
+    "joined",
+    "n_cut",
+    "spread_tiles",
+]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of partial results.
+
+    Parameters
+    ----------
+    start, width, depth, out : ndarray of int64, shape (n,)
+        First element of a block; its outputs; its partial results per output; its first output.
+    """
+
+    start: Counts
+    width: Counts
+    depth: Counts
+    out: Counts
+
+    @classmethod
+    def packed(cls, width: Counts, depth: Counts, out: Counts) -> Blocks:
+        """Return blocks that lie one after the other."""
+        ends = np.cumsum(width * depth)
+        return cls(ends - width * depth, width, depth, out)
+
+    @property
+    def n_elements(self) -> int:
+        """Number of partial results."""
+        return int((self.width * self.depth).sum())
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is one result per output."""
+        return bool((self.depth == 1).all())
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The vertices of a stage.
+
+    Parameters
+    ----------
+    tile : ndarray of int64, shape (n,)
+        Their tiles.
+    start : ndarray of int64, shape (n,)
+        First element of what they read.
+    size : ndarray of int64, shape (n, 4)
+        Planes and columns of outputs, outer groups and inner elements that are reduced.
+    stride : ndarray of int64, shape (n, 4)
+        The strides of these.
+    out : ndarray of int64, shape (n,)
+        First element of their results.
+    plane_stride : ndarray of int64, shape (n,)
+        Distance between the planes of results; columns are contiguous.
+    sections
+        Results per output of a vertex: its workers share what is reduced.
+    blocks
+        The results.
+    block : ndarray of int64, shape (n,)
+        Block of every vertex.
+    """
+
+    tile: Counts
+    start: Counts
+    size: Counts
+    stride: Counts
+    out: Counts
+    plane_stride: Counts
+    sections: int
+    blocks: Blocks
+    block: Counts
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of vertices."""
+        return int(self.tile.size)
+
+    @property
+    def n_outputs(self) -> Counts:
+        """Outputs of every vertex, for a section: ndarray of int64."""
+        return np.asarray(self.size[:, 0] * self.size[:, 1])
+
+    @property
+    def fewest_shared(self) -> int:
+        """Fewest elements that the sections of a vertex may share."""
+        return fewest_shared(self.size)
+
+    @property
+    def section_stride(self) -> Counts:
+        """Distance between the sections of results: ndarray of int64, shape (n,)."""
+        return self.blocks.width[self.block]
+
+    def mapping(self) -> tuple[Counts, NDArray[np.int32]]:
+        """Return the starts of the results' intervals, ascending, and their tiles."""
+        section = np.arange(self.sections) * self.section_stride[:, None]
+        start = (self.out[:, None] + section).reshape(-1)
+        tile = np.repeat(self.tile, self.sections)
+        order = np.argsort(start, kind="stable")
+        return start[order], tile[order].astype(np.int32)
+
+
+def fewest_shared(size: Counts) -> int:
+    """Return the fewest elements that sections may share: outer groups, or the elements of one.
+
+    Parameters
+    ----------
+    size : ndarray of int64, shape (n, n_dims)
+        Extents; the last two are outer groups and inner elements.
+    """
+    return int(np.where(size[:, -2] > 1, size[:, -2], size[:, -1]).min())
+
+
+def cut_box(sizes: Sequence[int], n_parts: int, grain: int = 1) -> tuple[Counts, Counts]:
+    """Cut a box into contiguous parts: whole in the dimensions after the one that is cut.
+
+    Dimensions before the last two are cut into single elements.
+
+    Parameters
+    ----------
+    sizes
+        Extents, outermost first; two or more.
+    n_parts
+        Number of parts wanted; fewer or more if the dimensions do not allow it.
+    grain
+        Elements of the last dimension that stay together.
+
+    Returns
+    -------
+    first, size : ndarray of int64, shape (n, n_dims)
+        First index and extent of every part.
+    """
+    edges: list[Counts] = []
+    left = n_parts
+    for d, size in enumerate(sizes):
+        is_last = d == len(sizes) - 1
+        if d < len(sizes) - 2:
+            n = size
+        elif is_last:
+            n = min(max(left, 1), -(-size // grain))
+        else:
+            n = min(max(left, 1), size)
+        edges.append(edges_of(size, n, grain if is_last else 1))
+        left = left // n if n == size else 1
+    index = np.meshgrid(*(np.arange(e.size - 1) for e in edges), indexing="ij")
+    part = [i.reshape(-1) for i in index]
+    first = [e[i] for e, i in zip(edges, part, strict=True)]
+    size_by_dim = [e[i + 1] - e[i] for e, i in zip(edges, part, strict=True)]
+    return np.stack(first, axis=1), np.stack(size_by_dim, axis=1)
+
+
+def n_cut(sizes: Sequence[int], n_parts: int, grain: int = 1) -> int:
+    """Return the number of parts that `cut_box` gives."""
+    must, outer, last = prod(sizes[:-2]), sizes[-2], sizes[-1]
+    left = max(n_parts // must, 1)
+    if left < outer:
+        return must * left
+    return must * outer * min(max(left // outer, 1), -(-last // grain))
+
+
+def spread_tiles(wanted: Counts, ids: Counts, most: int) -> Counts:
+    """Return a tile for every piece: the wanted one, if it is in the set and not yet full.
+
+    Parameters
+    ----------
+    wanted : ndarray of int64, shape (n,)
+        Wanted tiles.
+    ids : ndarray of int64
+        The tiles to choose from.
+    most
+        Largest number of pieces on a tile; pieces beyond it go to tiles that have room.
+    """
+    order = np.argsort(wanted, kind="stable")
+    sorted_tiles = wanted[order]
+    is_first = np.append(True, sorted_tiles[1:] != sorted_tiles[:-1])
+    begin = np.flatnonzero(is_first)
+    rank = np.arange(wanted.size) - np.repeat(begin, np.diff(np.append(begin, wanted.size)))
+    stays = np.zeros(wanted.size, np.bool_)
+    stays[order] = (rank < most) & np.isin(sorted_tiles, ids)
+    tile = wanted.copy()
+    used = np.bincount(wanted[stays], minlength=int(ids.max()) + 1)[ids]
+    spare = np.maximum(most - used, 0)
+    nth = np.arange(spare.sum()) - np.repeat(np.cumsum(spare) - spare, spare)
+    # The emptiest tiles come first.
+    order = np.argsort(np.repeat(used, spare) + nth, kind="stable")
+    room = np.repeat(ids, spare)[order]
+    moved = np.flatnonzero(~stays)
+    tile[moved] = room[: moved.size]
+    return tile
+
+
+def joined(pieces: Pieces) -> Pieces:
+    """Return pieces in which a tile's evenly spaced ones of equal shape are one, in planes.
+
+    A piece's block is then that of its first plane.
+    """
+    if not (pieces.size[:, 0] == 1).all():
+        return pieces
+    order = np.lexsort((pieces.start, pieces.tile))
+    shapes = np.column_stack([pieces.size, pieces.stride, pieces.section_stride])[order]
+    _, key = np.unique(shapes, axis=0, return_inverse=True)
+    starts = np.stack([pieces.start[order], pieces.out[order]])
+    first, count, spacing = group_pieces(
+        pieces.tile[order].astype(np.int32), key.reshape(-1), starts
+    )
+    kept = order[first]
+    size, stride = pieces.size[kept], pieces.stride[kept]
+    size[:, 0], stride[:, 0] = count, spacing[:, 0]
+    return replace(
+        pieces,
+        tile=pieces.tile[kept],
+        start=pieces.start[kept],
+        size=size,
+        stride=stride,
+        out=pieces.out[kept],
+        plane_stride=spacing[:, 1],
+        block=pieces.block[kept],
+    )

@@ -1,0 +1,314 @@
+"""Outlining: repeated stretches of a program run the vertices of one of them.
+
+A real compiler turns them into a function, whose code exists once: what a call reads is copied
+into the function's variables, and what it computes is copied out. Here every call keeps its own
+steps in the program, under the names of its own operations, while vertices, exchange code, message
+buffers and temporary variables are those of the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
+from tilescope.engine.compiler.cycles import compute_cost
+from tilescope.engine.compiler.exchange import Addresses
+from tilescope.engine.compiler.transfer import around
+from tilescope.engine.graph import ComputeSet, Graph, Regions, Tensor, Variable, VertexBatch
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.elementwise import copy_together
+from tilescope.engine.library.walk import joint_walk
+from tilescope.engine.program import Execute, Program, Site
+from tilescope.engine.program import Sequence as ProgramSequence
+from tilescope.engine.session.repeats import Leaf, Repeat, Structures, find_repeats
+
+__all__ = ["outline"]
+
+#: Outlining must save this many bytes of a tile for every call.
+_LEAST_BYTES = 512  # Assumption: half a kilobyte is worth two more copies
+
+#: Largest share of the cycles of a call that its copies may take.
+_MOST_CYCLES = 0.1  # Assumption: a tenth is bearable where code is short
+
+Pairs = list[tuple[Variable, Variable]]
+
+
+def outline(graph: Graph, root: ProgramSequence) -> None:
+    """Outline the repeated operations of a program, in place.
+
+    Parameters
+    ----------
+    graph
+        Graph of the program; vertices and variables that nothing uses any more are removed.
+    root
+        The program.
+
+    Notes
+    -----
+    Stretches of compute sets are equal if their vertices, with all regions, and the tile mappings
+    of their variables are, and if the variables are connected in the same way. The cost rule weighs
+    the vertex state and exchange code that a call saves against the copies.
+    Source: graphcore/popart, docs: SessionOptions.enableOutlining and outlineThreshold.
+    """
+    uses = _Uses.of(Structures().leaves(root))
+    costs = _Costs(graph, uses)
+    repeats = find_repeats(uses.leaves, costs.gain)
+    outliner = _Outliner(graph, uses)
+    for repeat in repeats:
+        outliner.outline(repeat)
+    if repeats:
+        _replace_leaves(root, outliner.made)
+        _drop_unused(graph, outliner)
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The variables of a repeat by place, and those places whose variables calls copy.
+
+    Parameters
+    ----------
+    calls
+        Variables of every call, in the order in which the stretch names them.
+    brought
+        Whether calls copy the variable in: it has contents before the call.
+    kept
+        Whether calls copy it out: it is used after the call.
+    """
+
+    calls: list[tuple[Variable, ...]]
+    brought: list[bool]
+    kept: list[bool]
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """The leaves of a program, and the first and last leaf that names a variable."""
+
+    leaves: list[Leaf]
+    first: dict[Variable, int]
+    last: dict[Variable, int]
+
+    @classmethod
+    def of(cls, leaves: list[Leaf]) -> _Uses:
+        first: dict[Variable, int] = {}
+        last: dict[Variable, int] = {}
+        for i, leaf in enumerate(leaves):
+            for variable in leaf.variables:
+                first.setdefault(variable, i)
+                last[variable] = i
+        return cls(leaves, first, last)
+
+    def roles(self, repeat: Repeat) -> _Roles:
+        """Return the roles of the variables of a repeat.
+
+        A variable that all calls read and none writes is not copied: they share it.
+        """
+        calls = [_places(self.leaves[s : s + repeat.length]) for s in repeat.starts]
+        start = repeat.starts[0]
+        written = _written(self.leaves[start : start + repeat.length])
+        brought, kept = [], []
+        for place, variables in enumerate(zip(*calls, strict=True)):
+            is_written = calls[0][place] in written
+            is_shared = not is_written and len(set(variables)) == 1
+            has_contents = any(
+                variable.category == "constant" or self.first[variable] < at
+                for variable, at in zip(variables, repeat.starts, strict=True)
+            )
+            brought.append(not is_shared and (has_contents or not is_written))
+            kept.append(
+                is_written
+                and any(
+                    self.last[variable] >= at + repeat.length
+                    for variable, at in zip(variables, repeat.starts, strict=True)
+                )
+            )
+        return _Roles(calls, brought, kept)
+
+
+def _places(call: Sequence[Leaf]) -> tuple[Variable, ...]:
+    """Return the variables of a stretch, in the order in which it names them."""
+    return tuple(dict.fromkeys(v for leaf in call for v in leaf.variables))
+
+
+def _written(call: Sequence[Leaf]) -> set[Variable]:
+    """Return the variables that the vertices of a stretch write."""
+    return {
+        batch.fields[field.name].variable
+        for leaf in call
+        for batch in leaf.compute_set.batches
+        for field in batch.codelet.fields
+        if field.is_written
+    }
+
+
+def _whole(variable: Variable) -> Tensor:
+    return Tensor(variable, 0, (((variable.n_elements, 1),),))
+
+
+class _Costs:
+    """Weighs what leaves take in memory and cycles against copies of their variables."""
+
+    def __init__(self, graph: Graph, uses: _Uses) -> None:
+        self.graph, self.machine, self.uses = graph, graph.machine, uses
+        self._of_leaf: dict[bytes, tuple[float, float]] = {}
+        self._of_variable: dict[Variable, tuple[float, float]] = {}
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        return Addresses(self.graph.variables)
+
+    def gain(self, repeat: Repeat) -> float:
+        """Return the bytes that outlining saves on a tile, in the mean; 0 where it does not pay."""
+        start, n_calls = repeat.starts[0], len(repeat.starts)
+        call = self.uses.leaves[start : start + repeat.length]
+        code, cycles = np.sum([self._leaf(leaf) for leaf in call], axis=0)
+        if (n_calls - 1) * code < n_calls * _LEAST_BYTES:
+            return 0
+        roles = self.uses.roles(repeat)
+        state = copy_cycles = 0.0
+        for variable, brought, kept in zip(roles.calls[0], roles.brought, roles.kept, strict=True):
+            if brought or kept:
+                of_copy = self._variable(variable)
+                state += (brought + kept) * of_copy[0]
+                copy_cycles += (brought + kept) * of_copy[1]
+        steps = any(roles.brought) + any(roles.kept)
+        state += steps * self.machine.control_code_bytes_per_step
+        saved = (n_calls - 1) * code - n_calls * state
+        if saved < n_calls * _LEAST_BYTES or copy_cycles > _MOST_CYCLES * cycles:
+            return 0
+        return float(saved)
+
+    def _leaf(self, leaf: Leaf) -> tuple[float, float]:
+        """Return the mean bytes per tile of a leaf's code, and its cycles."""
+        if leaf.structure not in self._of_leaf:
+            compute_set = leaf.compute_set
+            found = around(compute_set, self.addresses, self.machine)
+            n_bytes = sum(b.n_vertices * b.codelet.state_bytes for b in compute_set.batches)
+            cycles = compute_cost(compute_set, self.machine)[0].cycles.max()
+            for transfer in (found.before, found.after):
+                if transfer is not None:
+                    n_bytes += int(transfer.code_bytes.sum())
+                    cycles += transfer.cost.cycles.max()
+            self._of_leaf[leaf.structure] = n_bytes / self.machine.n_tiles, float(cycles)
+        return self._of_leaf[leaf.structure]
+
+    def _variable(self, variable: Variable) -> tuple[float, float]:
+        """Return the mean state of the vertices that copy a variable, and their cycles."""
+        if variable not in self._of_variable:
+            walk = joint_walk([_whole(variable)], _whole(variable))
+            assert walk is not None, "a variable is compatible with itself"
+            state = 0
+            for is_block, tiles, _ in walk.batches():
+                state += tiles.size * (COPY_BLOCK if is_block else COPY).state_bytes
+            lengths = (variable.map_end - variable.map_start) * variable.dtype.n_bytes
+            largest = float(np.bincount(variable.map_tile, lengths).max())
+            cycles = largest / self.machine.data_path_bytes
+            self._of_variable[variable] = state / self.machine.n_tiles, cycles
+        return self._of_variable[variable]
+
+
+class _Outliner:
+    """Rewrites the stretches of repeats as calls of functions.
+
+    Attributes
+    ----------
+    made
+        Programs in place of leaves, by the id of the leaf's program.
+    variables, compute_sets
+        What the functions replace.
+    """
+
+    def __init__(self, graph: Graph, uses: _Uses) -> None:
+        self.graph, self.uses = graph, uses
+        self.made: dict[int, list[Program]] = {}
+        self.variables: set[Variable] = set()
+        self.compute_sets: set[ComputeSet] = set()
+
+    def outline(self, repeat: Repeat) -> None:
+        """Replace the stretches of a repeat."""
+        roles = self.uses.roles(repeat)
+        copied = [b or k for b, k in zip(roles.brought, roles.kept, strict=True)]
+        own = tuple(
+            self._cloned(variable) if is_copied else variable
+            for variable, is_copied in zip(roles.calls[0], copied, strict=True)
+        )
+        function = self.uses.leaves[repeat.starts[0] : repeat.starts[0] + repeat.length]
+        of = dict(zip(roles.calls[0], own, strict=True))
+        # Before its vertices move to the function's variables: what a site says stays.
+        for start, variables in zip(repeat.starts, roles.calls, strict=True):
+            self._call(start, function, list(zip(variables, own, strict=True)), roles)
+        for leaf in function:
+            compute_set = leaf.compute_set
+            compute_set.batches = [_on(batch, of) for batch in compute_set.batches]
+
+    def _call(self, start: int, function: Sequence[Leaf], pairs: Pairs, roles: _Roles) -> None:
+        """Make the programs of a call: copies in, the function's vertices, copies out."""
+        end = start + len(function)
+        call = self.uses.leaves[start:end]
+        for leaf, of_function in zip(call, function, strict=True):
+            own = leaf.compute_set
+            site = Site(own.name, own.debug, own.plan_stage)
+            execute = Execute(of_function.compute_set, site, debug=leaf.program.debug)
+            self.made[id(leaf.program)] = [execute]
+            if leaf is not of_function:
+                self.compute_sets.add(own)
+        into = [pair for pair, brought in zip(pairs, roles.brought, strict=True) if brought]
+        out_of = [
+            (inside, outside)
+            for (outside, inside), kept in zip(pairs, roles.kept, strict=True)
+            if kept and self.uses.last[outside] >= end
+        ]
+        if into:
+            self.made[id(call[0].program)].insert(0, self._copies(call[0], into, "outlineIn"))
+        if out_of:
+            self.made[id(call[-1].program)].append(self._copies(call[-1], out_of, "outlineOut"))
+        for outside, inside in pairs:
+            is_inner = self.uses.first[outside] >= start and self.uses.last[outside] < end
+            if outside is not inside and is_inner and outside.category != "constant":
+                self.variables.add(outside)
+
+    def _cloned(self, variable: Variable) -> Variable:
+        made = self.graph.add_variable(variable.dtype, variable.shape, "", variable.debug)
+        made.variable.name = f"{variable.name}/outlined"
+        self.graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
+        return made.variable
+
+    def _copies(self, leaf: Leaf, pairs: Pairs, name: str) -> Program:
+        """Return a program at the place of a leaf that copies whole variables at once."""
+        builder = Builder(self.graph, ProgramSequence(), leaf.program.debug)
+        inside = builder.inside(name, "outline.copy", flops=0)
+        copy_together(inside, [(_whole(of), _whole(to)) for of, to in pairs], "copy")
+        return inside.sequence
+
+
+def _on(batch: VertexBatch, of: dict[Variable, Variable]) -> VertexBatch:
+    """Return vertices on other variables."""
+    fields = {
+        name: Regions(of.get(r.variable, r.variable), r.start, r.size, r.stride)
+        for name, r in batch.fields.items()
+    }
+    return replace(batch, fields=fields)
+
+
+def _replace_leaves(program: ProgramSequence, made: dict[int, list[Program]]) -> None:
+    """Put other programs in place of leaves, in place."""
+    program.children[:] = [
+        other for child in program.children for other in made.get(id(child), [child])
+    ]
+    for child in program.children:
+        if isinstance(child, ProgramSequence):
+            _replace_leaves(child, made)
+
+
+def _drop_unused(graph: Graph, outliner: _Outliner) -> None:
+    """Remove the compute sets and variables that functions replace."""
+    graph.compute_sets[:] = [c for c in graph.compute_sets if c not in outliner.compute_sets]
+    for number, compute_set in enumerate(graph.compute_sets):
+        compute_set.compute_set_id = number
+    graph.variables[:] = [v for v in graph.variables if v not in outliner.variables]
+    for number, variable in enumerate(graph.variables):
+        variable.variable_id = number
