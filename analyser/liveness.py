@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.patterns import pattern
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.analyser.validation import require_below
+from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "LiveVariables",
     "always_live_variables",
     "curve",
+    "not_always_live_bytes",
     "peak_step",
     "step_program",
     "step_tile_bytes",
@@ -114,14 +116,11 @@ class LiveVariables:
         return len(self.name)
 
 
-@dataclass(frozen=True)
-class _LivenessSteps:
-    """The columns ``liveness.*``."""
+class _LivenessSteps(NamedTuple):
+    """The columns ``liveness.*``; ``step_id`` is that of the program's step."""
 
     step_id: NDArray[np.int64]
     program_id: NDArray[np.int64]
-    name: tuple[str, ...]
-    kind: tuple[str, ...]
     not_always_live_bytes: NDArray[np.int64]
     pattern_id: NDArray[np.int64]
 
@@ -129,22 +128,16 @@ class _LivenessSteps:
 @cached
 def _liveness_steps(report: Report) -> _LivenessSteps:
     """Return the steps of the liveness report."""
-    step_id, program_id, not_always_live_bytes, pattern_id = (
-        report.array(f"liveness.{name}").read().astype(np.int64)
-        for name in ("step_id", "program_id", "not_always_live_bytes", "pattern_id")
+    found = _LivenessSteps(
+        *(
+            report.array(f"liveness.{name}").read().astype(np.int64)
+            for name in _LivenessSteps._fields
+        )
     )
-    all_steps = steps(report)
     n_patterns = report.array("liveness.pattern").shape[0]
-    require_below(report, step_id, len(all_steps), "step")
-    require_below(report, pattern_id, n_patterns, "pattern of liveness")
-    return _LivenessSteps(
-        np.arange(len(step_id), dtype=np.int64),
-        program_id,
-        tuple(all_steps.name[step] for step in step_id.tolist()),
-        tuple(all_steps.kind[step] for step in step_id.tolist()),
-        not_always_live_bytes,
-        pattern_id,
-    )
+    require_below(report, found.step_id, report.n_rows(schema.step), "step")
+    require_below(report, found.pattern_id, n_patterns, "pattern of liveness")
+    return found
 
 
 @cached
@@ -156,22 +149,33 @@ def curve(report: Report, source: Source = "all") -> Curve:
     BadQuestion
         When the machine has no such IPU or tile.
     """
-    tiles, live = tile_range(report, source), _liveness_steps(report)
-    machine = target(report)
-    if len(tiles) == machine.n_tiles:
-        not_always = live.not_always_live_bytes
-    else:
-        not_always = _pattern_sums(report, tiles)[live.pattern_id]
+    tiles, all_steps = tile_range(report, source), steps(report)
+    program_steps = _liveness_steps(report).step_id.tolist()
     always = tile_rows(report)["always_live"][tiles.start : tiles.stop]
     return Curve(
         source,
-        live.step_id,
-        live.name,
-        live.kind,
-        not_always,
+        np.arange(len(program_steps), dtype=np.int64),
+        tuple(all_steps.name[step] for step in program_steps),
+        tuple(all_steps.kind[step] for step in program_steps),
+        not_always_live_bytes(report, source),
         int(always.sum()),
-        machine.capacity_bytes * len(tiles),
+        target(report).capacity_bytes * len(tiles),
     )
+
+
+@cached
+def not_always_live_bytes(report: Report, source: Source = "all") -> NDArray[np.int64]:
+    """Return what is live but not always at each step, int64, shape (n_steps,), bytes.
+
+    Raises
+    ------
+    BadQuestion
+        When the machine has no such IPU or tile.
+    """
+    tiles, live = tile_range(report, source), _liveness_steps(report)
+    if len(tiles) == target(report).n_tiles:
+        return live.not_always_live_bytes
+    return _pattern_sums(report, tiles)[live.pattern_id]
 
 
 def _pattern_sums(report: Report, tiles: range) -> NDArray[np.int64]:

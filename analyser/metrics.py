@@ -26,7 +26,7 @@ from tilescope.analyser.figures import (
     tile_balance,
     tile_rows,
 )
-from tilescope.analyser.liveness import curve
+from tilescope.analyser.liveness import not_always_live_bytes
 from tilescope.analyser.machine import target, tile_range
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
@@ -181,8 +181,8 @@ def _tiles_over_capacity(report: Report, ipu_id: int | None = None) -> MetricVal
 
 def _peak_not_always_live(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the worst step's not-always-live bytes."""
-    live = curve(report, "all" if ipu_id is None else ("ipu", ipu_id))
-    return int(live.not_always_live_bytes.max()) if len(live) else None
+    live = not_always_live_bytes(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return int(live.max()) if live.size else None
 
 
 @cached

@@ -12,7 +12,8 @@ from tilescope.reports.schema.vocabulary import BOUNDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilescope.analyser.plans import Plan, PlanExplanation
+    from tilescope.analyser.plan_explanation import PlanExplanation
+    from tilescope.analyser.plans import Plan
 
 __all__ = ["PartRow", "part_rows", "plan_facts", "split_words"]
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
-from tilescope.analyser.contexts import enclosing
-from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs, steps
-from tilescope.analyser.machine import target
-from tilescope.analyser.operations import inside
+from tilescope.analyser.execution import steps
 from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
@@ -25,22 +20,19 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
-    "PartCost",
     "Plan",
-    "PlanExplanation",
+    "Plans",
     "RunnerUp",
-    "explain_plan",
-    "explanation",
+    "Stage",
     "plans",
-    "plans_of",
     "product_steps",
     "stage_names",
+    "stage_of_step",
+    "stages",
 ]
 
 #: Phases of stages.
 _STAGE_PHASES = frozenset({"compute", "exchange"})
-#: Number of similar names shown for an unknown name.
-_NEAR_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -81,76 +73,63 @@ class Plan:
     debug_context_id: int | None
 
 
-@dataclass(frozen=True)
-class PartCost:
-    """A part of an operation: predicted, and one execution of its steps as compiled, cycles.
+class Plans(Sequence[Plan]):
+    """All plans, those that were predicted to take longest first; each is made when asked for."""
 
-    None where the planner does not look at the part, or the program has no step for it.
-    """
+    def __init__(self, report: Report) -> None:
+        """Take the columns of a report's plans."""
+        names = [name for name in Plan.__dataclass_fields__ if name != "predicted"]
+        columns = report.columns(schema.plan, *names)
+        self._predicted = _predicted(report)
+        self._columns = dict(zip(names, columns, strict=True))
+        bounds = self._columns["bound"]
+        require_known(report, dict.fromkeys(bounds), BOUNDS, "{} is not a bound of a plan")
+        cycles = np.array(self._columns["predicted_cycles"], dtype=np.int64)
+        self._rows: list[int] = np.argsort(-cycles, kind="stable").tolist()
 
-    part: str
-    predicted_cycles: int | None
-    compiled_cycles: int | None
-    is_exchange: bool
+    def __len__(self) -> int:
+        """Return the number of plans."""
+        return len(self._rows)
 
+    @overload
+    def __getitem__(self, place: int) -> Plan: ...
 
-@dataclass(frozen=True)
-class PlanExplanation:
-    """A plan with what became of it.
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Plan]: ...
 
-    Attributes
-    ----------
-    asked_by
-        Name and type of the model's own node; empty for a graph built with the graph API.
-    n_machine_tiles
-        Tiles of the machine, idle ones included.
-    available_bytes
-        What temporary memory on a tile was to keep to.
-    live_bytes
-        Most that is live but not always on a tile while the operation runs; None without memory.
-    vertices
-        Codelets of its compute sets, those with the most cycles first.
-    """
+    def __getitem__(self, place: int | slice) -> Plan | Sequence[Plan]:
+        """Return the plan at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return tuple(map(self._plan, self._rows[place]))
+        return self._plan(self._rows[place])
 
-    plan: Plan
-    asked_by: tuple[str, str]
-    n_machine_tiles: int
-    available_bytes: int
-    live_bytes: int | None
-    parts: tuple[PartCost, ...]
-    vertices: tuple[ComputeSetVertices, ...]
-
-    @property
-    def compiled_cycles(self) -> int:
-        """Sum over the parts, one execution, cycles."""
-        return sum(part.compiled_cycles or 0 for part in self.parts)
-
-    @property
-    def compared_cycles(self) -> int:
-        """The same over the parts that the planner looks at."""
-        return sum(
-            part.compiled_cycles or 0 for part in self.parts if part.predicted_cycles is not None
+    def _plan(self, row: int) -> Plan:
+        named = {name: values[row] for name, values in self._columns.items()}
+        return Plan(
+            **named
+            | {
+                "grouping": _counts(named["grouping"]),
+                "split": _counts(named["split"]),
+                "runner_up": _runner_up(named["runner_up"]),
+                "predicted": self._predicted.get(named["plan_id"], {}),
+            }
         )
 
 
 @cached
-def plans(report: Report) -> tuple[Plan, ...]:
+def plans(report: Report) -> Plans:
     """Return all plans, those that were predicted to take longest first."""
-    names = [name for name in Plan.__dataclass_fields__ if name != "predicted"]
+    return Plans(report)
+
+
+@cached
+def _predicted(report: Report) -> dict[int, dict[str, int]]:
+    """Return the predicted cycles of plans by stage."""
     predicted: dict[int, dict[str, int]] = {}
-    for stage in _stages(report):
+    for stage in stages(report):
         if stage.predicted_cycles is not None:
             predicted.setdefault(stage.plan_id, {})[stage.name] = stage.predicted_cycles
-    answer = []
-    for row in report.rows(schema.plan, *names):
-        named = dict(zip(names, row, strict=True))
-        named["predicted"] = predicted.get(named["plan_id"], {})
-        for name in ("grouping", "split"):
-            named[name] = _counts(named[name])
-        named["runner_up"] = _runner_up(named["runner_up"])
-        answer.append(Plan(**named))
-    require_known(report, (plan.bound for plan in answer), BOUNDS, "{} is not a bound of a plan")
-    return tuple(sorted(answer, key=lambda plan: -plan.predicted_cycles))
+    return predicted
 
 
 def product_steps(report: Report) -> tuple[int, ...]:
@@ -160,48 +139,6 @@ def product_steps(report: Report) -> tuple[int, ...]:
         step_id
         for step_id, name in stage_names(report).items()
         if name == "compute" and kinds[step_id] == "OnTileExecute"
-    )
-
-
-def explain_plan(report: Report, name: str) -> PlanExplanation:
-    """Return a plan with its cost as compiled, part by part.
-
-    Parameters
-    ----------
-    report
-        The report.
-    name
-        The operation's debug name, or that of the model's node that asked for it.
-
-    Raises
-    ------
-    BadQuestion
-        When the plan is unknown, or the node has several.
-    """
-    return explanation(report, _find(report, name))
-
-
-def plans_of(report: Report, context_id: int) -> tuple[Plan, ...]:
-    """Return the plans of an operation and of what it called, the longest first."""
-    wanted = inside(report, context_id)
-    return tuple(plan for plan in plans(report) if plan.debug_context_id in wanted)
-
-
-def explanation(report: Report, plan: Plan) -> PlanExplanation:
-    """Return one of the report's plans with what became of it."""
-    found = _steps_of(report, plan)
-    machine = target(report)
-    around = enclosing(report, plan.debug_context_id)
-    return PlanExplanation(
-        plan,
-        (around[-1].name, around[-1].operation)
-        if around and around[-1].layer == "onnx"
-        else ("", ""),
-        machine.n_tiles,
-        int(machine.capacity_bytes * plan.available_memory_proportion),
-        _live_bytes(report, found),
-        _parts(report, plan),
-        _vertices(report, found),
     )
 
 
@@ -228,47 +165,7 @@ def _runner_up(text: str) -> RunnerUp | None:
     )
 
 
-def _find(report: Report, name: str) -> Plan:
-    """Return the plan of an operation's or a node's name."""
-    every = plans(report)
-    if not every:
-        raise BadQuestion(
-            "this report has no plans: its program has no convolution, product or reduction,"
-            " or it was written without a graph profile"
-        )
-    exact = [plan for plan in every if plan.name == name]
-    if len(exact) > 1:
-        raise BadQuestion(
-            f"{len(exact)} products or convolutions are called {name!r}: select one on"
-            " the page Operations, or give each a name= of its own where the graph is built"
-        )
-    if exact:
-        return exact[0]
-    inside = [plan for plan in every if plan.name.startswith(f"{name}/")]
-    if len(inside) == 1:
-        return inside[0]
-    names = [plan.name for plan in inside] or _near(name, [plan.name for plan in every])
-    listed = ", ".join(repr(near) for near in names[:_NEAR_NAMES])
-    more = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
-    if inside:
-        raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
-    raise BadQuestion(
-        f"unknown plan {name!r}; this report has {len(every)}, and the nearest names are {listed}"
-    )
-
-
-def _near(name: str, names: list[str]) -> list[str]:
-    """Return the names most like an unknown one: those that hold it, else by likeness."""
-    wanted = name.lower()[:200]
-    holding = [known for known in names if wanted and wanted in known.lower()]
-
-    def likeness(known: str) -> float:
-        return difflib.SequenceMatcher(None, wanted, known.lower()[:200]).ratio()
-
-    return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
-
-
-class _Stage(NamedTuple):
+class Stage(NamedTuple):
     """A row of ``plan_stage``."""
 
     plan_stage_id: int
@@ -279,70 +176,29 @@ class _Stage(NamedTuple):
 
 
 @cached
-def _stages(report: Report) -> tuple[_Stage, ...]:
+def stages(report: Report) -> tuple[Stage, ...]:
     """Return the stages of all plans, those of a plan in the order they run."""
-    rows = report.rows(schema.plan_stage, "position", *_Stage._fields)
+    rows = report.rows(schema.plan_stage, *Stage._fields)
+    plan_id, phase, position = report.columns(schema.plan_stage, "plan_id", "phase", "position")
     known = set(report.column(schema.plan, "plan_id"))
-    rows.sort(key=lambda row: (row[2], row[0]))  # plan, then position
-    found = tuple(_Stage(*row[1:]) for row in rows)
-    require_known(report, (stage.plan_id for stage in found), known, "plan {} is missing")
-    phases = {stage.phase for stage in found}
-    require_known(report, phases, _STAGE_PHASES, "{} is not a phase of a stage")
-    return found
+    require_known(report, dict.fromkeys(plan_id), known, "plan {} is missing")
+    require_known(report, dict.fromkeys(phase), _STAGE_PHASES, "{} is not a phase of a stage")
+    order = np.lexsort((np.array(position, dtype=np.int64), np.array(plan_id, dtype=np.int64)))
+    return tuple(Stage._make(rows[row]) for row in order.tolist())
 
 
 @cached
-def _stage_of_step(report: Report) -> dict[int, int]:
+def stage_of_step(report: Report) -> dict[int, int]:
     """Return the stage of every step that belongs to a plan."""
     rows = report.rows(schema.step, "step_id", "plan_stage_id")
     found = {step_id: stage_id for step_id, stage_id in rows if stage_id is not None}
-    known = {stage.plan_stage_id for stage in _stages(report)}
+    known = {stage.plan_stage_id for stage in stages(report)}
     require_known(report, found.values(), known, "stage {} of a plan is missing")
     return found
-
-
-def _parts(report: Report, plan: Plan) -> tuple[PartCost, ...]:
-    """Return the stages in the order they run, then those that were predicted and do not exist."""
-    cycles = costs(report).per_step("cycles", len(steps(report)), largest=True)
-    compiled: dict[int, int] = {}
-    for step_id, stage_id in _stage_of_step(report).items():
-        compiled[stage_id] = compiled.get(stage_id, 0) + int(cycles[step_id])
-    return tuple(
-        PartCost(
-            stage.name,
-            stage.predicted_cycles,
-            compiled.get(stage.plan_stage_id),
-            stage.phase == "exchange",
-        )
-        for stage in _stages(report)
-        if stage.plan_id == plan.plan_id
-    )
-
-
-def _steps_of(report: Report, plan: Plan) -> tuple[int, ...]:
-    """Return the steps that belong to a plan, in program order."""
-    own = {stage.plan_stage_id for stage in _stages(report) if stage.plan_id == plan.plan_id}
-    return tuple(step_id for step_id, stage in _stage_of_step(report).items() if stage in own)
-
-
-def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
-    """Return the most that is live but not always on one tile in some steps."""
-    names = ("step_id", "max_tile_bytes")
-    step_id, live = (report.array(f"liveness.{name}").read() for name in names)
-    own = live[np.isin(step_id, found)]
-    return int(own.max()) if own.size else None
-
-
-def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
-    """Return the codelets of the compute sets that some steps run."""
-    of_step = report.column(schema.step, "compute_set_id")
-    ids = dict.fromkeys(of_step[step_id] for step_id in found)
-    used = [vertex for one in ids for vertex in compute_set_vertices(report, one)[1]]
-    return tuple(sorted(used, key=lambda vertex: -vertex.total_cycles))
 
 
 @cached
 def stage_names(report: Report) -> dict[int, str]:
     """Return the stage of its plan of every step that has one, by step."""
-    names = {stage.plan_stage_id: stage.name for stage in _stages(report)}
-    return {step_id: names[stage_id] for step_id, stage_id in _stage_of_step(report).items()}
+    names = {stage.plan_stage_id: stage.name for stage in stages(report)}
+    return {step_id: names[stage_id] for step_id, stage_id in stage_of_step(report).items()}

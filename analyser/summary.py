@@ -10,7 +10,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import PHASES, execution
 from tilescope.analyser.machine import Target, target
 from tilescope.analyser.metrics import METRICS
-from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.plans import Plans, plans
 from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
 from tilescope.reports import schema
@@ -70,7 +70,7 @@ class Summary:
     provenance: tuple[Row, ...]
     options: tuple[OptionRow, ...]
     notices: tuple[Notice, ...]
-    plans: tuple[Plan, ...]
+    plans: Plans
 
     @property
     def sections(self) -> dict[str, tuple[Row, ...]]:

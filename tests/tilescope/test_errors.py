@@ -85,7 +85,7 @@ def test_what_a_report_does_not_hold_is_not_zero(
         (["summary", "x", "--jason"], "--json"),
         (["memory", "BASE", "--breakdown", "size"], "region"),
         (["memory", "BASE", "--tile", "8"], "tiles 0 to 7"),
-        (["memory", "BASE", "--tile", "one"], "valid integer"),
+        (["memory", "BASE", "--tile", "one"], "not a valid int"),
         (["memory", "BASE", "--variables"], "--tile"),
         (["liveness", "BASE", "--step", "7"], "steps 0 to 6"),
         (["liveness", "BASE", "--ipu", "0", "--tile", "1"], "mutually exclusive"),
@@ -116,7 +116,7 @@ def test_what_a_report_does_not_hold_is_not_zero(
         (["programs", "BASE", "--node", "7", "--ipu", "3"], "ipus 0 to 1"),
         (["programs", "BASE", "--node", "10"], "10 programs"),
         (["programs", "BASE", "--node", "1", "--search", "x"], "are mutually exclusive"),
-        (["liveness", "BASE", "--top", "0"], "greater than or equal to 1"),
+        (["liveness", "BASE", "--top", "0"], "not in the range x>=1"),
         (["--nothing"], "No such option"),
     ],
 )

@@ -69,7 +69,7 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
         (("--range", "soon"), "a range of cycles such as"),
         (("--range", "1" * 30 + ":2"), "a range of cycles such as"),
         (("--ipu", "99"), "IPU 99"),
-        (("--ipu", "first"), "valid integer"),
+        (("--ipu", "first"), "not a valid int"),
     ],
 )
 def test_bad_questions_are_one_sentence(

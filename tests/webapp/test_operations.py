@@ -15,8 +15,9 @@ from tests.webapp.test_callbacks import Browser
 
 from tilescope.analyser.operations import Operation, Operations
 from tilescope.analyser.operations import operations as listed_operations
+from tilescope.analyser.plan_explanation import explain_plan
 from tilescope.analyser.plan_text import plan_facts
-from tilescope.analyser.plans import explain_plan, plans
+from tilescope.analyser.plans import plans
 from tilescope.reports import Report, open_report
 from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.library import Library

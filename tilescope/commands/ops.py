@@ -23,7 +23,7 @@ from tilescope.parameters import (
 
 if TYPE_CHECKING:
     from tilescope.analyser.operations import Operation, Operations
-    from tilescope.analyser.plans import PlanExplanation
+    from tilescope.analyser.plan_explanation import PlanExplanation
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """List operations with their cost, or explain the plan of one of them."""
         from tilescope.analyser.operations import operations
-        from tilescope.analyser.plans import explain_plan
+        from tilescope.analyser.plan_explanation import explain_plan
         from tilescope.analyser.selection import Selection
 
         with reading(path) as report:

@@ -12,8 +12,8 @@ from dash import dcc, html
 
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
+from tilescope.analyser.plan_explanation import PlanExplanation, explanation, plans_of
 from tilescope.analyser.plan_text import PartRow, part_rows, plan_facts
-from tilescope.analyser.plans import PlanExplanation, explanation, plans_of
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.reports import Report
 from tilescope.webapp.components.tables import plain_table
