@@ -1,7 +1,14 @@
-"""The report file: its schema, and writing, opening and checking it."""
+"""The report file: its schema, and writing, opening and checking it.
+
+What writes and what checks is imported on first access: most commands only read.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tilescope.reports.catalogue import FoundReport, find_reports
-from tilescope.reports.check import Problem, check_report
 from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,
@@ -15,7 +22,10 @@ from tilescope.reports.errors import (
 from tilescope.reports.open import open_report
 from tilescope.reports.packed import PackedArray
 from tilescope.reports.report import Report
-from tilescope.reports.writer import ReportWriter
+
+if TYPE_CHECKING:
+    from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.writer import ReportWriter
 
 __all__ = [
     "DamagedReport",
@@ -35,3 +45,18 @@ __all__ = [
     "find_reports",
     "open_report",
 ]
+
+_MODULES = {"Problem": "check", "check_report": "check", "ReportWriter": "writer"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of a module that is imported on first access.
+
+    Raises
+    ------
+    AttributeError
+        When there is no such name.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from tilescope.reports.writer import REPORT_NAME
+from tilescope.reports.schema import REPORT_NAME
 
 __all__ = ["FoundReport", "find_reports"]
 

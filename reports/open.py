@@ -15,8 +15,7 @@ import apsw
 from tilescope.reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
 from tilescope.reports.guard import GuardedConnection, unsupported
 from tilescope.reports.report import Report
-from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION
-from tilescope.reports.writer import REPORT_NAME
+from tilescope.reports.schema import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
 
 __all__ = ["find_leftovers", "has_side_file", "open_report"]
 

@@ -22,12 +22,16 @@ from tilescope.reports.errors import ReportNotWritable
 from tilescope.reports.lock import DirectoryLock
 from tilescope.reports.new_file import new_file, refusal
 from tilescope.reports.row_buffer import RowBuffer
-from tilescope.reports.schema import APPLICATION_ID, ARRAYS, SCHEMA_VERSION, TABLES, TableSpec
+from tilescope.reports.schema import (
+    APPLICATION_ID,
+    ARRAYS,
+    REPORT_NAME,
+    SCHEMA_VERSION,
+    TABLES,
+    TableSpec,
+)
 
-__all__ = ["REPORT_NAME", "ReportWriter"]
-
-#: File name of a finished report.
-REPORT_NAME = "profile.pop"
+__all__ = ["ReportWriter"]
 _CHECKPOINT_PAGES = 16_384
 _OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
 _live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()

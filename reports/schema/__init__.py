@@ -27,13 +27,14 @@ from tilescope.reports.schema.tables import (
     vertex_type,
     wall_clock,
 )
-from tilescope.reports.schema.version import APPLICATION_ID, SCHEMA_VERSION
+from tilescope.reports.schema.version import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
 
 __all__ = [
     "APPLICATION_ID",
     "ARRAYS",
     "COST_COLUMNS",
     "LIVENESS_COLUMNS",
+    "REPORT_NAME",
     "SCHEMA_VERSION",
     "TABLES",
     "ArraySpec",

@@ -1,9 +1,11 @@
-"""Marks of a report in the header of its file."""
+"""Marks of a report: its name, and those in the header of its file."""
 
 from __future__ import annotations
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION"]
+__all__ = ["APPLICATION_ID", "REPORT_NAME", "SCHEMA_VERSION"]
 
+#: File name of a finished report.
+REPORT_NAME = "profile.pop"
 #: The four letters "TSCP", kept in SQLite's header field ``application_id``.
 APPLICATION_ID = 0x54534350
 #: Kept in SQLite's header field ``user_version``; raised when tables, arrays or digests change.
