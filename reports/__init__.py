@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     Raises
     ------
     AttributeError
-        When there is no such name.
+        When the name is unknown.
     """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -193,6 +193,28 @@ class Tensor:
         dims[dim] = tuple(kept) or ((1, 0),)
         return replace(self, offset=offset, dims=tuple(dims))
 
+    def sub_sample(self, dim: int, step: int) -> Tensor:
+        """Return every `step`-th element along one dimension, from the first.
+
+        Raises
+        ------
+        BadGraph
+            When the dimension does not exist, the step is below 1, or the dimension is in several
+            atoms that the step does not divide.
+        """
+        if not 0 <= a_count("The dimension to sample", dim) < len(self.dims):
+            raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to sample")
+        if a_count("The step of a sample", step) < 1:
+            raise BadGraph(f"The step of a sample is {step}; it must be 1 or more")
+        *outer, (size, stride) = self.dims[dim]
+        if any(n != 1 for n, _ in outer) and size % step:
+            raise BadGraph(
+                f"every {step} of dim {dim} of {self.shape} is not a view; copy it first"
+            )
+        dims = list(self.dims)
+        dims[dim] = (*outer, (-(-size // step), stride * step))
+        return replace(self, dims=tuple(dims))
+
     def reverse(self, dim: int) -> Tensor:
         """Return the tensor with the elements along one dimension reversed.
 

@@ -11,6 +11,7 @@ from tilescope.engine.ir.operation import (
     Operation,
     Operator,
     Region,
+    ResultType,
 )
 from tilescope.engine.ir.value import Constant, Parameter, Value
 
@@ -26,6 +27,7 @@ __all__ = [
     "Operator",
     "Parameter",
     "Region",
+    "ResultType",
     "Value",
     "check_model",
 ]

@@ -34,7 +34,6 @@ def _check_operations(operations: Sequence[Operation], available: set[Value]) ->
         _check_available(operation, operation.operands, available)
         for key, region in operation.regions.items():
             _check_region(operation, key, region, available)
-        _check_elements(operation)
         _check_results(operation)
         available.update(operation.results)
 
@@ -77,20 +76,4 @@ def _check_results(operation: Operation) -> None:
             raise BadModel(
                 f"{operation} states {stated.dtype} {stated.shape} for {stated.name!r} and"
                 f" computes {inferred.dtype} {inferred.shape}"
-            )
-
-
-def _check_elements(operation: Operation) -> None:
-    """Refuse values without elements, which no vertex takes.
-
-    Raises
-    ------
-    BadModel
-        Names the operation and the value.
-    """
-    for value in (*operation.operands, *operation.results):
-        if 0 in value.shape:
-            raise BadModel(
-                f"{operation}: {value.name!r} of shape {value.shape} has no elements, which is not"
-                " supported yet"
             )

@@ -59,6 +59,8 @@ class Operator:
     lower
         Builds vertices and programs: takes a `tilescope.engine.lower.Lowering` and the operation,
         returns the tensor of the result, or one per result.
+    known_operands
+        Positions of operands that decide shapes or plans: they must be known at compile time.
     gradient
         Emits the gradients of the operands, from the node and the gradients of its results. Where
         it is missing, the gradient follows from the decomposition.
@@ -70,6 +72,7 @@ class Operator:
     infer: Callable[[Node], Sequence[ResultType]] | None = None
     evaluate: Callable[[Node, Sequence[Any]], Sequence[NDArray[Any]]] | None = None
     lower: Callable[[Any, Any], Any] | None = None
+    known_operands: tuple[int, ...] = ()
     gradient: Callable[..., Any] | None = None
 
     @property
@@ -154,6 +157,8 @@ class Node:
         Python values, defaults included.
     version
         Version of the operator's schema: the opset that introduced it.
+    n_outputs
+        Number of results that the model names, unused ones included.
     regions
         Subgraphs by the name of their attribute.
     origin
@@ -166,6 +171,7 @@ class Node:
     inputs: tuple[Value | None, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
+    n_outputs: int = 1
     regions: Mapping[str, Region] = field(default_factory=dict)
     hints: Hints = Hints()
     origin: Operation | None = None
@@ -206,7 +212,8 @@ class Node:
         value = self.operand(index)
         if value.known is None:
             raise BadModel(
-                f"{self}: {what} must be constant, but {value.name!r} is computed at run time"
+                f"{self}: {what} must be known at compile time, but {value.name!r} is not: give the"
+                " inputs that it depends on with --set"
             )
         return np.asarray(value.known)
 

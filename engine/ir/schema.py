@@ -90,7 +90,7 @@ def infer_by_schema(node: Node) -> tuple[ResultType, ...]:
             data[name] = numpy_helper.from_array(value.known, name)
     try:
         inferred = shape_inference.infer_node_outputs(schema, proto, types, data)
-    except (shape_inference.InferenceError, RuntimeError) as error:
+    except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise BadModel(f"{node} does not fit its operands: {reason}") from None
     results = []
@@ -138,7 +138,7 @@ def _proto(node: Node) -> onnx.NodeProto:
     return helper.make_node(
         operator.name,
         names,
-        [f"out{i}" for i in range(schema.min_output)],
+        [f"out{i}" for i in range(max(schema.min_output, node.n_outputs))],
         domain=operator.domain,
         **{
             name: numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Constant", "Parameter", "Value"]
@@ -26,13 +28,16 @@ class Value:
 
     @property
     def known(self) -> NDArray[Any] | None:
-        """The content where the compiler may rely on it; None where only a run decides it."""
-        return None
+        """The content where the compiler may rely on it; None where only a run decides it.
+
+        That of a value without elements is known.
+        """
+        return None if prod(self.shape) else np.empty(self.shape, self.dtype)
 
     @property
     def is_computed(self) -> bool:
         """Whether an operation computes the value or the host provides it."""
-        return type(self) is Value
+        return type(self) is Value and prod(self.shape) > 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,8 @@ def lower(
     )
     lowering = Lowering(builder)
     for value in model.inputs:
-        lowering.add_input(value)
+        if value.known is None:
+            lowering.add_input(value)
     lowering.add(model.operations)
     for name, value in model.outputs:
         if value.known is None:

@@ -18,6 +18,7 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.non_linearity import non_linearity
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise import binary, scalar, unary
+from tilescope.engine.operators.layout import reshape
 
 __all__ = ["NON_LINEARITY", "RECORDS", "activation"]
 
@@ -115,7 +116,10 @@ def _leaky_relu(node: Node, into: Expansion) -> Value:
 
 
 def _parametric_relu(node: Node, into: Expansion) -> Value:
-    return _sloped(into, node.operand(0), node.operand(1))
+    x, slope = node.operand(0), node.operand(1)
+    if node.version < 7 and len(slope.shape) == 1:  # one slope per channel
+        slope = reshape(into, slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
+    return _sloped(into, x, slope)
 
 
 def _sloped(into: Expansion, x: Value, slope: Value) -> Value:

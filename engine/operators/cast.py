@@ -56,4 +56,13 @@ def _cast(node: Node, into: Expansion) -> Value:
     return into.emit(CAST, x, dtype=dtype)
 
 
-RECORDS = (CAST, Operator(name="Cast", decompose=_cast))
+def _cast_like(node: Node, into: Expansion) -> Value:
+    x, dtype = node.operand(0), node.operand(1).dtype
+    return x if x.dtype == dtype else into.emit(CAST, x, dtype=dtype)
+
+
+RECORDS = (
+    CAST,
+    Operator(name="Cast", decompose=_cast),
+    Operator(name="CastLike", decompose=_cast_like),
+)

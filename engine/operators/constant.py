@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from math import prod
+
 import numpy as np
+from onnx import helper
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
@@ -32,8 +36,45 @@ def _constant_of_shape(node: Node, into: Expansion) -> Value:
     return into.constant(np.full(shape, fill[0], dtype=fill.dtype))
 
 
+def _size(node: Node, into: Expansion) -> Value:
+    return into.constant(np.array(prod(node.operand(0).shape), dtype=np.int64))
+
+
+def _range(node: Node, into: Expansion) -> Value:
+    start, limit, step = (
+        node.known(i, what).reshape(())
+        for i, what in enumerate(("the start", "the limit", "the step"))
+    )
+    if step == 0:
+        raise BadModel(f"{node}: the step is 0, so the range has no end")
+    n = max(0, math.ceil((limit - start) / step))
+    return into.constant((start + np.arange(n) * step).astype(start.dtype))
+
+
+def _eye_like(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    to = node.attributes.get("dtype")
+    dtype = x.dtype if to is None else np.dtype(helper.tensor_dtype_to_np_dtype(to)).name
+    rows, columns = x.shape
+    return into.constant(np.eye(rows, columns, k=node.attributes["k"], dtype=dtype))
+
+
+def _window(node: Node, _: Expansion) -> tuple[Value, ...] | None:
+    """Return the node's result by ONNX's reference where its operand is known."""
+    node.known(0, "the size")
+    return None
+
+
 RECORDS = (
+    *(
+        Operator(name=name, decompose=_window, known_operands=(0,))
+        for name in ("BlackmanWindow", "HammingWindow", "HannWindow")
+    ),
+    Operator(name="MelWeightMatrix", decompose=_window, known_operands=(0, 1, 2, 3, 4)),
     Operator(name="Constant", decompose=_constant),
-    Operator(name="ConstantOfShape", decompose=_constant_of_shape),
+    Operator(name="ConstantOfShape", decompose=_constant_of_shape, known_operands=(0,)),
+    Operator(name="EyeLike", decompose=_eye_like),
+    Operator(name="Range", decompose=_range, known_operands=(0, 1, 2)),
     Operator(name="Shape", decompose=_shape),
+    Operator(name="Size", decompose=_size),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.convolution import convolution
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise import binary
-from tilescope.engine.operators.layout import reshape
+from tilescope.engine.operators.layout import TRANSPOSE, reshape
 from tilescope.engine.operators.product import require_floats
+from tilescope.engine.operators.slicing import joined
+from tilescope.engine.operators.volume import layers_under
 from tilescope.engine.operators.window import (
     as_images,
     geometry,
@@ -53,12 +55,11 @@ def _convolution_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArr
 def _lower_convolution(at: Lowering, op: Operation) -> Tensor:
     require_floats(op)
     x, weights = op.operand(0), op.operand(1)
-    if weights.known is None:
-        raise BadModel(f"{op}: weights that are not constant are not supported yet")
+    known = weights.known
     return convolution(
         at.builder,
         at.tensor(x),
-        np.asarray(weights.known),
+        at.tensor(weights) if known is None else np.asarray(known),
         library_window(op.attributes),
         op.attributes["groups"],
         available_memory_proportion=op.attributes.get("available_memory_proportion"),
@@ -78,22 +79,60 @@ CONVOLUTION = Operator(
 def _convolution(node: Node, into: Expansion) -> Value:
     x, w = node.operand(0), node.operand(1)
     rank = len(x.shape)
-    node.known(1, "the weights")
-    kernel = node.attributes.get("kernel_shape", w.shape[2:])
-    attributes = geometry(node, x.shape[2:], kernel)
-    weights = reshape(into, w, (*w.shape[:2], *attributes["kernel"]))
+    stated = tuple(node.attributes.get("kernel_shape", w.shape[2:]))
+    if len(w.shape) != rank or stated != w.shape[2:]:
+        raise BadModel(
+            f"{node}: weights {w.name!r} of shape {w.shape} do not fit an input of shape {x.shape}"
+            f" and a kernel_shape of {list(stated)}"
+        )
+    attributes = geometry(node, x.shape[2:], w.shape[2:])
+    groups = node.attributes["group"]
+    if rank == _VOLUME_RANK:
+        out = _of_volumes(node, into, x, w, attributes)
+    else:
+        weights = reshape(into, w, (*w.shape[:2], *attributes["kernel"]))
+        out = into.emit(
+            CONVOLUTION,
+            as_images(into, x),
+            weights,
+            groups=groups,
+            **node.hints.stated(),
+            **attributes,
+        )
+        out = restored(into, out, rank)
+    bias = node.optional(2)
+    if bias is not None:
+        out = binary(into, "add", out, reshape(into, bias, (bias.shape[0], *(1,) * (rank - 2))))
+    return out
+
+
+#: Images, channels, and three spatial dimensions.
+_VOLUME_RANK = 5
+
+
+def _of_volumes(
+    node: Node, into: Expansion, x: Value, w: Value, window: Mapping[str, Any]
+) -> Value:
+    """Emit a convolution of volumes: of images with a channel for each layer under the kernel."""
+    n, channels = x.shape[:2]
+    layers = layers_under(into, x, window, 0)
+    depth = layers[0].shape[2]
+    # Channels first, then layers: the channels of a group stay together.
+    apart = [reshape(into, v, (n, channels, 1, *v.shape[2:])) for v in layers]
+    stacked = into.emit(TRANSPOSE, joined(into, apart, 2), order=(0, 3, 1, 2, 4, 5))
+    n_inputs = channels * len(layers)
+    images = reshape(into, stacked, (n * depth, n_inputs, *x.shape[3:]))
+    weights = reshape(into, w, (w.shape[0], w.shape[1] * len(layers), *w.shape[3:]))
     out = into.emit(
         CONVOLUTION,
-        as_images(into, x),
+        images,
         weights,
         groups=node.attributes["group"],
         **node.hints.stated(),
-        **attributes,
+        **{key: values[1:] for key, values in window.items()},
     )
-    bias = node.optional(2)
-    if bias is not None:
-        out = binary(into, "add", out, reshape(into, bias, (bias.shape[0], 1, 1)))
-    return restored(into, out, rank)
+    volumes = reshape(into, out, (n, depth, *out.shape[1:]))
+    return into.emit(TRANSPOSE, volumes, order=(0, 2, 1, 3, 4))
 
 
 RECORDS = (CONVOLUTION, Operator(name="Conv", decompose=_convolution))

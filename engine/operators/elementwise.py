@@ -19,6 +19,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library import elementwise as library
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.cast import CAST
 from tilescope.engine.operators.layout import reshape
 
 __all__ = ["BINARY", "RECORDS", "UNARY", "binary", "scalar", "unary"]
@@ -48,24 +49,38 @@ def _divide(a: Array, b: Array) -> Array:
 #: Functions of the library with one operand, in numpy.
 UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "absolute": np.abs,
+    "asin": np.arcsin,
     "atan": np.arctan,
+    "bitwise_not": np.bitwise_not,
     "ceil": np.ceil,
+    "cos": np.cos,
     "erf": _erf,
     "exp": np.exp,
+    "expm1": np.expm1,
     "floor": np.floor,
     "inverse": lambda x: (1 / x).astype(x.dtype),
+    "is_inf": np.isinf,
+    "is_nan": np.isnan,
     "log": np.log,
+    "log1p": np.log1p,
     "logical_not": np.logical_not,
+    "nearby_int": np.rint,
     "negate": np.negative,
     "relu": lambda x: np.maximum(x, 0),
     "sigmoid": _sigmoid,
+    "sign": np.sign,
+    "sin": np.sin,
     "sqrt": np.sqrt,
     "square": np.square,
+    "tan": np.tan,
     "tanh": np.tanh,
 }
 #: Functions of the library with two operands, in numpy.
 BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
     "divide": _divide,
     "equal": np.equal,
     "greater": np.greater,
@@ -77,30 +92,45 @@ BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
     "multiply": np.multiply,
+    "not_equal": np.not_equal,
     "power": np.power,
+    "remainder": np.fmod,
+    "shift_left": np.left_shift,
+    "shift_right_sign_extend": np.right_shift,
     "subtract": np.subtract,
 }
 
 #: Operators that are one function of the library.
 _UNARY = {
     "Abs": "absolute",
+    "Asin": "asin",
     "Atan": "atan",
+    "BitwiseNot": "bitwise_not",
     "Ceil": "ceil",
+    "Cos": "cos",
     "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
+    "IsNaN": "is_nan",
     "Log": "log",
     "Neg": "negate",
     "Not": "logical_not",
     "Reciprocal": "inverse",
     "Relu": "relu",
+    "Round": "nearby_int",
     "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
     "Sqrt": "sqrt",
+    "Tan": "tan",
     "Tanh": "tanh",
 }
 _BINARY = {
     "Add": "add",
     "And": "logical_and",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
     "Div": "divide",
     "Equal": "equal",
     "Greater": "greater",
@@ -111,6 +141,7 @@ _BINARY = {
     "Or": "logical_or",
     "Pow": "power",
     "Sub": "subtract",
+    "Xor": "not_equal",
 }
 #: Operators that join any number of operands by one function.
 _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
@@ -198,9 +229,20 @@ def _binary_operator(name: str, function: str) -> Operator:
             axis = node.attributes.get("axis", len(a.shape) - len(b.shape))
             after = len(a.shape) - axis - len(b.shape)
             b = reshape(into, b, (*b.shape, *(1,) * after))
+        if name == "Pow" and a.dtype != b.dtype:
+            return _power_of_two_types(into, a, b)
         return binary(into, function, a, b)
 
     return Operator(name=name, decompose=decompose)
+
+
+def _power_of_two_types(into: Expansion, base: Value, exponent: Value) -> Value:
+    """Emit a power in the floats of either operand; the result has the type of the base."""
+    floats = [v.dtype for v in (base, exponent) if np.dtype(v.dtype).kind == "f"]
+    dtype = floats[0] if floats else base.dtype
+    a, b = (v if v.dtype == dtype else into.emit(CAST, v, dtype=dtype) for v in (base, exponent))
+    power = binary(into, "power", a, b)
+    return power if dtype == base.dtype else into.emit(CAST, power, dtype=base.dtype)
 
 
 def _variadic_operator(name: str, function: str) -> Operator:
@@ -225,11 +267,6 @@ def _clip(node: Node, into: Expansion) -> Value:
     return result
 
 
-def _lower_where(at: Lowering, op: Operation) -> Tensor:
-    condition, a, b = (at.tensor(value) for value in op.operands)
-    return library.select(at.builder, a, b, condition)
-
-
 RECORDS = (
     UNARY,
     BINARY,
@@ -237,5 +274,4 @@ RECORDS = (
     *(_binary_operator(name, function) for name, function in _BINARY.items()),
     *(_variadic_operator(name, function) for name, function in _VARIADIC.items()),
     Operator(name="Clip", decompose=_clip),
-    Operator(name="Where", lower=_lower_where),
 )

@@ -23,7 +23,7 @@ from tilescope.engine.library.one_hot import one_hot
 from tilescope.engine.library.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
 
-__all__ = ["RECORDS"]
+__all__ = ["GATHER_ND", "RECORDS", "SCATTER_ELEMENTS"]
 
 #: ONNX's names of the reductions of a scatter.
 _REDUCTIONS = {
@@ -158,15 +158,18 @@ def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
     return Operator(name=name, lower=lower)
 
 
+GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd)
+SCATTER_ELEMENTS = Operator(name="ScatterElements", lower=_lower_scatter_elements)
+
 RECORDS = (
+    GATHER_ND,
+    SCATTER_ELEMENTS,
     _arg("ArgMax", arg_max),
     _arg("ArgMin", arg_min),
     Operator(name="Gather", lower=_lower_gather),
     Operator(name="GatherElements", lower=_lower_gather_elements),
-    Operator(name="GatherND", lower=_lower_gather_nd),
-    Operator(name="OneHot", lower=_lower_one_hot),
+    Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
     Operator(name="Scatter", lower=_lower_scatter_elements),
-    Operator(name="ScatterElements", lower=_lower_scatter_elements),
     Operator(name="ScatterND", lower=_lower_scatter_nd),
-    Operator(name="TopK", lower=_lower_top_k),
+    Operator(name="TopK", lower=_lower_top_k, known_operands=(1,)),
 )

@@ -111,8 +111,8 @@ RECORDS = (
     RESHAPE,
     TRANSPOSE,
     Operator(name="Flatten", decompose=_flatten),
-    Operator(name="Reshape", decompose=_reshape),
-    Operator(name="Squeeze", decompose=_squeeze),
+    Operator(name="Reshape", decompose=_reshape, known_operands=(1,)),
+    Operator(name="Squeeze", decompose=_squeeze, known_operands=(1,)),
     Operator(name="Transpose", decompose=_transpose),
-    Operator(name="Unsqueeze", decompose=_unsqueeze),
+    Operator(name="Unsqueeze", decompose=_unsqueeze, known_operands=(1,)),
 )

@@ -21,7 +21,9 @@ from tilescope.engine.library.group_norm import (
 )
 from tilescope.engine.library.in_place import binary_in_place
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.cast import CAST
 from tilescope.engine.operators.elementwise import binary, scalar, unary
+from tilescope.engine.operators.layout import reshape
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = ["RECORDS"]
@@ -34,17 +36,45 @@ def _batch_normalization(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
     if node.attributes.get("training_mode", 0):
         raise BadModel(f"{node} is in training mode; only inference is supported")
-    scale, bias, mean, variance = (
-        node.known(i, what).astype(np.float64)
-        for i, what in enumerate(("the scale", "the bias", "the mean", "the variance"), start=1)
-    )
+    shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
+    if node.version < 9 and not node.attributes.get("spatial", 1):
+        shape = x.shape[1:]  # statistics of every element, not of channels
+    values = [node.operand(i) for i in range(1, 5)]
+    if any(value.known is None for value in values):
+        return _normalised(node, into, [reshape(into, value, shape) for value in values])
+    scale, bias, mean, variance = (np.asarray(v.known, np.float64) for v in values)
     factor = scale / np.sqrt(variance + node.attributes["epsilon"])
-    shape = (-1, *(1,) * (len(x.shape) - 2))
-    factor_value, offset_value = (
-        into.constant(values.reshape(shape).astype(x.dtype), name)
-        for name, values in (("scale", factor), ("offset", bias - mean * factor))
-    )
+    offset = bias - mean * factor
+    largest = np.finfo(x.dtype).max
+    if np.abs(factor).max(initial=0) > largest or np.abs(offset).max(initial=0) > largest:
+        # Too large for a half: computed in single precision.
+        wide = into.emit(CAST, x, dtype="float32")
+        out = _scaled(into, wide, factor.reshape(shape), offset.reshape(shape))
+        return into.emit(CAST, out, dtype=x.dtype)
+    return _scaled(into, x, factor.reshape(shape), offset.reshape(shape))
+
+
+def _scaled(into: Expansion, x: Value, factor: Array, offset: Array) -> Value:
+    """Emit x · factor + offset."""
+    factor_value = into.constant(factor.astype(x.dtype), "scale")
+    offset_value = into.constant(offset.astype(x.dtype), "offset")
     return binary(into, "add", binary(into, "multiply", x, factor_value), offset_value)
+
+
+def _normalised(node: Node, into: Expansion, values: Sequence[Value]) -> Value:
+    """Emit (x − mean) · (scale / √(variance + epsilon)) + bias in the types of the statistics."""
+    x, (scale, bias, mean, variance) = node.operand(0), values
+
+    def as_x(value: Value) -> Value:
+        return value if value.dtype == x.dtype else into.emit(CAST, value, dtype=x.dtype)
+
+    above = binary(into, "add", variance, scalar(into, node.attributes["epsilon"], variance))
+    deviation = unary(into, "sqrt", above)
+    if scale.dtype != deviation.dtype:
+        scale = into.emit(CAST, scale, dtype=deviation.dtype)
+    factor = as_x(binary(into, "divide", scale, deviation))
+    centred = binary(into, "subtract", x, as_x(mean))
+    return binary(into, "add", binary(into, "multiply", centred, factor), as_x(bias))
 
 
 def _layer_axis(node: Node) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.pool import pool
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.volume import pooled_volume
 from tilescope.engine.operators.window import (
     as_images,
     geometry,
@@ -75,21 +76,35 @@ AVERAGE_POOL = Operator(
 )
 
 
+#: Images, channels, and three spatial dimensions.
+_VOLUME_RANK = 5
+
+
 def _max_pool(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
-    return restored(into, into.emit(MAX_POOL, as_images(into, x), **attributes), len(x.shape))
+
+    def pooled(images: Value, window: Mapping[str, Any]) -> Value:
+        return into.emit(MAX_POOL, images, **window)
+
+    if len(x.shape) == _VOLUME_RANK:
+        return pooled_volume(into, x, attributes, pooled)
+    return restored(into, pooled(as_images(into, x), attributes), len(x.shape))
 
 
 def _average_pool(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
     counts = bool(node.attributes.get("count_include_pad", 0))
-    images = as_images(into, x)
     if counts and node.attributes.get("ceil_mode", 0):
         raise BadModel(f"{node} with both ceil_mode and count_include_pad is not supported yet")
-    out = into.emit(AVERAGE_POOL, images, counts_padding=counts, **attributes)
-    return restored(into, out, len(x.shape))
+
+    def pooled(images: Value, window: Mapping[str, Any]) -> Value:
+        return into.emit(AVERAGE_POOL, images, counts_padding=counts, **window)
+
+    if len(x.shape) == _VOLUME_RANK:
+        return pooled_volume(into, x, attributes, pooled)
+    return restored(into, pooled(as_images(into, x), attributes), len(x.shape))
 
 
 RECORDS = (

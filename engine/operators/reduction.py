@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,15 +14,46 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.reduce import reduce
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.layout import reshape
 
 __all__ = ["RECORDS", "REDUCE", "reduced"]
 
+
+def _log_add(x: NDArray[Any], **kept: Any) -> NDArray[Any]:
+    return np.asarray(np.logaddexp.reduce(x.astype(np.float64), **kept))
+
+
+def _square_sum(x: NDArray[Any], **kept: Any) -> NDArray[Any]:
+    return np.asarray(np.sum(np.square(x), **kept))
+
+
 _FUNCTIONS: dict[str, Any] = {
+    "log_add": _log_add,
+    "square_sum": _square_sum,
     "sum": np.sum,
     "maximum": np.max,
     "minimum": np.min,
     "product": np.prod,
+}
+
+
+def _extreme(dtype: np.dtype[Any], sign: int) -> float | int:
+    if dtype.kind == "b":
+        return sign > 0
+    if dtype.kind == "f":
+        return sign * np.inf
+    return int(np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min)
+
+
+#: What reductions of no elements start from.
+_OF_NOTHING: dict[str, Callable[[np.dtype[Any]], dict[str, Any]]] = {
+    "log_add": lambda _: {"initial": -np.inf},
+    "maximum": lambda dtype: {"initial": _extreme(dtype, -1)},
+    "minimum": lambda dtype: {"initial": _extreme(dtype, 1)},
+    "product": lambda _: {},
+    "square_sum": lambda _: {},
+    "sum": lambda _: {},
 }
 
 
@@ -32,8 +64,10 @@ def _reduce_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
 
 def _reduce_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     x, axes = arrays[0], tuple(node.attributes["axes"])
-    total = _FUNCTIONS[node.attributes["operation"]](x, axis=axes, keepdims=True)
-    return [np.asarray(total * node.attributes["scale"]).astype(x.dtype)]
+    operation, scale = node.attributes["operation"], node.attributes["scale"]
+    extra = {} if x.size else _OF_NOTHING[operation](x.dtype)
+    total = _FUNCTIONS[operation](x, axis=axes, keepdims=True, **extra)
+    return [np.asarray(total + scale if operation == "log_add" else total * scale).astype(x.dtype)]
 
 
 def _lower_reduce(at: Lowering, op: Operation) -> Tensor:
@@ -59,11 +93,33 @@ REDUCE = Operator(
 def reduced(
     into: Expansion, operation: str, x: Value, axes: Sequence[int], scale: float = 1.0
 ) -> Value:
-    """Emit a reduction that keeps its dimensions, and multiplies the result by `scale`."""
+    """Emit a reduction that keeps its dimensions.
+
+    The result is multiplied by `scale`; that of ``log_add`` is a logarithm: log(scale) is added.
+    """
+    if operation == "log_add":
+        scale = math.log(scale)
     return into.emit(REDUCE, x, operation=operation, axes=tuple(axes), scale=scale)
 
 
-def _reduction(name: str, operation: str) -> Operator:
+def _absolute(into: Expansion, x: Value) -> Value:
+    return unary(into, "absolute", x)
+
+
+def _logarithm(into: Expansion, x: Value) -> Value:
+    return unary(into, "log", x)
+
+
+def _root(into: Expansion, x: Value) -> Value:
+    return unary(into, "sqrt", x)
+
+
+_Step = Callable[[Expansion, Value], Value]
+
+
+def _reduction(
+    name: str, operation: str, before: _Step | None = None, after: _Step | None = None
+) -> Operator:
     """Return the record of a reduction over some dimensions."""
 
     def decompose(node: Node, into: Expansion) -> Value:
@@ -71,15 +127,25 @@ def _reduction(name: str, operation: str) -> Operator:
         axes = node.axes(len(x.shape))
         if not axes:
             if node.attributes.get("noop_with_empty_axes", 0):
-                return x
+                return x if before is None else _after(into, before(into, x))
             axes = tuple(range(len(x.shape)))
-        scale = 1 / prod(x.shape[a] for a in axes) if name == "ReduceMean" else 1.0
-        out = reduced(into, operation, x, axes, scale)
+        out = _after(into, _reduced(into, x if before is None else before(into, x), axes))
         if node.attributes["keepdims"]:
             return out
         return reshape(into, out, tuple(s for d, s in enumerate(x.shape) if d not in axes))
 
-    return Operator(name=name, decompose=decompose)
+    def _after(into: Expansion, x: Value) -> Value:
+        return x if after is None else after(into, x)
+
+    def _reduced(into: Expansion, x: Value, axes: Sequence[int]) -> Value:
+        if name != "ReduceMean":
+            return reduced(into, operation, x, axes)
+        count = prod(x.shape[a] for a in axes)
+        if np.dtype(x.dtype).kind == "f":
+            return reduced(into, operation, x, axes, 1 / count)
+        return binary(into, "divide", reduced(into, operation, x, axes), scalar(into, count, x))
+
+    return Operator(name=name, decompose=decompose, known_operands=(1,))
 
 
 def _global_average_pool(node: Node, into: Expansion) -> Value:
@@ -96,9 +162,14 @@ RECORDS = (
     REDUCE,
     Operator(name="GlobalAveragePool", decompose=_global_average_pool),
     Operator(name="GlobalMaxPool", decompose=_global_max_pool),
+    _reduction("ReduceL1", "sum", before=_absolute),
+    _reduction("ReduceL2", "square_sum", after=_root),
+    _reduction("ReduceLogSum", "sum", after=_logarithm),
+    _reduction("ReduceLogSumExp", "log_add"),
     _reduction("ReduceMax", "maximum"),
     _reduction("ReduceMean", "sum"),
     _reduction("ReduceMin", "minimum"),
     _reduction("ReduceProd", "product"),
     _reduction("ReduceSum", "sum"),
+    _reduction("ReduceSumSquare", "square_sum"),
 )

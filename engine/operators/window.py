@@ -43,16 +43,16 @@ def _sizes(
 
 
 def geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> dict[str, Any]:
-    """Return kernel, stride, dilation and padding as two-dimensional attributes.
+    """Return kernel, stride, dilation and padding of two dimensions, or of three.
 
     Raises
     ------
     BadModel
-        When there are more than two spatial dimensions, or a size is invalid.
+        When there are more than three spatial dimensions, or a size is invalid.
     """
     rank = len(sizes)
-    if rank not in (1, 2):
-        raise BadModel(f"{node} has {rank} spatial dimensions; 1 or 2 are supported")
+    if rank not in (1, 2, 3):
+        raise BadModel(f"{node} has {rank} spatial dimensions; 1 to 3 are supported")
     stride = _sizes(node, "strides", (1,) * rank, rank)
     dilation = _sizes(node, "dilations", (1,) * rank, rank)
     kernel = _sizes(node, "kernel_shape", kernel, rank)

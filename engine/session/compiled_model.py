@@ -81,7 +81,9 @@ class CompiledModel:
             When an input is missing or unknown, or has the wrong shape or type.
         """
         for value in self.model.inputs:
-            engine.connect_stream(value.name, _checked_input(value, inputs))
+            array = _checked_input(value, inputs)
+            if array.size:
+                engine.connect_stream(value.name, array)
         for extra in set(inputs) - {value.name for value in self.model.inputs}:
             names = ", ".join(value.name for value in self.model.inputs)
             raise BadInput(f"Unknown input {extra!r}; the model has {names}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import onnx
@@ -12,7 +13,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
 from tilescope.engine.frontend.onnx.read import domain_of, key_of
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
-from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, Value
+from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, Value
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
 
@@ -92,9 +93,13 @@ class GraphImport:
         version = version_of(proto.op_type, domain_of(proto), self.opsets.get(domain_of(proto), 1))
         stated: dict[str, Any] = {}
         regions: dict[str, Region] = {}
+        inputs = tuple(self.values[key] if key else None for key in proto.input)
         for attribute in proto.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                regions[attribute.name] = self._region(f"{name}/{attribute.name}", attribute.g)
+                given = _given_to_a_body(proto, inputs)
+                regions[attribute.name] = self._region(
+                    f"{name}/{attribute.name}", attribute.g, given
+                )
             else:
                 stated[attribute.name] = attribute_value(attribute)
         hints = hints_of(f"Node {name!r} ({proto.op_type})", stated)
@@ -103,9 +108,10 @@ class GraphImport:
             operator=operator,
             name=name,
             source=proto.op_type,
-            inputs=tuple(self.values[key] if key else None for key in proto.input),
+            inputs=inputs,
             attributes=with_defaults(proto.op_type, domain_of(proto), version, stated),
             version=version,
+            n_outputs=len(proto.output),
             regions=regions,
             hints=hints,
         )
@@ -116,8 +122,10 @@ class GraphImport:
                     check_type(value.dtype, f"Node {name!r}")
                 self.values[key] = value
 
-    def _region(self, name: str, graph: onnx.GraphProto) -> Region:
-        """Return a subgraph as a region.
+    def _region(
+        self, name: str, graph: onnx.GraphProto, given: Sequence[ResultType | None]
+    ) -> Region:
+        """Return a subgraph as a region; `given` are the types of its inputs, where known.
 
         Raises
         ------
@@ -127,8 +135,13 @@ class GraphImport:
         inside = GraphImport(self.builder.inside(name), graph, self.opsets, self.values)
         inside.add_parameters()
         inputs = []
-        for info in graph.input:
+        for info, known in zip_longest(graph.input, given[: len(graph.input)]):
             tensor = info.type.tensor_type
+            if known is not None:
+                value = Value(info.name, *known)
+                inside.values[info.name] = value
+                inputs.append(value)
+                continue
             if not tensor.HasField("shape") or not all(
                 dim.HasField("dim_value") for dim in tensor.shape.dim
             ):
@@ -141,3 +154,27 @@ class GraphImport:
             inside.values[info.name] = value
             inputs.append(value)
         return inside.builder.region(inputs, inside.add_nodes())
+
+
+def _given_to_a_body(
+    proto: onnx.NodeProto, inputs: Sequence[Value | None]
+) -> list[ResultType | None]:
+    """Return the types that a loop gives its body, where they follow from its operands."""
+    if proto.op_type == "Loop":
+        states = [None if value is None else (value.shape, value.dtype) for value in inputs[2:]]
+        return [((), "int64"), ((), "bool"), *states]
+    if proto.op_type != "Scan":
+        return []
+    attributes = {attribute.name: attribute_value(attribute) for attribute in proto.attribute}
+    n_states = len(inputs) - attributes.get("num_scan_inputs", 0)
+    axes = attributes.get("scan_input_axes") or (0,) * (len(inputs) - n_states)
+    found: list[ResultType | None] = []
+    for i, value in enumerate(inputs):
+        if value is None:
+            found.append(None)
+        elif i < n_states:
+            found.append((value.shape, value.dtype))
+        else:
+            axis = axes[i - n_states] % max(1, len(value.shape))
+            found.append(((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype))
+    return found

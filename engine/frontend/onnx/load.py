@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from numpy.typing import ArrayLike
+
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.graph import GraphImport
 from tilescope.engine.frontend.onnx.read import opsets_of, read_model
+from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.tensor_types import (
     check_output,
     check_type,
@@ -24,6 +27,7 @@ def load_onnx(
     path: Path | str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     trainable: Collection[str] = (),
+    values: Mapping[str, ArrayLike] | None = None,
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -35,6 +39,9 @@ def load_onnx(
         Sizes of inputs whose dimensions the model leaves open, by name.
     trainable
         Names of initializers that training updates: nothing is folded into them.
+    values
+        Contents of inputs that are fixed at compile time, by name; they are no inputs of the model
+        then. See `inputs_to_set`.
 
     Raises
     ------
@@ -58,8 +65,10 @@ def load_onnx(
             raise BadInput(f"Unknown parameter {name!r}: the model has no such initializer")
     given = shapes or {}
     inputs = [info for info in graph.input if info.name not in imported.values]
+    add_settings(imported, inputs, values or {})
+    inputs = [info for info in inputs if info.name not in (values or {})]
     for name in given:
-        if name not in {info.name for info in inputs}:
+        if name not in {info.name for info in inputs} | set(values or {}):
             names = ", ".join(info.name for info in inputs)
             raise BadInput(f"Unknown input {name!r}; the model has {names}")
     for info in inputs:

@@ -11,9 +11,14 @@ import onnx
 from onnx import defs, inliner
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
 from tilescope.engine.operators import OPERATORS, supported_operators
 
-__all__ = ["domain_of", "key_of", "model_digest", "opsets_of", "read_model"]
+__all__ = ["domain_of", "expanded", "key_of", "model_digest", "opsets_of", "read_model"]
+
+
+#: How deep bodies of operators that ONNX defines by others may be in each other.
+_DEEPEST_BODIES = 4
 
 
 def model_digest(path: Path) -> str:
@@ -51,16 +56,15 @@ def read_model(path: Path) -> onnx.ModelProto:
         Lists every operator that is not supported, with the names of its nodes.
     """
     model = _checked(path)
-    if model.functions:
-        model = inliner.inline_local_functions(model)
+    try:
+        model = expanded(model)
+    except RuntimeError as error:
+        raise BadModel(
+            f"Model {path} has functions that cannot be inlined: {_one_line(error)}"
+        ) from None
     missing = _unsupported(model)
     if not missing:
         return model
-    bodies = [("", key) for key in missing if _has_body(key, opsets_of(model)[""])]
-    if bodies:
-        inlined = inliner.inline_selected_functions(model, bodies, inline_schema_functions=True)
-        if not _unsupported(inlined):
-            return inlined
     n_nodes = sum(len(names) for names in missing.values())
     lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
     for operator, names in sorted(missing.items()):
@@ -69,6 +73,31 @@ def read_model(path: Path) -> onnx.ModelProto:
         lines.append(f"  {operator} ({len(names)}): {shown}{more}")
     lines.append(f"Supported operators: {', '.join(supported_operators())}.")
     raise UnsupportedOperators("\n".join(lines))
+
+
+def expanded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with its functions, and operators that others define, replaced by bodies.
+
+    Operators are replaced only if that leaves none that is not supported.
+
+    Raises
+    ------
+    RuntimeError
+        When ONNX cannot inline a function of the model.
+    """
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    found, opset = model, opsets_of(model)[""]
+    # A body may use operators that are again defined by others.
+    for _ in range(_DEEPEST_BODIES):
+        missing = _unsupported(found)
+        bodies = {key for key in missing if has_body(key, opset)}
+        if not missing:
+            return found
+        if bodies < set(missing):
+            break
+        found = with_bodies(found, bodies, opset)
+    return model if _unsupported(found) else found
 
 
 def _checked(path: Path) -> onnx.ModelProto:
@@ -129,13 +158,3 @@ def _unsupported(model: onnx.ModelProto) -> dict[str, list[str]]:
             name = node.name or (node.output[0] if node.output else "")
             missing.setdefault(key_of(node), []).append(name)
     return missing
-
-
-def _has_body(op_type: str, opset: int) -> bool:
-    """Return whether ONNX defines an operator as a function of others."""
-    if not defs.has(op_type, opset, ""):
-        return False
-    schema = defs.get_schema(op_type, opset, "")
-    # The stubs of onnx leave these two out.
-    flags = ("has_function", "has_context_dependent_function")
-    return any(getattr(schema, flag) for flag in flags)

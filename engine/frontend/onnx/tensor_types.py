@@ -11,7 +11,14 @@ from onnx import helper
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.ir import Value
 
-__all__ = ["check_output", "check_type", "element_type", "input_shape", "is_assumed_one"]
+__all__ = [
+    "check_output",
+    "check_type",
+    "element_type",
+    "input_shape",
+    "is_assumed_one",
+    "stated_shape",
+]
 
 _DEVICE_TYPES = {"float16", "float32", "int32", "int64", "bool", "float64", "uint8"}
 #: Types between nodes only: a cast makes them.
@@ -45,7 +52,7 @@ def check_type(dtype: str, what: str, *, is_input: bool = False) -> None:
         raise BadModel(f"{what} {verb} {dtype}, which is not supported yet")
 
 
-def _stated(info: onnx.ValueInfoProto) -> list[int | None]:
+def stated_shape(info: onnx.ValueInfoProto) -> list[int | None]:
     """Return the sizes in a model; None for dynamic ones."""
     dims = info.type.tensor_type.shape.dim
     # Some exporters write an open dimension as -1.
@@ -57,7 +64,7 @@ def _labels(info: onnx.ValueInfoProto) -> str:
     dims = info.type.tensor_type.shape.dim
     names = [
         d.dim_param or "?" if size is None else str(size)
-        for d, size in zip(dims, _stated(info), strict=True)
+        for d, size in zip(dims, stated_shape(info), strict=True)
     ]
     return f"({', '.join(names)})"
 
@@ -73,7 +80,7 @@ def input_shape(
         When another dimension has no size or one is 0, and none is given; or when the given one
         contradicts.
     """
-    stated = _stated(info)
+    stated = stated_shape(info)
     if info.name in shapes:
         given = shapes[info.name]
         agrees = len(given) == len(stated) and all(
@@ -97,7 +104,7 @@ def input_shape(
 
 def is_assumed_one(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Return whether the first dimension of an input is open and nobody says its size."""
-    stated = _stated(info)
+    stated = stated_shape(info)
     return info.name not in shapes and stated[:1] == [None]
 
 
@@ -114,7 +121,7 @@ def check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence
             f"Output {info.name!r} is {value.dtype}: float8 stays on the device; cast it to float16"
             " in the model"
         )
-    stated = _stated(info)
+    stated = stated_shape(info)
     if len(stated) == len(value.shape) and all(
         s is None or s == size for s, size in zip(stated, value.shape, strict=True)
     ):

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 from tests.engine.operators.graphs import both, info, model_of
 
-from tilescope.engine import load_onnx
-from tilescope.engine.operators import supported_operators
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine.operators import OPERATORS
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -31,8 +33,11 @@ def test_a_function_of_the_model(tmp_path: Path) -> None:
     assert operation.source == "Add"
 
 
-def test_an_operator_that_onnx_defines_as_a_function(tmp_path: Path) -> None:
-    assert "ReduceL1" not in supported_operators()
+def test_an_operator_that_onnx_defines_as_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the engine had no record of it."""
+    monkeypatch.delitem(OPERATORS, "ReduceL1")
     node = helper.make_node("ReduceL1", ["x", "axes"], ["y"], name="norm")
     axes = {"axes": np.array([1], np.int64)}
     model = model_of([node], [info("x", [3, 4])], [info("y", [3, 1])], axes, opset=18)
@@ -40,3 +45,36 @@ def test_an_operator_that_onnx_defines_as_a_function(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     onnx.save(model, tmp_path / "norm.onnx")
     assert len(load_onnx(tmp_path / "norm.onnx").operations) > 1
+
+
+def test_a_body_whose_optional_operands_are_left_out(tmp_path: Path) -> None:
+    """The inliner of ONNX does not take them; the last operand comes after three of them."""
+    shapes = {name: [1, 2, 4] for name in ("q", "k", "v")}
+    node = helper.make_node(
+        "LinearAttention",
+        ["q", "k", "v", "", "", "beta"],
+        ["y", "state"],
+        name="delta",
+        q_num_heads=1,
+        kv_num_heads=1,
+        update_rule="delta",
+    )
+    model = model_of(
+        [node],
+        [*(info(name, shape) for name, shape in shapes.items()), info("beta", [1, 2, 1])],
+        [info("y", [1, 2, 4]), info("state", [1, 1, 4, 4])],
+        opset=27,
+    )
+    random = np.random.default_rng(0)
+    inputs = {name: random.random(shape, np.float32) for name, shape in shapes.items()}
+    inputs["beta"] = random.random((1, 2, 1), np.float32)
+    onnx.save(model, tmp_path / "delta.onnx")
+    compiled = compile_model(
+        load_onnx(tmp_path / "delta.onnx"), load_machine("gc200", tiles_per_ipu=4)
+    )
+    with Engine(compiled.executable, resolve_options()) as engine:
+        found = compiled.run(engine, inputs)
+    for name, expected in zip(
+        ("y", "state"), ReferenceEvaluator(model).run(None, inputs), strict=True
+    ):
+        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)

@@ -56,7 +56,10 @@ def _refused(path: Path) -> str:
         ({"strides": [1]}, "expected 2 numbers of at least 1 for strides, got [1]"),
         ({"dilations": [1, -1]}, "for dilations, got [1, -1]"),
         ({"pads": [1, 1, 1]}, "expected 4 numbers of at least 0 for pads, got [1, 1, 1]"),
-        ({"kernel_shape": [0, 3]}, "for kernel_shape, got [0, 3]"),
+        (
+            {"kernel_shape": [0, 3]},
+            "do not fit an input of shape (1, 3, 8, 8) and a kernel_shape of",
+        ),
         ({"auto_pad": "SOMEHOW"}, "got 'SOMEHOW'"),
     ],
 )
@@ -89,12 +92,6 @@ def test_products_of_integers(tmp_path: Path, kind: str) -> None:
     said = _refused(path)
     assert "'node' (MatMul)" in said
     assert "floats only" in said
-
-
-def test_an_operand_without_elements(tmp_path: Path) -> None:
-    path = tmp_path / "product.onnx"
-    _saved(path, "MatMul", (4, 1), [np.ones((1, 0), np.float32)])
-    assert "'w0' of shape (1, 0) has no elements" in _refused(path)
 
 
 @pytest.mark.parametrize("kind", [0, 99])

@@ -1,0 +1,84 @@
+"""Inputs whose content is fixed at compile time, because shapes or plans depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+
+from tilescope.engine.errors import BadInput
+from tilescope.engine.frontend.onnx.graph import GraphImport
+from tilescope.engine.frontend.onnx.read import expanded, key_of
+from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
+from tilescope.engine.operators import OPERATORS
+
+__all__ = ["add_settings", "inputs_to_set"]
+
+#: Their result follows from the shape of their operand, not from its content.
+_OF_SHAPE = frozenset({"Shape", "Size"})
+
+
+def inputs_to_set(model: onnx.ModelProto) -> list[str]:
+    """Return the names of inputs that shapes or plans depend on, in the model's order.
+
+    A setting for each must be given to `load_onnx`; the other inputs are read at run time.
+    """
+    model = expanded(model)
+    producers: dict[str, onnx.NodeProto] = {}
+    wanted: list[str] = []
+    for node in _nodes(model.graph):
+        producers.update(dict.fromkeys(filter(None, node.output), node))
+        operator = OPERATORS.get(key_of(node))
+        places = operator.known_operands if operator else ()
+        wanted += [node.input[i] for i in places if i < len(node.input)]
+    needed: set[str] = set()
+    while wanted:
+        name = wanted.pop()
+        if not name or name in needed:
+            continue
+        needed.add(name)
+        producer = producers.get(name)
+        if producer is not None and producer.op_type not in _OF_SHAPE:
+            wanted += producer.input
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    return [i.name for i in model.graph.input if i.name in needed - initialized]
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g)
+
+
+def add_settings(
+    imported: GraphImport, inputs: Sequence[onnx.ValueInfoProto], values: Mapping[str, ArrayLike]
+) -> None:
+    """Take in the contents of inputs that are fixed.
+
+    Raises
+    ------
+    BadInput
+        When the model has no such input, or a content does not have its type and shape.
+    """
+    infos = {info.name: info for info in inputs}
+    for name, content in values.items():
+        if name not in infos:
+            raise BadInput(f"Unknown input {name!r}; the model has {', '.join(infos)}")
+        dtype = element_type(infos[name].type.tensor_type.elem_type, f"Input {name!r}")
+        array = np.asarray(content)
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
+            raise BadInput(f"Input {name!r} takes {dtype}, not {array.dtype}")
+        stated = stated_shape(infos[name])
+        agrees = len(stated) == array.ndim and all(
+            size is None or size == given for size, given in zip(stated, array.shape, strict=True)
+        )
+        if not agrees:
+            raise BadInput(
+                f"Input {name!r} takes an array of shape"
+                f" ({', '.join('?' if s is None else str(s) for s in stated)}), not {array.shape}"
+            )
+        imported.values[name] = imported.builder.constant(array.astype(dtype), name)

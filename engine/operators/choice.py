@@ -1,0 +1,55 @@
+"""Where: the elements of one operand or the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.elementwise import select
+from tilescope.engine.lower import Lowering
+
+__all__ = ["RECORDS", "SELECT", "chosen"]
+
+
+def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    condition, a, b = node.operands
+    if a.dtype != b.dtype:
+        raise BadModel(f"{node}: cannot choose between {a.dtype} and {b.dtype}; cast one first")
+    try:
+        return [(np.broadcast_shapes(condition.shape, a.shape, b.shape), a.dtype)]
+    except ValueError:
+        raise BadModel(
+            f"{node}: shapes {condition.shape}, {a.shape} and {b.shape} do not broadcast"
+        ) from None
+
+
+def _array(_: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.where(*arrays)]
+
+
+def _lower(at: Lowering, op: Operation) -> Tensor:
+    condition, a, b = (at.tensor(value) for value in op.operands)
+    return select(at.builder, a, b, condition)
+
+
+SELECT = Operator(name="select", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
+
+
+def chosen(into: Expansion, condition: Value, a: Value, b: Value) -> Value:
+    """Emit the elements of ``a`` where the condition holds, those of ``b`` elsewhere."""
+    return into.emit(SELECT, condition, a, b)
+
+
+RECORDS = (
+    SELECT,
+    Operator(
+        name="Where",
+        decompose=lambda node, into: chosen(into, *(node.operand(i) for i in range(3))),
+    ),
+)

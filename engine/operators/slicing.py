@@ -1,0 +1,205 @@
+"""Operators that take parts of tensors or join them: views wherever the layout allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadGraph, BadModel
+from tilescope.engine.graph import Tensor, View, concat
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.lower import Lowering
+
+__all__ = ["CONCAT", "RECORDS", "SLICE", "joined", "part"]
+
+Type = tuple[tuple[int, ...], str]
+
+
+def _slices(node: Node) -> tuple[slice, ...]:
+    """Return the slices of all dimensions; a reversed one ends before the front."""
+    attributes = node.attributes
+    return tuple(
+        slice(start, stop if stop >= 0 else None, step)
+        for start, stop, step in zip(
+            attributes["starts"], attributes["stops"], attributes["steps"], strict=True
+        )
+    )
+
+
+def _slice_type(node: Node) -> list[Type]:
+    x = node.operand(0)
+    attributes = node.attributes
+    ranges = map(range, attributes["starts"], attributes["stops"], attributes["steps"])
+    return [(tuple(map(len, ranges)), x.dtype)]
+
+
+def _view(x: Tensor, op: Operation) -> Tensor:
+    """Return the part of a tensor as a view.
+
+    Raises
+    ------
+    BadGraph
+        When its layout does not allow that.
+    """
+    for dim, part_of in enumerate(_slices(op)):
+        elements = range(x.shape[dim])[part_of]
+        low, high = min(elements[0], elements[-1]), max(elements[0], elements[-1])
+        x = x.slice(dim, low, high + 1)
+        if part_of.step < 0:
+            x = x.reverse(dim)
+        if abs(part_of.step) > 1:
+            x = x.sub_sample(dim, abs(part_of.step))
+    return x
+
+
+def _lower_slice(at: Lowering, op: Operation) -> Tensor:
+    x = at.tensor(op.operand(0))
+    try:
+        return _view(x, op)
+    except BadGraph:
+        return _view(row_major_copy(at.builder, x, "slice"), op)
+
+
+SLICE = Operator(
+    name="slice",
+    domain=ENGINE_DOMAIN,
+    infer=_slice_type,
+    evaluate=lambda node, x: [x[0][_slices(node)]],
+    lower=_lower_slice,
+)
+
+
+def _concat_type(node: Node) -> list[Type]:
+    axis, first = node.attributes["axis"], node.operand(0)
+    for value in node.operands:
+        if value.dtype != first.dtype:
+            raise BadModel(
+                f"{node} joins {first.name!r} of {first.dtype} and {value.name!r} of {value.dtype};"
+                " cast one first"
+            )
+        same = len(value.shape) == len(first.shape) and all(
+            a == b or d == axis
+            for d, (a, b) in enumerate(zip(value.shape, first.shape, strict=True))
+        )
+        if not same:
+            raise BadModel(
+                f"{node} joins {first.name!r} of shape {first.shape} and {value.name!r} of shape"
+                f" {value.shape} along axis {axis}; the other sizes must agree"
+            )
+    total = sum(value.shape[axis] for value in node.operands)
+    return [((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
+
+
+def _concat_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate(list(arrays), axis=node.attributes["axis"])]
+
+
+def _lower_concat(at: Lowering, op: Operation) -> View:
+    parts = [at.tensor(value) for value in op.operands if prod(value.shape)]
+    return in_one(at.builder, concat(parts, op.attributes["axis"]), "concat")
+
+
+CONCAT = Operator(
+    name="concat",
+    domain=ENGINE_DOMAIN,
+    infer=_concat_type,
+    evaluate=_concat_array,
+    lower=_lower_concat,
+)
+
+
+def part(
+    into: Expansion,
+    x: Value,
+    starts: Sequence[int],
+    stops: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> Value:
+    """Emit a slice in every dimension, unless it is everything; -1 ends before the front."""
+    steps = (1,) * len(x.shape) if steps is None else tuple(steps)
+    if not any(starts) and tuple(stops) == x.shape and set(steps) <= {1}:
+        return x
+    return into.emit(SLICE, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
+
+
+def along(into: Expansion, x: Value, axis: int, start: int, stop: int) -> Value:
+    """Emit a slice along one axis."""
+    starts = [start if d == axis else 0 for d in range(len(x.shape))]
+    stops = [stop if d == axis else size for d, size in enumerate(x.shape)]
+    return part(into, x, starts, stops)
+
+
+def joined(into: Expansion, values: Sequence[Value], axis: int) -> Value:
+    """Emit a concatenation, unless there is one value only."""
+    return values[0] if len(values) == 1 else into.emit(CONCAT, *values, axis=axis)
+
+
+def _concat(node: Node, into: Expansion) -> Value:
+    rank = len(node.operand(0).shape)
+    return joined(into, node.operands, node.axis(node.attributes.get("axis", 1), rank))
+
+
+def _slice(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    rank = len(x.shape)
+    if node.version < 10:
+        given = [node.attributes.get(key) for key in ("starts", "ends", "axes")]
+    else:
+        given = [
+            node.known(i, what).reshape(-1).tolist() if node.optional(i) is not None else None
+            for i, what in ((1, "the starts"), (2, "the ends"), (3, "the axes"), (4, "the steps"))
+        ]
+    begins, ends, axes, strides = (*given, None)[:4]
+    begins, ends = begins or [], ends or []
+    axes = [node.axis(a, rank) for a in (range(len(begins)) if axes is None else axes)]
+    strides = [1] * len(axes) if strides is None else strides
+    if not len(begins) == len(ends) == len(axes) == len(strides):
+        raise BadModel(f"{node}: starts, ends, axes and steps differ in number")
+    if len(set(axes)) < len(axes) or 0 in strides:
+        raise BadModel(f"{node}: an axis is named twice, or a step is 0")
+    starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
+    for axis, begin, end, step in zip(axes, begins, ends, strides, strict=True):
+        starts[axis], stops[axis], steps[axis] = slice(begin, end, step).indices(x.shape[axis])
+    return part(into, x, starts, stops, steps)
+
+
+def _split_sizes(node: Node, size: int) -> list[int]:
+    """Return the sizes of the parts along the axis.
+
+    Raises
+    ------
+    BadModel
+        When they do not add up.
+    """
+    given = node.attributes.get("split")
+    if given is None and node.optional(1) is not None:
+        given = node.known(1, "the sizes of the parts").reshape(-1).tolist()
+    if given is None:
+        n_parts = node.attributes.get("num_outputs") or node.n_outputs
+        largest = -(-size // n_parts)
+        given = [max(0, min(largest, size - i * largest)) for i in range(n_parts)]
+    if sum(given) != size or min(given) < 0:
+        raise BadModel(f"{node}: parts of sizes {list(given)} do not make up an axis of {size}")
+    return [int(n) for n in given]
+
+
+def _split(node: Node, into: Expansion) -> tuple[Value, ...]:
+    x = node.operand(0)
+    axis = node.axis(node.attributes.get("axis", 0), len(x.shape))
+    ends = np.cumsum([0, *_split_sizes(node, x.shape[axis])]).tolist()
+    return tuple(along(into, x, axis, start, stop) for start, stop in pairwise(ends))
+
+
+RECORDS = (
+    SLICE,
+    CONCAT,
+    Operator(name="Concat", decompose=_concat),
+    Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4)),
+    Operator(name="Split", decompose=_split, known_operands=(1,)),
+)

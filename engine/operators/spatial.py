@@ -1,0 +1,129 @@
+"""Operators that move elements between channels, rows and columns, or along an axis."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.operators.choice import chosen
+from tilescope.engine.operators.elementwise import scalar
+from tilescope.engine.operators.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.slicing import along, joined, part
+
+__all__ = ["RECORDS"]
+
+
+def _block(node: Node) -> int:
+    """Return the size of a block, which divides channels or sides.
+
+    Raises
+    ------
+    BadModel
+        When the operand does not have four dimensions, or the size is below 1.
+    """
+    block, x = int(node.attributes["blocksize"]), node.operand(0)
+    if len(x.shape) != 4 or block < 1:
+        raise BadModel(
+            f"{node}: expected images of four dimensions and a blocksize of 1 or more, got"
+            f" {x.shape} and {block}"
+        )
+    return block
+
+
+def _depth_to_space(node: Node, into: Expansion) -> Value:
+    x, block = node.operand(0), _block(node)
+    n, channels, height, width = x.shape
+    if channels % block**2:
+        raise BadModel(f"{node}: {channels} channels do not divide into blocks of {block}²")
+    depth = channels // block**2
+    if node.attributes.get("mode", "DCR") == "DCR":
+        apart, order = (n, block, block, depth, height, width), (0, 3, 4, 1, 5, 2)
+    else:
+        apart, order = (n, depth, block, block, height, width), (0, 1, 4, 2, 5, 3)
+    moved = into.emit(TRANSPOSE, reshape(into, x, apart), order=order)
+    return reshape(into, moved, (n, depth, height * block, width * block))
+
+
+def _space_to_depth(node: Node, into: Expansion) -> Value:
+    x, block = node.operand(0), _block(node)
+    n, channels, height, width = x.shape
+    if height % block or width % block:
+        raise BadModel(f"{node}: {height} × {width} does not divide into blocks of {block}")
+    rows, columns = height // block, width // block
+    apart = reshape(into, x, (n, channels, rows, block, columns, block))
+    is_by_depth = node.attributes.get("mode", "DCR") == "DCR"
+    order = (0, 3, 5, 1, 2, 4) if is_by_depth else (0, 1, 3, 5, 2, 4)
+    moved = into.emit(TRANSPOSE, apart, order=order)
+    return reshape(into, moved, (n, channels * block**2, rows, columns))
+
+
+def _triangle(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    k = int(node.known(1, "the diagonal").reshape(())) if node.optional(1) is not None else 0
+    rows, columns = x.shape[-2:]
+    keep = np.tri(rows, columns, k if not node.attributes["upper"] else k - 1, dtype=np.bool_)
+    mask = into.constant(~keep if node.attributes["upper"] else keep, "mask")
+    return chosen(into, mask, x, scalar(into, 0, x))
+
+
+def _reverse_sequence(node: Node, into: Expansion) -> Value:
+    """Emit every batch's elements, the first of them in reverse order."""
+    x, lengths = node.operand(0), node.known(1, "the lengths").reshape(-1)
+    time, batch = node.attributes["time_axis"], node.attributes["batch_axis"]
+    if {time, batch} != {0, 1} or lengths.size != x.shape[batch]:
+        raise BadModel(
+            f"{node}: time_axis and batch_axis are 0 and 1, and every batch has a length"
+        )
+    if lengths.min() < 0 or lengths.max() > x.shape[time]:
+        raise BadModel(f"{node}: lengths are from 0 to {x.shape[time]}, got {lengths.tolist()}")
+    rows = []
+    for i, length in enumerate(lengths.tolist()):
+        row = along(into, x, batch, i, i + 1)
+        if length == 0:
+            rows.append(row)
+            continue
+        starts = [length - 1 if d == time else 0 for d in range(len(x.shape))]
+        stops = [-1 if d == time else size for d, size in enumerate(row.shape)]
+        steps = [-1 if d == time else 1 for d in range(len(x.shape))]
+        parts = [part(into, row, starts, stops, steps)]
+        if length < x.shape[time]:
+            parts.append(along(into, row, time, length, x.shape[time]))
+        rows.append(joined(into, parts, time))
+    return joined(into, rows, batch)
+
+
+def _center_crop_pad(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    sizes = node.known(1, "the shape").reshape(-1).tolist()
+    axes = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
+    for axis, size in zip(axes, sizes, strict=True):
+        own = x.shape[axis]
+        if size <= own:
+            start = (own - size) // 2
+            x = along(into, x, axis, start, start + size)
+        else:
+            before = (size - own) // 2
+            x = joined(into, _padded(into, x, axis, before, size - own - before), axis)
+    return x
+
+
+def _padded(into: Expansion, x: Value, axis: int, before: int, after: int) -> list[Value]:
+    """Return the parts of a tensor with zeros before and after it."""
+
+    def zeros(n: int) -> list[Value]:
+        shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+        return [into.constant(np.zeros(shape, x.dtype), "zeros")] if prod(shape) else []
+
+    return [*zeros(before), x, *zeros(after)]
+
+
+RECORDS = (
+    Operator(name="CenterCropPad", decompose=_center_crop_pad, known_operands=(1,)),
+    Operator(name="DepthToSpace", decompose=_depth_to_space),
+    Operator(name="ReverseSequence", decompose=_reverse_sequence, known_operands=(1,)),
+    Operator(name="SpaceToDepth", decompose=_space_to_depth),
+    Operator(name="Trilu", decompose=_triangle, known_operands=(1,)),
+)

@@ -1,0 +1,66 @@
+"""A slice of ONNX's newest suite: the first cases of each operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.onnx_suite.__main__ import outcome
+from tests.onnx_suite.cases import Case, cases, missing, names
+
+from tilescope.engine.operators import supported_operators
+
+_PER_OPERATOR = 2
+
+
+@pytest.fixture(scope="module")
+def every_case(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    folder = tmp_path_factory.mktemp("suite")
+    return {case.name: case for case in cases("onnx-1.23.2", folder) if case.kind == "node"}
+
+
+def _slice(every_case: dict[str, Case]) -> list[Case]:
+    """Return the first cases of every operator that are expected to pass."""
+    counts: Counter[str] = Counter()
+    found = []
+    for name, case in every_case.items():
+        operator = case.model.graph.node[0].op_type
+        if name not in missing() and counts[operator] < _PER_OPERATOR:
+            counts[operator] += 1
+            found.append(case)
+    return found
+
+
+def test_the_first_cases_of_every_operator_pass(every_case: dict[str, Case]) -> None:
+    found = _slice(every_case)
+    assert len(found) > 250
+    failed = {case.name: what for case in found if (what := outcome(case))}
+    assert failed == {}
+
+
+def test_what_is_missing_is_refused_in_one_sentence(every_case: dict[str, Case]) -> None:
+    """Of those listed, the first of each operator."""
+    firsts: dict[str, Case] = {}
+    for name in missing():
+        if name in every_case:
+            firsts.setdefault(every_case[name].model.graph.node[0].op_type, every_case[name])
+    ends = {case.name: outcome(case) for case in firsts.values()}
+    assert {name: what for name, what in ends.items() if not what.startswith("refused: ")} == {}
+
+
+def test_the_lists_name_each_case_once() -> None:
+    for name in ("onnx-1.6.0", "onnx-1.23.2", "popart-1.6.0"):
+        assert len(set(names(name))) == len(names(name)) > 300
+    assert set(missing()) <= {case for _, case in (*names("onnx-1.6.0"), *names("onnx-1.23.2"))}
+
+
+def test_operators_of_the_suite_are_supported(every_case: dict[str, Case]) -> None:
+    """An operator without a case that passes is not in the table, and the other way round."""
+    passing = {
+        op_type
+        for name, case in every_case.items()
+        if name not in missing()
+        for op_type in case.op_types
+    }
+    of_the_suite = {op_type for case in every_case.values() for op_type in case.op_types}
+    assert set(supported_operators()) & of_the_suite <= passing
