@@ -16,16 +16,16 @@ from tilescope.engine.graph import Stage
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.arrange import arranged_bytes, arrangement_cycles, is_arranged
+from tilescope.engine.planner.arrange import arrangement_cycles
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.planner.families import Family
 from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.reduction import reduction_cycles, result_shares
 from tilescope.engine.planner.split import Splits
+from tilescope.engine.planner.traffic import Traffic, sum_bytes
 from tilescope.engine.tiling import Dimension
-from tilescope.engine.tiling.weight_block import n_sharers, n_shares
 
-__all__ = ["COMPUTE", "Available", "Costs", "cost_of", "exact_compute_cycles"]
+__all__ = ["COMPUTE", "Costs", "cost_of", "exact_compute_cycles", "is_placed"]
 
 #: The vertices of the family.
 COMPUTE = Phase(Stage.COMPUTE)
@@ -79,28 +79,17 @@ class Costs:
         return found
 
 
-@dataclass(frozen=True)
-class Available:
-    """Memory of a tile that a plan may use.
+def is_placed(costs: Costs, machine: Machine) -> NDArray[np.bool_]:
+    """Return which splits fit in interleaved memory: ndarray of bool.
 
     Parameters
     ----------
-    temporary_bytes
-        Temporary memory.
-    interleaved_bytes
-        Interleaved memory: the whole region.
+    costs
+        Costs of the splits.
+    machine
+        The machine.
     """
-
-    temporary_bytes: float
-    interleaved_bytes: int
-
-    def places(self, costs: Costs) -> NDArray[np.bool_]:
-        """Return which splits fit in interleaved memory: ndarray of bool."""
-        return np.asarray(costs.interleaved_bytes <= self.interleaved_bytes)
-
-    def holds(self, costs: Costs) -> NDArray[np.bool_]:
-        """Return which splits fit in both: ndarray of bool."""
-        return self.places(costs) & (costs.temporary_bytes <= self.temporary_bytes)
+    return np.asarray(costs.interleaved_bytes <= machine.interleaved_bytes)
 
 
 def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float = np.inf) -> Costs:
@@ -172,33 +161,19 @@ def _with_compute(
     family: Family, splits: Splits, machine: Machine, compute: NDArray[np.int64]
 ) -> Costs:
     """Return the cost of splits, given the cycles of their vertices."""
-    shape, grouping = splits.shape, splits.grouping
-    batch = splits.batch()
+    shape, batch = splits.shape, splits.batch()
     n_partials = splits.n_partials
     tiles_used = splits.tiles_used
-    input_bytes = batch.n_elements("x") * shape.item_bytes
-    weight_bytes = batch.n_elements("w") * shape.item_bytes
-    # Weights are spread over the tiles that share them; inputs come from any tile.
-    shares = _weight_shares(splits, machine)
-    own_bytes = np.where(shares < n_sharers(splits.counts), 0, weight_bytes // shares)
-    weight_bytes = weight_bytes - own_bytes
-    # Data that both tiles of a pair read arrives at the rate of the pair.
-    arranged = arranged_bytes(shape, grouping, tiles_used)
-    if shape.is_input_constant:
-        # The data is spread over the tiles that read it.
-        input_bytes = input_bytes - input_bytes // splits.counts.outputs
-    else:
-        input_bytes = input_bytes - _held_bytes(splits, arranged)
-    paired_bytes = _paired_bytes(splits, input_bytes, weight_bytes)
+    traffic = Traffic.of(splits, machine)
     out_elements = batch.n_elements("out")
     by_phase = {
         **arrangement_cycles(splits, machine),
         Phase(Stage.COMPUTE, is_exchange=True): exchange_cycles(
-            input_bytes + weight_bytes - paired_bytes,
-            paired_bytes,
+            traffic.own_bytes,
+            traffic.paired_bytes,
             tiles_used,
             machine,
-            _fragments(splits, input_bytes, tiles_used, machine),
+            traffic.fragments(splits, machine),
         ),
         COMPUTE: compute,
         **reduction_cycles(splits, tiles_used, machine),
@@ -208,9 +183,7 @@ def _with_compute(
     if shape.partial_dtype != shape.result_dtype:
         types = shape.partial_dtype, shape.result_dtype
         by_phase[_CAST] = np.where(is_reduced, 0, cast_cycles(out_elements, types, machine))
-    # A reduction brings about as many sums again to the tiles that add them.
-    kept = np.where(is_reduced, 2, 1) * out_elements * shape.partial_bytes
-    temporary = arranged + input_bytes + weight_bytes + workspace + kept
+    temporary = traffic.held_bytes + workspace + sum_bytes(splits)
     costs = Costs(by_phase, temporary, _interleaved_bytes(_codelet(family, splits, machine), batch))
     return costs if splits.serial.n_parts == 1 else _in_series(costs, splits, machine)
 
@@ -260,83 +233,6 @@ def _interleaved_bytes(codelet: Codelet, batch: Batch) -> NDArray[np.int64]:
     wide = [field.name for field in codelet.fields if field.interleaved]
     n_bytes = [batch.n_elements(name) * batch.item_bytes[name] for name in wide]
     return np.asarray(sum(n_bytes, np.zeros(batch.n_vertices, np.int64)))
-
-
-def _held_bytes(splits: Splits, arranged: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the bytes of a tile's arranged inputs that are local: ndarray of int64.
-
-    Inputs and parts are both in the order of groups, rows and columns over the tiles; with the
-    columns split, a tile holds its own columns of its rows.
-    """
-    counts = splits.counts
-    is_in_order = (counts.outputs == 1) & (splits.n_partials == 1)
-    return np.where(is_in_order, arranged // counts.columns, 0)
-
-
-def _paired_bytes(
-    splits: Splits, input_bytes: NDArray[np.int64], weight_bytes: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the bytes that both tiles of a pair read: ndarray of int64.
-
-    Neighbouring tiles have parts of the outputs and read the same inputs (`TILE_ORDER`). Where the
-    outputs are not split, they have parts of the kernel, or of the field if nothing is summed over
-    tiles: parts of the field read the same weights, and both kinds some of the same inputs.
-    """
-    counts, most, shape = splits.counts, splits.most, splits.shape
-    is_summed = splits.n_partials > 1
-    common = np.zeros(len(splits.parts))
-    is_beside = np.zeros(len(splits.parts), dtype=bool)
-    has_columns, has_kernel_columns = counts.columns == 1, counts.kernel_columns == 1
-    for d, units, steps, pairs in (
-        (0, most.rows, shape.stride, ~is_summed & has_columns & (counts.rows % 2 == 0)),
-        (1, most.columns, shape.stride, ~is_summed & (counts.columns % 2 == 0)),
-        (0, most.kernel_rows, shape.dilation, has_kernel_columns & (counts.kernel_rows % 2 == 0)),
-        (1, most.kernel_columns, shape.dilation, counts.kernel_columns % 2 == 0),
-    ):
-        if not pairs.any():
-            continue
-        extent = splits.input_extent(d)
-        share = np.maximum(extent - units * steps[d], 0) / extent
-        common = np.where(pairs, share, common)
-        is_beside |= pairs
-    is_beside &= counts.outputs == 1
-    same = common * input_bytes + np.where(is_summed, 0, weight_bytes)
-    beside = np.where(is_beside, same, 0).astype(np.int64)
-    return np.where(counts.outputs % 2 == 0, input_bytes, beside)
-
-
-def _fragments(
-    splits: Splits,
-    input_bytes: NDArray[np.int64],
-    tiles_used: NDArray[np.int64],
-    machine: Machine,
-) -> NDArray[np.int64]:
-    """Return the fragments in which inputs and weights arrive: ndarray of int64.
-
-    Inputs are spread evenly: one fragment per tile that holds some. A block of weights comes in one
-    fragment from every tile that shares it.
-    """
-    shape = splits.shape
-    total = shape.images * shape.in_height * shape.in_width * shape.groups * shape.in_channels
-    is_copied = is_arranged(shape, splits.grouping)
-    everywhere = np.full_like(tiles_used, machine.n_tiles)
-    holders: NDArray[np.int64] = tiles_used if is_copied else everywhere
-    held_bytes = np.maximum(-(-total * shape.item_bytes // holders), machine.data_path_bytes)
-    shares, sharers = _weight_shares(splits, machine), n_sharers(splits.counts)
-    n_blocks, _ = splits.weight_blocks()
-    weights = np.where(shares < sharers, shares, shares - 1) * n_blocks
-    return np.asarray(-(-input_bytes // held_bytes) + weights)
-
-
-def _weight_shares(splits: Splits, machine: Machine) -> NDArray[np.int64]:
-    """Return the number of tiles that hold a share of a block of weights: ndarray of int64."""
-    grouping, item = splits.grouping, splits.shape.item_bytes
-    row_bytes = max(machine.data_path_bytes, grouping.groups * grouping.outputs * item)
-    n_blocks, is_whole = splits.weight_blocks()
-    block_bytes = splits.batch().n_elements("w") * item // n_blocks
-    grain_bytes = np.where(is_whole, row_bytes, machine.data_path_bytes)
-    is_constant = splits.shape.weights == "constant"
-    return n_shares(block_bytes, grain_bytes, n_sharers(splits.counts), is_constant=is_constant)
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

@@ -24,8 +24,8 @@ class PlanRequest:
         The operation, and the machine that it is split over.
     families
         The vertices to choose from.
-    split
-        Fixed part counts, by dimension.
+    counts
+        Fixed part counts, each after its dimension.
     serial
         Fixed serial parts; None if the planner chooses.
     """
@@ -33,7 +33,7 @@ class PlanRequest:
     shape: ConvolutionShape
     machine: Machine
     families: tuple[Family, ...]
-    split: Mapping[str, int]
+    counts: tuple[tuple[str, int], ...]
     serial: Serial | None
 
     @classmethod
@@ -68,12 +68,28 @@ class PlanRequest:
                 f" {in_turn[1]}: set one of them to 1"
             )
         serial = Serial(*in_turn) if any(name in wanted for name in SERIAL) else None
-        return cls(shape, machine, families, wanted, serial)
+        return cls(shape, machine, families, split, serial)
+
+    @property
+    def split(self) -> Mapping[str, int]:
+        """Fixed part counts, by dimension."""
+        return dict(self.counts)
 
     @property
     def has_kernel_parts(self) -> bool:
         """Whether the split of the kernel is given, or the kernel is one element."""
         return self.shape.is_pointwise or any(d.label in self.split for d in KERNEL)
+
+    def most_channels(self, kind: str) -> int:
+        """Return the most channels of a group, swapped or not.
+
+        Parameters
+        ----------
+        kind
+            ``outputs`` or ``inputs``.
+        """
+        shapes = (self.shape, self.shape.swapped) if self.shape.swapped else (self.shape,)
+        return max(s.out_channels if kind == "outputs" else s.in_channels for s in shapes)
 
     def refusal(self) -> str:
         """Return the error message for a request without a plan."""

@@ -65,8 +65,12 @@ class Serial:
     def suits(self, part: ConvolutionShape, grouping: Grouping) -> bool:
         """Whether parts work with a grouping.
 
-        Parts of the outputs need whole channel groups, as they are copied in place.
+        Parts of the outputs need whole channel groups, as they are copied in place. There are no
+        more parts of the inputs than channel groups.
+        Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, totalInChanSplit.
         """
+        if self.inputs > 1:
+            return self.inputs <= -(-self.inputs * part.in_channels // grouping.own_inputs)
         return self.outputs == 1 or not output_layout(part, grouping).is_by_pixel
 
 

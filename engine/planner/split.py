@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.number.dtype import dtype_of
+from tilescope.engine.planner.part_counts import (
+    all_parts,
+    part_options,
+    useful_parts,
+    widest_parts,
+)
 from tilescope.engine.planner.serial import AT_ONCE, Serial
 from tilescope.engine.tiling import (
     KERNEL,
@@ -55,50 +61,6 @@ def _most_inputs(
     return int(length.max())
 
 
-def _useful_parts(size: int, limit: int) -> list[int]:
-    """Return the part counts that change the largest part of `size`, up to `limit`."""
-    parts: list[int] = []
-    part = 1
-    while part <= min(size, limit):
-        parts.append(part)
-        largest = -(-size // part)
-        if largest == 1:
-            break
-        part = -(-size // (largest - 1))
-    return parts
-
-
-def _options(
-    sizes: PerDimension[int], n_tiles: int, wanted: Mapping[str, int]
-) -> tuple[tuple[int, ...], ...]:
-    """Return the part counts to try by dimension; the kernel is whole unless one is given."""
-    found = []
-    for d, size in zip(Dimension, sizes, strict=True):
-        own = wanted.get(d.label)
-        if own is None:
-            found.append((1,) if d in KERNEL else tuple(_useful_parts(size, n_tiles)))
-        else:
-            found.append((own,) if 1 <= own <= size else ())
-    return tuple(found)
-
-
-@lru_cache(maxsize=8)  # families and groupings of a shape share few sizes
-def _all_parts(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[np.int64]:
-    """Return all splits with the given part counts over at most `n_tiles` tiles."""
-    columns: list[NDArray[np.int64]] = []
-    used = np.ones(1, np.int64)
-    for option in options:
-        counts = np.array(option, np.int64)
-        n_fitting = np.searchsorted(counts, n_tiles // used, side="right")
-        row = np.repeat(np.arange(used.size), n_fitting)
-        place = np.arange(row.size) - np.repeat(np.cumsum(n_fitting) - n_fitting, n_fitting)
-        columns = [column[row] for column in columns] + [counts[place]]
-        used = used[row] * columns[-1]
-    parts = np.stack(columns)
-    parts.setflags(write=False)
-    return parts.T
-
-
 @dataclass(frozen=True)
 class Splits:
     """All splits of a shape by one grouping.
@@ -135,7 +97,24 @@ class Splits:
         The kernel is whole unless part counts of it are given.
         """
         sizes = unit_counts(shape, grouping)
-        parts = _all_parts(_options(sizes, n_tiles, wanted), n_tiles)
+        parts = all_parts(part_options(sizes, n_tiles, wanted), n_tiles)
+        return cls(shape, grouping, sizes, parts, serial)
+
+    @classmethod
+    def widest(
+        cls,
+        shape: ConvolutionShape,
+        grouping: Grouping,
+        n_tiles: int,
+        serial: Serial,
+        wanted: Mapping[str, int],
+    ) -> Splits:
+        """Return the splits of which no dimension could have more parts, the kernel's included.
+
+        Parameters are those of `over`.
+        """
+        sizes = unit_counts(shape, grouping)
+        parts = widest_parts(part_options(sizes, n_tiles, wanted, ()), n_tiles)
         return cls(shape, grouping, sizes, parts, serial)
 
     def over_kernel(
@@ -160,7 +139,7 @@ class Splits:
             Lower bound of the cycles.
         """
         rows, columns = self.shape.kernel
-        parts_of = [_useful_parts(size, n_tiles) for size in self.shape.kernel]
+        parts_of = [useful_parts(size, n_tiles) for size in self.shape.kernel]
         ways = np.array([(y, x) for y in parts_of[0] for x in parts_of[1]][1:]).reshape(-1, 2)
         n_parts = ways.prod(axis=1)
         shares = np.prod(-(-np.array([rows, columns]) // ways), axis=1) / (rows * columns)

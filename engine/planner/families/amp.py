@@ -62,4 +62,13 @@ def _codelet(shape: ConvolutionShape, grouping: Grouping, machine: Machine) -> C
     return CONV_PARTIAL_1X1 if shape.is_pointwise and fills_unit else CONV_PARTIAL_NX1
 
 
-AMP = Family("amp", _groupings, _codelet)
+def _most_products(shape: ConvolutionShape, _: Grouping, machine: Machine) -> float:
+    """Return the products of a full unit: a field element takes 4 cycles, or 8 in float.
+
+    Source: poplin PerformanceEstimation.hpp, as the laws in `tilescope.engine.codelets.amp`.
+    """
+    units, weights = machine.conv_unit(shape.item_bytes, shape.partial_bytes)
+    return units * weights / (8 if shape.item_bytes == 4 else 4)
+
+
+AMP = Family("amp", _groupings, _codelet, most_products=_most_products)
