@@ -492,11 +492,14 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind", "last"),
-    [((255, 256), "serial outputs", "update"), ((256, 256), "serial inputs", "add")],
+    ("shape", "share", "kind", "last"),
+    [
+        ((255, 256), 0.001, "serial outputs", "update"),
+        ((256, 256), 0.015, "serial inputs", "add"),
+    ],
 )
 def test_a_plan_split_in_time_is_explained(
-    tilescope: Run, tmp_path: Path, shape: tuple[int, int], kind: str, last: str
+    tilescope: Run, tmp_path: Path, shape: tuple[int, int], share: float, kind: str, last: str
 ) -> None:
     weights = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
     graph = helper.make_graph(
@@ -510,8 +513,8 @@ def test_a_plan_split_in_time_is_explained(
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), wide
     )
-    share = ("--available-memory-proportion", 0.001)
-    done = tilescope("run", wide, "--tiles", 8, *share, "--report", "report")
+    limit = ("--available-memory-proportion", share)
+    done = tilescope("run", wide, "--tiles", 8, *limit, "--report", "report")
     assert done.code == 0, done.err
     found = tilescope("ops", "report", "--json", "--plan", "product").json()
     n_serial = found["plan"]["split"][kind]
