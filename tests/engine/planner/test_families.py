@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from itertools import product as product_of
 
 import numpy as np
 import pytest
 
 from tilescope.engine import load_machine
-from tilescope.engine.codelets.amp import amp_nx1_cycles
+from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
 from tilescope.engine.codelets.outer_product import outer_product_cycles
 from tilescope.engine.codelets.slic import slic_cycles
@@ -175,6 +176,33 @@ def test_the_planner_s_bound_on_multiplications_of_dot_products(
         share = np.prod([*sizes.values(), inputs, outputs]) / (most * cycles)
         assert share <= 1
         near = max(near, share)
+    assert near > 0.8, "the bound would be loose"
+
+
+@pytest.mark.parametrize("preset", ["gc200", "gc2"])
+@pytest.mark.parametrize(("item_bytes", "partial_bytes"), [(4, 4), (2, 4), (2, 2), (1, 2)])
+def test_the_planner_s_bound_on_multiplications_of_the_unit(
+    item_bytes: int, partial_bytes: int, preset: str
+) -> None:
+    machine = load_machine("c600" if item_bytes == 1 else preset)
+    random = np.random.default_rng(0)
+    types = {4: "float32", 2: "float16", 1: "float8_143"}
+    product = replace(PRODUCT, in_channels=64, out_channels=64, dtype=types[item_bytes])
+    product = replace(product, partial_dtype=types[partial_bytes])
+    family = next(family for family in FAMILIES if family.name == "amp")
+    near = 0.0
+    for shape in (product, replace(product, kernel=(7, 7))):
+        law = amp_1x1_cycles if shape.is_pointwise else amp_nx1_cycles
+        for grouping, _ in product_of(family.groupings(shape, machine), range(100)):
+            names = ["groups", "images", "rows", "columns", "in_groups", "out_groups"]
+            names += [] if shape.is_pointwise else ["kernel_rows", "kernel_columns"]
+            sizes = {name: int(2 ** random.uniform(0, 6)) for name in names}
+            sizes |= {"inputs": grouping.inputs, "outputs": grouping.outputs}
+            vertex = work(item_bytes=item_bytes, partial_bytes=partial_bytes, **sizes)
+            most = family.most_products(shape, grouping, machine)
+            share = np.prod([*sizes.values()]) / (most * int(law(vertex, machine)[0]))
+            assert share <= 1
+            near = max(near, share)
     assert near > 0.8, "the bound would be loose"
 
 
