@@ -54,7 +54,8 @@ class Way(NamedTuple):
 
     def supported(self, splits: Splits) -> Splits:
         """Return the splits that the vertices support."""
-        return splits.keep(self.family.can_do(work_of(splits.batch())))
+        can_do = self.family.can_do(work_of(splits.batch()))
+        return splits if can_do.all() else splits.keep(can_do)
 
     def weighed(self, splits: Splits, machine: Machine, most_cycles: float = np.inf) -> Candidates:
         """Return supported splits with their costs; see `cost_of`."""
