@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.copy import batch_of_rows
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.jit._jit import jit
@@ -35,12 +37,13 @@ def _vector(a, b):  # type: ignore[no-untyped-def]
 
 @jit
 def _block(a, a_start, a_size, a_stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
+    n, a_step, b_step = unsigned(a_size[2]), unsigned(a_stride[2]), unsigned(b_stride[2])
     for p in range(a_size[0]):
         for r in range(a_size[1]):
-            target = a_start + p * a_stride[0] + r * a_stride[1]
-            source = b_start + p * b_stride[0] + r * b_stride[1]
-            for c in range(a_size[2]):
-                a[target + c * a_stride[2]] += b[source + c * b_stride[2]]
+            target = unsigned(a_start + p * a_stride[0] + r * a_stride[1])
+            source = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
+            for c in range(n):
+                a[target + c * a_step] += b[source + c * b_step]
 
 
 def _law(batch: Batch, machine: Machine) -> Counts:
@@ -88,6 +91,7 @@ ADD_IN_PLACE = Codelet(
     _law,
     code_bytes=200,
     source=_SOURCE,
+    independent=every_dim(2),
 )
 ADD_IN_PLACE_BLOCK = Codelet(
     "popops::BinaryOp2DInPlace<add>",
@@ -96,4 +100,5 @@ ADD_IN_PLACE_BLOCK = Codelet(
     _block_law,
     code_bytes=260,
     source=_SOURCE,
+    independent=every_dim(2, 3),
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
 from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
 from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
@@ -147,8 +148,9 @@ def _convolve_block(  # type: ignore[no-untyped-def]
     for oa in range(out_size[3 + a]):
         line = out_start + oa * out_stride[3 + a]
         for ob in range(out_size[3 + b]):
-            at = line + ob * out_stride[3 + b]
-            out[at : at + n_outputs] = 0
+            at = unsigned(line + ob * out_stride[3 + b])
+            for o in range(unsigned(n_outputs)):  # a slice would count a reference
+                out[at + o] = 0
         for ka in range(w_size[3 + a]):
             ia = oa * stride[a] + ka * dilation[a] + shift[a]
             if ia < 0 or ia >= x_size[3 + a]:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.elementwise import unary_kernels
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.jit._jit import jit
@@ -47,12 +49,13 @@ def _copy(x, out):  # type: ignore[no-untyped-def]
 def _copy_block(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
 ):
+    n, x_step, step = unsigned(out_size[2]), unsigned(x_stride[2]), unsigned(out_stride[2])
     for p in range(out_size[0]):
         for r in range(out_size[1]):
-            source = x_start + p * x_stride[0] + r * x_stride[1]
-            target = out_start + p * out_stride[0] + r * out_stride[1]
-            for c in range(out_size[2]):
-                out[target + c * out_stride[2]] = x[source + c * x_stride[2]]
+            source = unsigned(x_start + p * x_stride[0] + r * x_stride[1])
+            target = unsigned(out_start + p * out_stride[0] + r * out_stride[1])
+            for c in range(n):
+                out[target + c * step] = x[source + c * x_step]
 
 
 @jit
@@ -242,6 +245,7 @@ COPY = Codelet(
     _copy_law,
     code_bytes=120,
     source="graphcore/poplibs sdk-release-3.4, copy rate of the planner",
+    independent=every_dim(2),
 )
 
 COPY_BLOCK = Codelet(
@@ -254,6 +258,7 @@ COPY_BLOCK = Codelet(
     _copy_block_law,
     code_bytes=200,
     source="osmarks/ipu-stack, SDK_ONNX_PROFILE_ANALYSIS: strided copies of attention scores",
+    independent=every_dim(2, 3),
 )
 
 # Casts reuse the copy kernels: only the memory types differ. Source of the memory constraints: the
@@ -266,6 +271,7 @@ CAST = Codelet(
     code_bytes=240,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
     apart=(("x", "out"),),
+    independent=every_dim(2),
 )
 
 CAST_BLOCK = Codelet(
@@ -276,6 +282,7 @@ CAST_BLOCK = Codelet(
     code_bytes=280,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp",
     apart=(("x", "out"),),
+    independent=every_dim(2, 3),
 )
 
 # The host stores a bool as a byte: a cast to bool compares with zero, as in C++.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.binary_functions import (
     BINARY_FUNCTIONS,
     BINARY_RATES,
@@ -18,6 +19,7 @@ from tilescope.engine.codelets.binary_functions import (
     BROADCAST_RATES,
 )
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.unary_functions import UNARY_FUNCTIONS, UNARY_RATES, UNARY_TO_BOOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.codelet import Codelet, Field
@@ -64,7 +66,10 @@ _VECTOR_OUTER = frozenset({"add", "subtract", "multiply"})
 
 
 def unary_kernels(function: Any) -> tuple[Any, Any]:
-    """Return the kernels that apply a function to a vector, and to blocks with any strides."""
+    """Return the kernels that apply a function to a vector, and to blocks with any strides.
+
+    See `unsigned` for how the loops are vectorised.
+    """
 
     @jit
     def vector(x, out):  # type: ignore[no-untyped-def]
@@ -75,12 +80,13 @@ def unary_kernels(function: Any) -> tuple[Any, Any]:
     def block(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
     ):
+        n, x_step, step = unsigned(out_size[2]), unsigned(x_stride[2]), unsigned(out_stride[2])
         for p in range(out_size[0]):
             for r in range(out_size[1]):
-                source = x_start + p * x_stride[0] + r * x_stride[1]
-                target = out_start + p * out_stride[0] + r * out_stride[1]
-                for c in range(out_size[2]):
-                    out[target + c * out_stride[2]] = function(x[source + c * x_stride[2]])
+                source = unsigned(x_start + p * x_stride[0] + r * x_stride[1])
+                target = unsigned(out_start + p * out_stride[0] + r * out_stride[1])
+                for c in range(n):
+                    out[target + c * step] = function(x[source + c * x_step])
 
     return vector, block
 
@@ -95,15 +101,22 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
     def block(  # type: ignore[no-untyped-def]
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, out, out_start, out_size, stride
     ):
+        n, step = unsigned(out_size[2]), unsigned(stride[2])
+        a_step, b_step = unsigned(a_stride[2]), unsigned(b_stride[2])
         for p in range(out_size[0]):
             for r in range(out_size[1]):
-                left = a_start + p * a_stride[0] + r * a_stride[1]
-                right = b_start + p * b_stride[0] + r * b_stride[1]
-                target = out_start + p * stride[0] + r * stride[1]
-                for c in range(out_size[2]):
-                    out[target + c * stride[2]] = function(
-                        a[left + c * a_stride[2]], b[right + c * b_stride[2]]
-                    )
+                left = unsigned(a_start + p * a_stride[0] + r * a_stride[1])
+                right = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
+                target = unsigned(out_start + p * stride[0] + r * stride[1])
+                if b_step != 0:
+                    for c in range(n):
+                        out[target + c * step] = function(
+                            a[left + c * a_step], b[right + c * b_step]
+                        )
+                else:
+                    value = b[right]
+                    for c in range(n):
+                        out[target + c * step] = function(a[left + c * a_step], value)
 
     return vector, block
 
@@ -262,6 +275,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=180,
         source=_SOURCE,
         flops=_flops(name),
+        independent=every_dim(2),
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
@@ -271,6 +285,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=260,
         source=_SOURCE,
         flops=_flops(name),
+        independent=every_dim(2, 3),
     )
     return one, two
 
@@ -289,6 +304,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=220,
         source=_SOURCE,
         flops=_flops(name),
+        independent=every_dim(3),
     )
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
@@ -302,6 +318,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=320,
         source=_SOURCE,
         flops=_flops(name),
+        independent=every_dim(3, 3),
     )
     return one, two
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
@@ -31,11 +33,12 @@ def _fill(out, value):  # type: ignore[no-untyped-def]
 
 @jit
 def _fill_block(out, out_start, size, stride, value):  # type: ignore[no-untyped-def]
+    n, step = unsigned(size[2]), unsigned(stride[2])
     for p in range(size[0]):
         for r in range(size[1]):
-            row = out_start + p * stride[0] + r * stride[1]
-            for c in range(size[2]):
-                out[row + c * stride[2]] = value
+            row = unsigned(out_start + p * stride[0] + r * stride[1])
+            for c in range(n):
+                out[row + c * step] = value
 
 
 def _worker(count: NDArray[np.int64], item_bytes: int) -> NDArray[np.int64]:
@@ -75,6 +78,7 @@ FILL = Codelet(
     _fill_law,
     code_bytes=90,
     source=_SOURCE,
+    independent=every_dim(1),
     scalars=(Scalar("value", "float"),),
 )
 
@@ -85,5 +89,6 @@ FILL_BLOCK = Codelet(
     _fill_block_law,
     code_bytes=130,
     source=_SOURCE,
+    independent=every_dim(1, 3),
     scalars=(Scalar("value", "float"),),
 )

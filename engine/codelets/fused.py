@@ -18,6 +18,7 @@ from tilescope.engine.codelets.binary_functions import BINARY_FUNCTIONS, BINARY_
 from tilescope.engine.codelets.elementwise import TO_BOOL, flops_per_element, worker_rows
 from tilescope.engine.codelets.elementwise_rates import rate_of
 from tilescope.engine.codelets.expression import Expression, call, operand
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.ternary import TERNARY_FLOPS, TERNARY_FUNCTIONS, TERNARY_RATES
 from tilescope.engine.codelets.unary_functions import UNARY_FUNCTIONS, UNARY_RATES
 from tilescope.engine.errors import BadGraph
@@ -165,6 +166,7 @@ def _codelet(expression: Expression, *, is_block: bool, is_in_place: bool) -> Co
         scalars=tuple(
             Scalar(f"k{i + 1}", "float", on_device=False) for i in range(len(expression.numbers))
         ),
+        independent=every_dim(len(fields), dims),
         flops=lambda batch: np.asarray(per_element * batch.n_elements(out) * batch.is_float("a")),
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.binary_functions import BINARY_FUNCTIONS, BINARY_RATES
 from tilescope.engine.codelets.elementwise import (
     BINARY,
@@ -26,6 +27,7 @@ from tilescope.engine.codelets.elementwise import (
     unary_block_law,
 )
 from tilescope.engine.codelets.elementwise_rates import Rate, make_rate
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.unary_functions import UNARY_FUNCTIONS, UNARY_RATES
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, Law, start_cycles, worker_share
@@ -101,11 +103,12 @@ def _unary_kernels(function: Any) -> tuple[Any, Any]:
 
     @jit
     def block(x, start, size, stride):  # type: ignore[no-untyped-def]
+        n, step = unsigned(size[2]), unsigned(stride[2])
         for p in range(size[0]):
             for r in range(size[1]):
-                row = start + p * stride[0] + r * stride[1]
-                for c in range(size[2]):
-                    x[row + c * stride[2]] = function(x[row + c * stride[2]])
+                row = unsigned(start + p * stride[0] + r * stride[1])
+                for c in range(n):
+                    x[row + c * step] = function(x[row + c * step])
 
     return vector, block
 
@@ -118,13 +121,20 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
 
     @jit
     def block(a, start, size, stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
+        n, step, b_step = unsigned(size[2]), unsigned(stride[2]), unsigned(b_stride[2])
         for p in range(size[0]):
             for r in range(size[1]):
-                target = start + p * stride[0] + r * stride[1]
-                source = b_start + p * b_stride[0] + r * b_stride[1]
-                for c in range(size[2]):
-                    at = target + c * stride[2]
-                    a[at] = function(a[at], b[source + c * b_stride[2]])
+                target = unsigned(start + p * stride[0] + r * stride[1])
+                source = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
+                if b_step != 0:
+                    for c in range(n):
+                        at = target + c * step
+                        a[at] = function(a[at], b[source + c * b_step])
+                else:
+                    value = b[source]
+                    for c in range(n):
+                        at = target + c * step
+                        a[at] = function(a[at], value)
 
     return vector, block
 
@@ -146,6 +156,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=160,
         source=_SOURCE,
         flops=_flops(UNARY[name]),
+        independent=every_dim(1),
     )
     two = Codelet(
         f"popops::UnaryOp2DInPlace<{name}>",
@@ -155,6 +166,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=240,
         source=_SOURCE,
         flops=_flops(UNARY_BLOCK[name]),
+        independent=every_dim(1, 3),
     )
     return one, two
 
@@ -170,6 +182,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=200,
         source=_SOURCE,
         flops=_flops(BINARY[name]),
+        independent=every_dim(2),
     )
     two = Codelet(
         f"popops::BroadcastOp2DInPlace<{name}>",
@@ -182,6 +195,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         code_bytes=300,
         source=_SOURCE,
         flops=_flops(BINARY_BLOCK[name]),
+        independent=every_dim(2, 3),
     )
     return one, two
 

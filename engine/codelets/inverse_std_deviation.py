@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
@@ -66,4 +67,5 @@ INVERSE_STD_DEVIATION = Codelet(
     ),
     # Source: the same function: the epsilon, the scale, the root and the division.
     flops=lambda batch: 4 * batch.n_elements("out"),
+    independent=every_dim(3, 3),
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +21,27 @@ from tilescope.engine.jit._jit import cache_folder, cached_jit, jit
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.number.grid import HALF, Grid
 
-if TYPE_CHECKING:
-    from tilescope.engine.graph.regions import Regions
-
 __all__ = ["launch_arguments", "launcher_of"]
 
 
 @functools.cache
-def launcher_of(codelet: Codelet, rounded: tuple[tuple[str, Grid], ...] = ()) -> Any:
+def launcher_of(
+    codelet: Codelet, memories: tuple[int, ...], rounded: tuple[tuple[str, Grid], ...] = ()
+) -> Any:
     """Return the compiled loop over vertices `first` to `last` in flat memory.
 
     Parameters
     ----------
     codelet
         Codelet with the kernel to run per vertex.
+    memories
+        Which of the distinct memories each field is in: an array takes Python some tenths of a
+        microsecond to pass, so fields share theirs, and their places.
     rounded
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    source = _launcher_source(codelet, rounded)
+    source = _launcher_source(codelet, memories, rounded)
     kernel = kernel_digest(codelet.kernel)
     # numba's cache names the kernel's module, which must still exist when the cache is loaded.
     module = getattr(codelet.kernel, "__module__", "")
@@ -58,34 +60,51 @@ def launcher_of(codelet: Codelet, rounded: tuple[tuple[str, Grid], ...] = ()) ->
     return (cached_jit if is_kept else jit)(namespace["launch"])
 
 
-_PARTS = ("memory", "start", "size", "stride")
+def _regions(codelet: Codelet, memories: Sequence[int]) -> dict[str, tuple[str, str, str, str]]:
+    """Return memory, start, size and stride of every field: columns of the places of vertex v."""
+    regions = {}
+    column = 0
+    for field, memory in zip(codelet.fields, memories, strict=True):
+        size, stride = column + 1, column + 1 + field.n_dims
+        end = stride + field.n_dims
+        places = (
+            f"_places[v, {column}]",
+            f"_places[v, {size}:{stride}]",
+            f"_places[v, {stride}:{end}]",
+        )
+        regions[field.name] = (f"_memory_{memory}", *places)
+        column = end
+    return regions
 
 
-def _rounding_source(name: str, grid: Grid) -> str:
-    region = f"{name}_memory, {name}_start[v], {name}_size[v], {name}_stride[v]"
+def _rounding_source(region: Sequence[str], grid: Grid) -> str:
     if grid == HALF:
-        return f"        round_half_block({region})\n"
+        return f"        round_half_block({', '.join(region)})\n"
     numbers = f"{grid.mantissa_bits}, {grid.lowest_exponent}, {grid.largest!r}"
-    return f"        round_float8_block({region}, {numbers})\n"
+    return f"        round_float8_block({', '.join(region)}, {numbers})\n"
 
 
-def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> str:
-    """Return the source of the loop; its names are the codelet's field names, valid identifiers."""
-    parameters: list[str] = []
+def _launcher_source(
+    codelet: Codelet, memories: Sequence[int], rounded: Sequence[tuple[str, Grid]]
+) -> str:
+    """Return the source of the loop; the names of scalars are valid identifiers."""
+    regions = _regions(codelet, memories)
+    parameters = [f"_memory_{i}" for i in range(max(memories, default=-1) + 1)] + ["_places"]
     arguments: list[str] = []
+    column = 0
     for field in codelet.fields:
-        name = field.name
-        memory, start, size, stride = (f"{name}_{part}" for part in _PARTS)
-        parameters += [memory, start, size, stride]
+        memory, start, size, stride = regions[field.name]
+        sizes = [f"_places[v, {column + 1 + d}]" for d in range(field.n_dims)]
+        strides = [f"_places[v, {column + 1 + field.n_dims + d}]" for d in range(field.n_dims)]
+        column += 1 + 2 * field.n_dims
         if field.kind == "vector":
-            arguments.append(f"{memory}[{start}[v] : {start}[v] + {size}[v, 0]]")
-            continue
-        if field.kind == "block":
-            arguments += [memory, f"{start}[v]", f"{size}[v]", f"{stride}[v]"]
-            continue
-        shape = "".join(f"{size}[v, {d}], " for d in range(field.n_dims))
-        steps = "".join(f"{stride}[v, {d}] * {memory}.itemsize, " for d in range(field.n_dims))
-        arguments.append(f"as_strided({memory}[{start}[v] :], ({shape}), ({steps}))")
+            arguments.append(f"{memory}[{start} : {start} + {sizes[0]}]")
+        elif field.kind == "block":
+            arguments += [memory, start, size, stride]
+        else:
+            shape = "".join(f"{n}, " for n in sizes)
+            steps = "".join(f"{step} * {memory}.itemsize, " for step in strides)
+            arguments.append(f"as_strided({memory}[{start} :], ({shape}), ({steps}))")
     for scalar in codelet.scalars:
         parameters.append(scalar.name)
         arguments.append(f"{scalar.name}[v]")
@@ -97,7 +116,7 @@ def _launcher_source(codelet: Codelet, rounded: Sequence[tuple[str, Grid]]) -> s
         f"def launch(first, last, {', '.join(parameters)}):\n"
         "    for v in range(first, last):\n"
         f"        {count}kernel({', '.join(arguments)})\n"
-    ) + "".join(_rounding_source(name, grid) for name, grid in rounded)
+    ) + "".join(_rounding_source(regions[name], grid) for name, grid in rounded)
 
 
 def _write_once(path: Path, text: str) -> bool:
@@ -117,16 +136,14 @@ def _write_once(path: Path, text: str) -> bool:
 def launch_arguments(
     codelet: Codelet,
     memories: Sequence[NDArray[Any]],
-    starts: Sequence[NDArray[np.int64]],
-    regions: Sequence[Regions],
-    scalars: Mapping[str, NDArray[Any]],
+    regions: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
+    scalars: Sequence[NDArray[Any]],
     counts: NDArray[np.int64],
 ) -> tuple[Any, ...]:
-    """Return the launcher's arguments after `first` and `last`, in the order of the fields."""
-    arguments: list[Any] = []
-    for memory, start, region in zip(memories, starts, regions, strict=True):
-        arguments += [memory, start, region.size, region.stride]
-    arguments += [scalars[scalar.name] for scalar in codelet.scalars]
-    if codelet.is_data_dependent:
-        arguments.append(counts)
-    return tuple(arguments)
+    """Return the launcher's arguments after `first` and `last`.
+
+    Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field.
+    """
+    columns = [part for start, size, stride in regions for part in (start[:, None], size, stride)]
+    places = np.concatenate(columns, axis=1, dtype=np.int64)
+    return (*memories, places, *scalars, *([counts] if codelet.is_data_dependent else []))

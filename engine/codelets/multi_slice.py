@@ -325,6 +325,7 @@ DYNAMIC_SLICE = Codelet(
     _dynamic_slice_law,
     code_bytes=200,
     source=_SOURCE,
+    independent=((0, -1, 0), (2, -1, 2)),
 )
 MULTI_SLICE = Codelet(
     "popops::MultiSlice",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.elementwise import unary_kernels, worker_rows
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.jit._jit import jit
@@ -122,6 +123,7 @@ def _codelets(name: str) -> tuple[Codelet, Codelet]:
                 code_bytes=code,  # Assumption: a unary vertex of two pipelines
                 source=_SOURCE,
                 flops=flops,
+                independent=every_dim(2, dims),
             )
         )
     return made[0], made[1]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._extremes import maximum, minimum
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
@@ -39,26 +41,16 @@ def _sum(a: float, b: float) -> float:
 
 
 @jit
-def _maximum(a: float, b: float) -> float:
-    return a if a > b or a != a else b
-
-
-@jit
-def _minimum(a: float, b: float) -> float:
-    return a if a < b or a != a else b
-
-
-@jit
 def _product(a: float, b: float) -> float:
     return a * b
 
 
 @jit
 def _log_add(a, b):  # type: ignore[no-untyped-def]
-    largest = _maximum(a, b)
+    largest = maximum(a, b)
     if np.isinf(largest) or largest != largest:
         return largest
-    return largest + np.log1p(np.exp(_minimum(a, b) - largest))
+    return largest + np.log1p(np.exp(minimum(a, b) - largest))
 
 
 @jit
@@ -89,8 +81,8 @@ def _is_nonzero(a: float) -> float:
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (_same, _sum),
     "square_sum": (_square, _sum),
-    "maximum": (_same, _maximum),
-    "minimum": (_same, _minimum),
+    "maximum": (_same, maximum),
+    "minimum": (_same, minimum),
     "product": (_same, _product),
     "log_add": (_same, _log_add),
     "logical_and": (_is_nonzero, _logical_and),
@@ -107,78 +99,70 @@ def _scaling(operation: str) -> Any:
 
 
 def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
-    """Return the kernel of an operation; the loops follow the contiguous dimension."""
+    """Return the kernel of an operation; the loops follow the contiguous dimension.
+
+    There are no slices: each would count a reference.
+    """
     prepare, combine = _FUNCTIONS[operation]
     scaled = _scaling(operation)
     unscaled = UNSCALED[operation]
 
     @jit
-    def along_columns(x, first, x_stride, out, outer, inner):  # type: ignore[no-untyped-def]
-        n = out.size
-        source = x[first : first + n]
-        for i in range(n):
-            out[i] = prepare(source[i])
+    def add_columns(x, first, x_stride, totals, outer, inner):  # type: ignore[no-untyped-def]
         for j in range(outer):
-            for k in range(1 if j == 0 else 0, inner):
-                row = first + j * x_stride[2] + k * x_stride[3]
-                source = x[row : row + n]
-                for i in range(n):
-                    out[i] = combine(out[i], prepare(source[i]))
+            for k in range(inner):
+                row = unsigned(first + j * x_stride[2] + k * x_stride[3])
+                is_begun = j + k > 0
+                for i in range(unsigned(totals.size)):
+                    value = prepare(x[row + i])
+                    totals[i] = combine(totals[i], value) if is_begun else value
 
     @jit
-    def of_row(row):  # type: ignore[no-untyped-def]
-        total = prepare(row[0])
-        for k in range(1, row.size):
-            total = combine(total, prepare(row[k]))
+    def of_row(x, start, x_stride, outer, inner):  # type: ignore[no-untyped-def]
+        total = prepare(x[start])
+        step = unsigned(x_stride[3])
+        for j in range(outer):
+            row = unsigned(start + j * x_stride[2])
+            for k in range(unsigned(1 if j == 0 else 0), unsigned(inner)):
+                total = combine(total, prepare(x[row + k * step]))
         return total
-
-    @jit
-    def along_rows(x, first, x_stride, out, outer, inner):  # type: ignore[no-untyped-def]
-        for i in range(out.size):
-            start = first + i * x_stride[1]
-            if x_stride[3] == 1:
-                total = of_row(x[start : start + inner])
-                for j in range(1, outer):
-                    row = start + j * x_stride[2]
-                    total = combine(total, of_row(x[row : row + inner]))
-            else:
-                total = prepare(x[start])
-                for j in range(outer):
-                    row = start + j * x_stride[2]
-                    for k in range(1 if j == 0 else 0, inner):
-                        total = combine(total, prepare(x[row + k * x_stride[3]]))
-            out[i] = total
 
     @jit
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride, scale
     ):
-        n_sections, n_columns = out_size[0], out_size[2]
-        before = np.empty(n_columns if is_update else 0, out.dtype)
-        for section in range(n_sections):
-            outer, inner = x_size[2], x_size[3]
-            d = 2 if outer > 1 else 3
-            low = section * x_size[d] // n_sections
-            n = (section + 1) * x_size[d] // n_sections - low
+        n_planes, n = out_size[1], out_size[2]
+        is_wide = x_stride[1] == 1 and n > 1
+        # Planes that adjoin are one row.
+        n_joined = n_planes if is_wide and x_stride[0] == n else 1
+        totals = np.empty(n_joined * n, out.dtype)
+        outer, inner = x_size[2], x_size[3]
+        d = 2 if outer > 1 else 3
+        end = 0
+        for section in range(out_size[0]):
+            first = x_start + end * x_stride[d]
+            share = (section + 1) * x_size[d] // out_size[0] - end
+            end += share
             if d == 2:
-                outer = n
+                outer = share
             else:
-                inner = n
-            for plane in range(out_size[1]):
+                inner = share
+            for plane in range(n_planes):
+                start = first + plane * x_stride[0]
+                own = plane % n_joined * n
+                if not is_wide:
+                    for i in range(n):
+                        totals[i] = of_row(x, start + i * x_stride[1], x_stride, outer, inner)
+                elif own == 0:
+                    add_columns(x, start, x_stride, totals, outer, inner)
                 to = out_start + section * out_stride[0] + plane * out_stride[1]
-                first = x_start + low * x_stride[d] + plane * x_stride[0]
-                result = out[to : to + n_columns]  # columns are contiguous
-                for i in range(before.size):
-                    before[i] = result[i]
-                if x_stride[1] == 1 and n_columns > 1:
-                    along_columns(x, first, x_stride, result, outer, inner)
-                else:
-                    along_rows(x, first, x_stride, result, outer, inner)
-                if scale != unscaled:  # integers wrap around, as on the machine
-                    for i in range(n_columns):
-                        result[i] = scaled(result[i], scale)
-                for i in range(before.size):
-                    result[i] = combine(before[i], result[i])
+                for i in range(n):  # columns are contiguous
+                    held = out[to + i]
+                    out[to + i] = totals[own + i]
+                    if scale != unscaled:  # integers wrap around, as on the machine
+                        out[to + i] = scaled(out[to + i], scale)
+                    if is_update:
+                        out[to + i] = combine(held, out[to + i])
 
     return kernel
 
@@ -240,6 +224,7 @@ def _codelet(operation: str, *, is_update: bool) -> Codelet:
         source="graphcore/poplibs sdk-release-3.4, lib/popops reduction estimators",
         scalars=(Scalar("scale", "float"),),
         flops=_reduce_flops(operation, is_update=is_update),
+        independent=((0, 1), (1, 2)),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles
 from tilescope.engine.jit._jit import jit
@@ -27,17 +28,16 @@ def _sum_partials(  # type: ignore[no-untyped-def]
     partials, start, size, stride, out, out_start, out_size, out_stride
 ):
     """Take partials [partial, plane, row, column], out [plane, row, column]; columns adjoin."""
-    n_columns = out_size[2]
+    n_columns, step = unsigned(out_size[2]), unsigned(stride[3])
     for plane in range(out_size[0]):
         for row in range(out_size[1]):
-            to = out_start + plane * out_stride[0] + row * out_stride[1]
-            first = start + plane * stride[1] + row * stride[2]
-            for i in range(n_columns):
-                out[to + i] = partials[first + i]
-            for p in range(1, size[0]):
-                source = first + p * stride[0]
+            to = unsigned(out_start + plane * out_stride[0] + row * out_stride[1])
+            for p in range(size[0]):
+                source = start + p * stride[0] + plane * stride[1] + row * stride[2]
+                first = unsigned(source)
                 for i in range(n_columns):
-                    out[to + i] += partials[source + i]
+                    value = partials[first + i * step]
+                    out[to + i] = value if p == 0 else out[to + i] + value
 
 
 def reduce_partials_cycles(
@@ -104,4 +104,5 @@ REDUCE_PARTIALS = Codelet(
     _partials_law,
     code_bytes=200,
     source="graphcore/poplibs sdk-release-3.4, lib/poplin: getReduceCycleEstimate",
+    independent=((1, 0), (2, 1), (3, 2)),
 )

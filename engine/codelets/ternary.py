@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.elementwise import worker_rows
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
@@ -59,6 +60,7 @@ def _kernels(function: Any) -> tuple[Any, Any]:
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride,
         c, c_start, c_size, c_stride, out, out_start, out_size, stride,
     ):  # fmt: skip
+        a_step, b_step, c_step, step = a_stride[2], b_stride[2], c_stride[2], stride[2]
         for p in range(out_size[0]):
             for r in range(out_size[1]):
                 first = a_start + p * a_stride[0] + r * a_stride[1]
@@ -66,10 +68,8 @@ def _kernels(function: Any) -> tuple[Any, Any]:
                 third = c_start + p * c_stride[0] + r * c_stride[1]
                 target = out_start + p * stride[0] + r * stride[1]
                 for i in range(out_size[2]):
-                    out[target + i * stride[2]] = function(
-                        a[first + i * a_stride[2]],
-                        b[second + i * b_stride[2]],
-                        c[third + i * c_stride[2]],
+                    out[target + i * step] = function(
+                        a[first + i * a_step], b[second + i * b_step], c[third + i * c_step]
                     )
 
     return vector, block
@@ -127,6 +127,7 @@ def _ternary(name: str) -> tuple[Codelet, Codelet]:
                 code_bytes=240,  # Assumption: between 2-D vertices of one and of two operands
                 source=_SOURCE,
                 flops=_flops(name),
+                independent=every_dim(4, dims),
             )
         )
     return codelets[0], codelets[1]

@@ -17,6 +17,7 @@ from tilescope.engine.codelets.launcher import launch_arguments, launcher_of
 from tilescope.engine.compiler.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 
 __all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
@@ -67,13 +68,15 @@ class Launch:
 
     Parameters
     ----------
+    n_pieces
+        Calls of the kernel: vertices, or several adjoining ones joined.
     counts : ndarray of int64, shape (n_vertices,)
         Counts from the kernel of each vertex in the last run; empty unless its law needs them.
     """
 
     call: Any
     arguments: tuple[Any, ...]
-    n_vertices: int
+    n_pieces: int
     work: int
     threads: Threads
     counts: NDArray[np.int64]
@@ -89,10 +92,10 @@ class Launch:
             When the codelet's function raised; its exception is the cause.
         """
         try:
-            if self.work < _SHARE_ABOVE or self.n_vertices < self.threads.n_threads:
-                self.call(0, self.n_vertices, *self.arguments)
+            if self.work < _SHARE_ABOVE or self.n_pieces < self.threads.n_threads:
+                self.call(0, self.n_pieces, *self.arguments)
             else:
-                self.threads.share(self.call, self.n_vertices, self.arguments)
+                self.threads.share(self.call, self.n_pieces, self.arguments)
         except Exception as error:
             raise KernelFailed(
                 f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute"
@@ -102,9 +105,9 @@ class Launch:
             ) from error
 
 
-def _work(batch: VertexBatch) -> int:
+def _work(batch: VertexBatch, n_elements: NDArray[np.int64]) -> int:
     """Estimate the elements that a batch touches: outputs times the inputs an output needs."""
-    total = sum(int(regions.n_elements.sum()) for regions in batch.fields.values())
+    total = int(n_elements.sum())
     if batch.codelet.flops is None:
         return total
     if "w" in batch.fields:
@@ -125,15 +128,27 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
             for field, grid in zip(codelet.fields, grids, strict=True)
             if field.is_written and grid is not None
         )
-        starts = [r.start + memory.base[r.variable.variable_id] for r in regions]
-        memories = [memory.arenas[r.variable.dtype.host][0] for r in regions]
+        blocks = join(
+            codelet,
+            Blocks(
+                [r.start + memory.base[r.variable.variable_id] for r in regions],
+                [r.size for r in regions],
+                [r.stride for r in regions],
+                [batch.scalars[scalar.name] for scalar in codelet.scalars],
+                np.asarray(sum(r.n_elements for r in regions), np.int64),
+            ),
+        )
+        hosts = [region.variable.dtype.host for region in regions]
+        distinct = list(dict.fromkeys(hosts))
+        memories = [memory.arenas[host][0] for host in distinct]
+        parts = list(zip(blocks.start, blocks.size, blocks.stride, strict=True))
         counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
         launches.append(
             Launch(
-                launcher_of(codelet, rounded),
-                launch_arguments(codelet, memories, starts, regions, batch.scalars, counts),
-                batch.n_vertices,
-                _work(batch),
+                launcher_of(codelet, tuple(map(distinct.index, hosts)), rounded),
+                launch_arguments(codelet, memories, parts, blocks.scalars, counts),
+                len(blocks),
+                _work(batch, blocks.n_elements),
                 threads,
                 counts,
                 codelet.name,

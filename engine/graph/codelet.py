@@ -161,6 +161,11 @@ class Codelet:
         Whether `apart` and interleaved fields are only for speed: where the constraints are not
         met, the vertex still runs, and the law finds False in `Batch.is_fast`. Without a slow path,
         a tile that cannot meet them is out of memory.
+    independent
+        Dimensions along which the vertex computes every element alone, outermost first: per
+        dimension, its number in each field, -1 in a field without it. Along these, the simulator
+        computes adjoining vertices in one call of the kernel; along the last, written elements are
+        contiguous. The kernel must accept any stride along the others, and in fields it reads.
     """
 
     name: str
@@ -175,6 +180,7 @@ class Codelet:
     is_data_dependent: bool = False
     apart: tuple[tuple[str, ...], ...] = ()
     has_slow_path: bool = False
+    independent: tuple[tuple[int, ...], ...] = ()
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.
@@ -250,6 +256,15 @@ class Codelet:
                         " field"
                     )
         self._check_asks()
+        for places in self.independent:
+            if len(places) != len(self.fields) or any(
+                not -1 <= place < field.n_dims
+                for place, field in zip(places, self.fields, strict=True)
+            ):
+                raise BadGraph(
+                    f"{where}: an independent dimension is {shown(places)}: expected its number in"
+                    f" each of {len(self.fields)} fields, -1 where a field lacks it"
+                )
 
     @property
     def state_bytes(self) -> int:
