@@ -87,7 +87,10 @@ def _rounding_source(region: Sequence[str], grid: Grid) -> str:
 def _launcher_source(
     codelet: Codelet, memories: Sequence[int], rounded: Sequence[tuple[str, Grid]]
 ) -> str:
-    """Return the source of the loop; the names of scalars are valid identifiers."""
+    """Return the source of the loop; it names fields and scalars by their place, whatever theirs.
+
+    A user may call a field or scalar anything, also what the loop calls its own variables.
+    """
     regions = _regions(codelet, memories)
     parameters = [f"_memory_{i}" for i in range(max(memories, default=-1) + 1)] + ["_places"]
     arguments: list[str] = []
@@ -105,9 +108,9 @@ def _launcher_source(
             shape = "".join(f"{n}, " for n in sizes)
             steps = "".join(f"{step} * {memory}.itemsize, " for step in strides)
             arguments.append(f"as_strided({memory}[{start} :], ({shape}), ({steps}))")
-    for scalar in codelet.scalars:
-        parameters.append(scalar.name)
-        arguments.append(f"{scalar.name}[v]")
+    for place in range(len(codelet.scalars)):
+        parameters.append(f"scalar{place}")
+        arguments.append(f"scalar{place}[v]")
     count = ""
     if codelet.is_data_dependent:
         parameters.append("_counts")
