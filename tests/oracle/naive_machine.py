@@ -409,8 +409,8 @@ def _live_positions(touches: list[tuple[bool, bool]]) -> list[bool]:
     if touches[touched[0]][0]:
         return [True] * len(touches)
     for at, following in zip(touched, [*touched[1:], touched[-1]], strict=True):
-        # A write after an access in place adds to it: the vertices' results for other tiles.
-        keeps = touches[following][0] or touches[at] != (True, False)
+        # What is overwritten as a whole before it is read is dead, whether it was ever read or not.
+        keeps = touches[following][0]
         for position in range(at, following if keeps else at + 1):
             is_live[position] = True
         is_live[following] = True

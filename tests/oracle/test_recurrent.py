@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
-from tests.oracle.compared import run_both, small_machine
+from tests.oracle.compared import check, run_both, small_machine
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
 from tilescope.engine import Engine, compile_programs, resolve_options
@@ -120,9 +120,7 @@ def test_against_the_naive_machine(
     more: Any = {"reset_after": after} if kind == "gru" else {}
     function: Any = {"lstm": lstm, "gru": gru, "rnn": rnn}[kind]
     made = function(builder, *given_, lengths=lengths, options=options, **more)
-    # Values, exchanges and the compute set rule. Liveness is not compared: a state is read, then
-    # overwritten as a whole, and the compiler keeps its memory between, unlike the naive liveness.
-    _, results = run_both(graph, builder.sequence, inputs, list(made))
+    results = check(builder, inputs, list(made))
     x, w, r, b, h, c = arrays
     expected = reference(kind, x, w, r, b, h, c, options, counts, after=after)
     if not options.full_sequence:

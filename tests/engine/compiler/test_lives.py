@@ -12,6 +12,7 @@ from tilescope.engine.graph import ROOT, Graph, Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import convolution
 from tilescope.engine.library.elementwise import copy_to
+from tilescope.engine.library.fill import fill
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
@@ -57,6 +58,21 @@ def test_a_variable_that_is_written_again_lives_twice() -> None:
     }
     assert offsets["source"] == offsets["between"]  # both at the same address of tile 0
     assert memory.live.dense()[:, 0].max() == 64 * 4
+
+
+def test_a_result_that_nothing_reads_is_live_where_it_is_written_only() -> None:
+    graph = Graph(MACHINE)
+    x, between = variable(graph, "x", 0), variable(graph, "between", 0)
+    builder = Builder(graph, Sequence("program"), ROOT)
+    fill(builder, x, 1.0)
+    fill(builder, between, 2.0)
+    fill(builder, x, 3.0)
+    builder.sequence.add(StreamCopyOut(x, "x"), StreamCopyOut(between, "between"))
+    memory = compile_programs(graph, [builder.sequence]).memory
+    first, second = memory.lives[x.variable.variable_id]
+    assert first == (0, 1)
+    assert second[0] == 2
+    assert memory.live.dense()[:3, 0].tolist() == [256, 256, 512]
 
 
 def test_a_compute_set_has_one_exchange_wherever_it_runs() -> None:
