@@ -12,7 +12,16 @@ from tilescope.engine.codelets.elementwise import TO_BOOL
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 from tilescope.engine.codelets.ternary import TERNARY_RATES
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
-from tilescope.engine.graph import Graph, Tensor, TileMapping, blocks, concat, dtype_of, float8
+from tilescope.engine.graph import (
+    Graph,
+    Tensor,
+    TileMapping,
+    blocks,
+    concat,
+    dtype_of,
+    float8,
+    interval_lists,
+)
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.library import (
@@ -21,6 +30,7 @@ from tilescope.engine.library import (
     batch_norm,
     convolution,
     cumulative_sum,
+    cycle_count,
     dynamic_slice,
     elementwise,
     fill,
@@ -41,6 +51,7 @@ from tilescope.engine.library import (
     padding,
     pool,
     random_numbers,
+    recurrent_allocators,
     reduce,
     rnn,
     scaled_add,
@@ -95,6 +106,7 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     ),
     "tilescope.engine.library.fill": (fill.fill,),
     "tilescope.engine.library.scaled_add": (scaled_add.scaled_add,),
+    "tilescope.engine.library.cycle_count": (cycle_count.cycle_count, cycle_count.cycle_stamp),
     "tilescope.engine.library.iota": (iota.iota,),
     "tilescope.engine.library.dynamic_slice": (
         dynamic_slice.dynamic_slice,
@@ -163,6 +175,9 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.allocators": tuple(
         getattr(allocators, name) for name in allocators.__all__
     ),
+    "tilescope.engine.library.recurrent_allocators": tuple(
+        getattr(recurrent_allocators, name) for name in recurrent_allocators.__all__
+    ),
     "tilescope.engine.library.general_product": (general_product.general_product,),
     "tilescope.engine.library.transposed": (
         transposed.transposed_convolution,
@@ -195,7 +210,7 @@ def render() -> str:
         *_class(TileMapping),
         *_functions("tilescope.engine.graph", [dtype_of, float8]),
         "## Vertices and codelets\n",
-        *_functions("tilescope.engine.graph", [blocks]),
+        *_functions("tilescope.engine.graph", [blocks, interval_lists]),
         *_functions("tilescope.engine", [codelet]),
         *(line for kind in (Field, Scalar, Batch, Codelet) for line in _class(kind)),
         "## Library\n",

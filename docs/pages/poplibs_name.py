@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
-    "ALLOCATOR",
     "FLOPS",
     "LATER",
     "MADE",
@@ -46,7 +45,6 @@ PLANS = "the report's table `plan`, `tilescope ops --plan`"
 FLOPS = "counted by operation: `flops` of the report"
 PLANNED = "plans are made on first use and kept: `Builder.plan_memo`"
 MADE = "the result is a variable of the call"
-ALLOCATOR = "not supported yet: constants are arranged by the plan before the program runs"
 SOLVER = "not supported: solvers"
 
 

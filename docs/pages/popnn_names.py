@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import ALLOCATOR, FLOPS, LATER, PLANNED, TRAINING, Name, all_of
+from docs.pages.poplibs_name import FLOPS, LATER, PLANNED, TRAINING, Name, all_of
 
 __all__ = ["norm_names", "popnn_names", "recurrent_names"]
 
@@ -44,9 +44,10 @@ def norm_names() -> Iterator[Name]:
 
 def recurrent_names() -> Iterator[Name]:
     """Yield the functions of the headers of recurrent layers."""
-    made = "made by the call"
+    allocators = "library.recurrent_allocators"
+    state = f"{allocators}.create_recurrent_state"
     for kind, creators in (
-        ("Lstm", "createInitialOutput createInitialCellState zeroInitialState createInitialState"),
+        ("Lstm", "createInitialOutput createInitialCellState createInitialState"),
         ("Gru", "createInitialState"),
     ):
         header, module = f"popnn/{kind}", kind.lower()
@@ -54,20 +55,24 @@ def recurrent_names() -> Iterator[Name]:
         yield Name(header, f"{module}Fwd", ours)
         order = f"library.{module}.{kind.upper()}_UNITS"
         yield Name(header, f"getDefaultBasic{kind}CellOrder", order)
-        yield from all_of(header, creators, ours, made)
-        names = "createInput createWeightsKernel createWeightsBiases createWeights"
-        yield from all_of(header, names, "", ALLOCATOR)
+        yield from all_of(header, creators, state, "zeros if left out")
+        yield Name(header, "createInput", f"{allocators}.create_recurrent_input")
+        names = "createWeightsKernel createWeightsBiases createWeights"
+        yield from all_of(header, names, f"{allocators}.create_{module}_weights")
         yield Name(header, f"getBasic{kind}CellFwdFlops", "", FLOPS)
         names = f"getBasic{kind}CellBwdFlops getBasic{kind}CellWuFlops {module}Bwd {module}WU"
         yield from all_of(header, f"{names} {module}BwdWithWU", "", TRAINING)
+    yield Name("popnn/Lstm", "zeroInitialState", "library.fill.fill", "`0`; zeros if left out")
     yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
     yield from all_of("popnn/Gru", "createAttention auGruFwd", "", LATER)
     yield from all_of("popnn/Gru", "auGruBwd auGruWU auGruBwdWithWU", "", TRAINING)
     header, ours = "popnn/Recurrent", "library.rnn.rnn"
     names = "rnnFwdSequence forwardWeightInput forwardIterate getOutputFromFwdState"
     yield from all_of(header, names, ours, "one call for all steps")
-    yield Name(header, "createFwdState", ours, made)
-    yield from all_of(header, "createInput createWeightsInput createWeightsFeedback", "", ALLOCATOR)
+    yield Name(header, "createFwdState", state, "zeros if left out")
+    yield Name(header, "createInput", f"{allocators}.create_recurrent_input")
+    names = "createWeightsInput createWeightsFeedback"
+    yield from all_of(header, names, f"{allocators}.create_rnn_weights")
     yield Name(header, "getMatMulPrePlanParameters", "", PLANNED)
     yield Name(header, "getFwdFlops", "", FLOPS)
     names = "getBwdFlops getWuFlops createBwdState backwardGradientStep paramDeltaUpdate"

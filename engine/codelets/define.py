@@ -30,6 +30,7 @@ def codelet(
     is_data_dependent: bool = False,
     apart: Sequence[Sequence[str]] = (),
     has_slow_path: bool = False,
+    is_multi_vertex: bool = False,
 ) -> Callable[[Callable[..., object]], Codelet]:
     """Make a codelet from the decorated function.
 
@@ -62,6 +63,13 @@ def codelet(
     has_slow_path
         Whether `apart` and interleaved fields only affect speed: if a tile lacks room for them,
         `Batch.is_fast` is False.
+    is_multi_vertex
+        Whether a vertex runs on all worker contexts of its tile. The function is the program of one
+        worker: it receives the number of the worker, from 0, and of all workers after the scalars.
+        Workers must not write the same element, or read what another one writes. The law returns
+        the instructions of every worker, shape (n_vertices, n_worker_contexts); `Batch.counts` has
+        that shape. A vertex takes as long as its slowest worker, and the machine's
+        `worker_start_cycles`.
 
     Raises
     ------
@@ -84,10 +92,13 @@ def codelet(
             )
         label = called or function.__name__
         expected = sum(4 if field.kind == "block" else 1 for field in fields) + len(numbers)
+        parts = "fields and scalars"
+        if is_multi_vertex:
+            expected, parts = expected + 2, "fields, scalars, worker id and number of workers"
         given = len(inspect.signature(function).parameters)
         if given != expected:
             raise BadGraph(
-                f"Codelet {label!r} takes {given} arguments: its fields and scalars make {expected}"
+                f"Codelet {label!r} takes {given} arguments: its {parts} make {expected}"
             )
         return Codelet(
             label,
@@ -102,6 +113,7 @@ def codelet(
             is_data_dependent=is_data_dependent,
             apart=_groups(label, apart),
             has_slow_path=has_slow_path,
+            is_multi_vertex=is_multi_vertex,
         )
 
     return make

@@ -60,28 +60,61 @@ def launcher_of(
     return (cached_jit if is_kept else jit)(namespace["launch"])
 
 
-def _regions(codelet: Codelet, memories: Sequence[int]) -> dict[str, tuple[str, str, str, str]]:
-    """Return memory, start, size and stride of every field: columns of the places of vertex v."""
-    regions = {}
+def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
+    """Return memory, start, size and stride of every field: columns of the places of vertex v.
+
+    A list of intervals has arrays of its own instead, with an entry for every interval.
+    """
+    regions = []
     column = 0
-    for field, memory in zip(codelet.fields, memories, strict=True):
-        size, stride = column + 1, column + 1 + field.n_dims
-        end = stride + field.n_dims
-        places = (
-            f"_places[v, {column}]",
-            f"_places[v, {size}:{stride}]",
-            f"_places[v, {stride}:{end}]",
-        )
-        regions[field.name] = (f"_memory_{memory}", *places)
-        column = end
+    for place, (field, memory) in enumerate(zip(codelet.fields, memories, strict=True)):
+        if field.is_list:
+            columns = (f"start{place}[k]", f"size{place}[k]", f"stride{place}[k]")
+        else:
+            size, stride = column + 1, column + 1 + field.n_dims
+            end = stride + field.n_dims
+            columns = (
+                f"places[v, {column}]",
+                f"places[v, {size}:{stride}]",
+                f"places[v, {stride}:{end}]",
+            )
+            column = end
+        regions.append((f"memory{memory}", *columns))
     return regions
 
 
-def _rounding_source(region: Sequence[str], grid: Grid) -> str:
+def _rounding_source(place: int, region: Sequence[str], grid: Grid, *, is_list: bool) -> str:
+    before = "        "
+    if is_list:
+        before = f"        for k in range(first{place}[v], first{place}[v + 1]):\n            "
     if grid == HALF:
-        return f"        round_half_block({', '.join(region)})\n"
+        return f"{before}round_half_block({', '.join(region)})\n"
     numbers = f"{grid.mantissa_bits}, {grid.lowest_exponent}, {grid.largest!r}"
-    return f"        round_float8_block({', '.join(region)}, {numbers})\n"
+    return f"{before}round_float8_block({', '.join(region)}, {numbers})\n"
+
+
+def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list[str]:
+    """Return what the kernel takes of every field."""
+    arguments: list[str] = []
+    column = 0
+    for place, (field, region) in enumerate(zip(codelet.fields, regions, strict=True)):
+        memory, start, size, stride = region
+        if field.is_list:
+            interval = f"{memory}[{start} : {start} + size{place}[k, 0]]"
+            arguments.append(f"[{interval} for k in range(first{place}[v], first{place}[v + 1])]")
+            continue
+        sizes = [f"places[v, {column + 1 + d}]" for d in range(field.n_dims)]
+        strides = [f"places[v, {column + 1 + field.n_dims + d}]" for d in range(field.n_dims)]
+        column += 1 + 2 * field.n_dims
+        if field.kind == "vector":
+            arguments.append(f"{memory}[{start} : {start} + {sizes[0]}]")
+        elif field.kind == "block":
+            arguments += [memory, start, size, stride]
+        else:
+            shape = "".join(f"{n}, " for n in sizes)
+            steps = "".join(f"{step} * {memory}.itemsize, " for step in strides)
+            arguments.append(f"as_strided({memory}[{start} :], ({shape}), ({steps}))")
+    return arguments
 
 
 def _launcher_source(
@@ -92,34 +125,37 @@ def _launcher_source(
     A user may call a field or scalar anything, also what the loop calls its own variables.
     """
     regions = _regions(codelet, memories)
-    parameters = [f"_memory_{i}" for i in range(max(memories, default=-1) + 1)] + ["_places"]
-    arguments: list[str] = []
-    column = 0
-    for field in codelet.fields:
-        memory, start, size, stride = regions[field.name]
-        sizes = [f"_places[v, {column + 1 + d}]" for d in range(field.n_dims)]
-        strides = [f"_places[v, {column + 1 + field.n_dims + d}]" for d in range(field.n_dims)]
-        column += 1 + 2 * field.n_dims
-        if field.kind == "vector":
-            arguments.append(f"{memory}[{start} : {start} + {sizes[0]}]")
-        elif field.kind == "block":
-            arguments += [memory, start, size, stride]
-        else:
-            shape = "".join(f"{n}, " for n in sizes)
-            steps = "".join(f"{step} * {memory}.itemsize, " for step in strides)
-            arguments.append(f"as_strided({memory}[{start} :], ({shape}), ({steps}))")
+    parameters = [f"memory{i}" for i in range(max(memories, default=-1) + 1)] + ["places"]
+    for place, field in enumerate(codelet.fields):
+        if field.is_list:
+            parameters += [f"{part}{place}" for part in ("start", "size", "stride", "first")]
+    arguments = _field_arguments(codelet, regions)
     for place in range(len(codelet.scalars)):
         parameters.append(f"scalar{place}")
         arguments.append(f"scalar{place}[v]")
+    run, place_of_count = "        ", "v"
+    if codelet.is_multi_vertex:
+        parameters.append("n_workers")
+        arguments += ["worker", "n_workers"]
+        run, place_of_count = "        for worker in range(n_workers):\n            ", "v, worker"
+    if codelet.reads_clock:
+        parameters.append("clock")
+        arguments.append("clock[v]")
     count = ""
     if codelet.is_data_dependent:
-        parameters.append("_counts")
-        count = "_counts[v] = "
+        parameters.append("counts")
+        count = f"counts[{place_of_count}] = "
+    places = {field.name: place for place, field in enumerate(codelet.fields)}
     return (
         f"def launch(first, last, {', '.join(parameters)}):\n"
         "    for v in range(first, last):\n"
-        f"        {count}kernel({', '.join(arguments)})\n"
-    ) + "".join(_rounding_source(regions[name], grid) for name, grid in rounded)
+        f"{run}{count}kernel({', '.join(arguments)})\n"
+    ) + "".join(
+        _rounding_source(
+            places[name], regions[places[name]], grid, is_list=codelet.field(name).is_list
+        )
+        for name, grid in rounded
+    )
 
 
 def _write_once(path: Path, text: str) -> bool:
@@ -140,13 +176,32 @@ def launch_arguments(
     codelet: Codelet,
     memories: Sequence[NDArray[Any]],
     regions: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
+    firsts: Sequence[NDArray[np.int64] | None],
     scalars: Sequence[NDArray[Any]],
+    n_workers: int,
+    clock: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> tuple[Any, ...]:
     """Return the launcher's arguments after `first` and `last`.
 
-    Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field.
+    Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field;
+    `firsts` the first interval of every vertex, for lists of intervals.
     """
-    columns = [part for start, size, stride in regions for part in (start[:, None], size, stride)]
-    places = np.concatenate(columns, axis=1, dtype=np.int64)
-    return (*memories, places, *scalars, *([counts] if codelet.is_data_dependent else []))
+    columns: list[NDArray[np.int64]] = []
+    lists: list[NDArray[np.int64]] = []
+    for (start, size, stride), first in zip(regions, firsts, strict=True):
+        if first is None:
+            columns += [start[:, None], size, stride]
+        else:
+            lists += [start, size, stride, first]
+    places = np.zeros((0, 0), np.int64)
+    if columns:
+        places = np.concatenate(columns, axis=1, dtype=np.int64)
+    arguments: list[Any] = [*memories, places, *lists, *scalars]
+    if codelet.is_multi_vertex:
+        arguments.append(n_workers)
+    if codelet.reads_clock:
+        arguments.append(clock)
+    if codelet.is_data_dependent:
+        arguments.append(counts)
+    return tuple(arguments)

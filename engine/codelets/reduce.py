@@ -18,7 +18,7 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["FLOPS_PER_PAIR", "REDUCE", "REDUCE_UPDATE", "UNSCALED"]
+__all__ = ["FLOPS_PER_PAIR", "REDUCE", "REDUCE_UPDATE", "SCALED_REDUCE", "UNSCALED"]
 
 #: Useful operations to combine two elements.
 #: Source: graphcore/poplibs sdk-release-3.4, include/poplibs_support/FlopEstimation.hpp. A squared
@@ -167,6 +167,19 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
     return kernel
 
 
+def _scaled_kernel(operation: str, *, is_update: bool) -> Any:
+    """Return the kernel of an operation whose scale is an operand."""
+    reduce = _reduce_kernel(operation, is_update=is_update)
+
+    @jit
+    def kernel(  # type: ignore[no-untyped-def]
+        x, x_start, x_size, x_stride, out, out_start, out_size, out_stride, scale
+    ):
+        reduce(x, x_start, x_size, x_stride, out, out_start, out_size, out_stride, scale[0])
+
+    return kernel
+
+
 def _reduce_law(operation: str, *, is_update: bool) -> Law:
     """Return the law of an operation, `reduce_cycles`."""
 
@@ -200,34 +213,44 @@ def _reduce_flops(operation: str, *, is_update: bool) -> Callable[[Batch], NDArr
     def flops(batch: Batch) -> NDArray[np.int64]:
         results, elements = batch.n_elements("out"), batch.n_elements("x")
         pairs = elements - results + results * is_update
-        scaled = np.where(np.asarray(batch.scalars["scale"]) != unscaled, results, 0)
+        is_scaled = np.asarray(batch.scalars.get("scale", np.nan)) != unscaled
+        scaled = np.where(is_scaled, results, 0)
         counted = pairs * per_pair + elements * is_square + scaled
         return np.asarray(counted * batch.is_float("x"))
 
     return flops
 
 
-def _codelet(operation: str, *, is_update: bool) -> Codelet:
-    """Return the vertex of an operation.
+def _codelet(operation: str, *, is_update: bool, is_scaled: bool = False) -> Codelet:
+    """Return the vertex of an operation, whose scale is a number or, if `is_scaled`, an operand.
 
     Fields: x [plane, column, outer, inner], out [section, plane, column]. A section combines its
     share of the outer groups; of the inner elements if there is one group.
     """
-    name = f"popops::Reduce<{operation}{',update' if is_update else ''}>"
+    kind = "ScaledReduce" if is_scaled else "Reduce"
+    name = f"popops::{kind}<{operation}{',update' if is_update else ''}>"
     out = Field("out", "inout" if is_update else "out", 3, kind="block")
+    scale = (Field("scale", "in", dtype="float32"),) if is_scaled else ()
+    make = _scaled_kernel if is_scaled else _reduce_kernel
     return Codelet(
         name,
-        (Field("x", "in", 4, kind="block"), out),
-        _reduce_kernel(operation, is_update=is_update),
+        (Field("x", "in", 4, kind="block"), out, *scale),
+        make(operation, is_update=is_update),
         _reduce_law(operation, is_update=is_update),
         code_bytes=280,
         source="graphcore/poplibs sdk-release-3.4, lib/popops reduction estimators",
-        scalars=(Scalar("scale", "float"),),
+        scalars=() if is_scaled else (Scalar("scale", "float"),),
         flops=_reduce_flops(operation, is_update=is_update),
-        independent=((0, 1), (1, 2)),
+        independent=() if is_scaled else ((0, 1), (1, 2)),
     )
 
 
 REDUCE = {name: _codelet(name, is_update=False) for name in _FUNCTIONS}
 #: The same, combined with what the output holds.
 REDUCE_UPDATE = {name: _codelet(name, is_update=True) for name in ("sum", "square_sum", "log_add")}
+#: Both with a scale that another tensor holds, by operation and whether the output is updated.
+SCALED_REDUCE = {
+    (name, is_update): _codelet(name, is_update=is_update, is_scaled=True)
+    for is_update, names in ((False, REDUCE), (True, REDUCE_UPDATE))
+    for name in names
+}

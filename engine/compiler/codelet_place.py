@@ -109,6 +109,8 @@ def _digest_of(codelet: Codelet) -> str | None:
         codelet.is_data_dependent,
         codelet.apart,
         codelet.has_slow_path,
+        codelet.is_multi_vertex,
+        codelet.reads_clock,
     )
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 

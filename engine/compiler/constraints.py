@@ -124,8 +124,6 @@ def _local_and_remote(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return the tiles whose vertices use local elements of a field, and those using remote ones.
 
-    A tile with several intervals of the variable counts as both.
-
     A tile with several intervals of the variable counts for both.
     """
     regions = batch.fields[name]
@@ -137,7 +135,7 @@ def _local_and_remote(
     end[variable.map_tile] = variable.map_end
     n_intervals = np.bincount(variable.map_tile, minlength=n_tiles)
     low, high = _reach(regions)
-    tile = batch.tile
+    tile = regions.by_region(batch.tile)
     is_local = (low < end[tile]) & (high > begin[tile])
     is_remote = (low < begin[tile]) | (high > end[tile]) | (n_intervals[tile] > 1)
     local, remote = np.zeros((2, n_tiles), np.bool_)

@@ -14,7 +14,7 @@ from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.law import Batch, start_cycles
 from tilescope.engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
@@ -29,9 +29,15 @@ class _BatchCost(NamedTuple):
 
 
 def _shapes(
-    batch: VertexBatch, counts: NDArray[np.int64] | None, slow: NDArray[np.int64] | None
+    batch: VertexBatch,
+    machine: Machine,
+    counts: NDArray[np.int64] | None,
+    slow: NDArray[np.int64] | None,
 ) -> Batch:
     """Return the view of a batch that a cycle law receives, with the slow tiles if it has any."""
+    if counts is None:
+        shape = batch.codelet.count_shape(batch.n_vertices, machine.n_worker_contexts)
+        counts = np.zeros(shape, np.int64)
     return Batch(
         n_vertices=batch.n_vertices,
         size={name: regions.size for name, regions in batch.fields.items()},
@@ -39,7 +45,8 @@ def _shapes(
         item_bytes={name: regions.variable.dtype.n_bytes for name, regions in batch.fields.items()},
         dtype={name: regions.variable.dtype.kind for name, regions in batch.fields.items()},
         scalars=batch.scalars,
-        counts=np.zeros(batch.n_vertices, np.int64) if counts is None else counts,
+        counts=counts,
+        first={n: r.first for n, r in batch.fields.items() if r.first is not None},
         is_slow=None if slow is None else np.isin(batch.tile, slow),
     )
 
@@ -85,15 +92,21 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
     """Return the cycles of each vertex by the cycle law, checked."""
     codelet = batch.codelet
     cycles = np.asarray(_answer(codelet, "cycle law", codelet.law, shapes, machine))
-    if cycles.shape != (batch.n_vertices,) or not np.issubdtype(cycles.dtype, np.integer):
+    expected = codelet.count_shape(batch.n_vertices, machine.n_worker_contexts)
+    if cycles.shape != expected or not np.issubdtype(cycles.dtype, np.integer):
+        integers = " x ".join(map(str, expected))
         raise BadGraph(
-            f"The cycle law of {codelet.name} must return {batch.n_vertices} integers, got"
-            f" {cycles.dtype} of shape {cycles.shape}"
+            f"The cycle law of {codelet.name} must return {integers} integers, got {cycles.dtype}"
+            f" of shape {cycles.shape}"
         )
     if cycles.size and (cycles.min() < 0 or cycles.max() > _MOST_CYCLES):
         odd = int(cycles.min() if cycles.min() < 0 else cycles.max())
         raise BadGraph(f"The cycle law of {codelet.name} returns {odd} cycles: out of range")
-    return cycles.astype(np.int64)
+    cycles = cycles.astype(np.int64)
+    if not codelet.is_multi_vertex:
+        return cycles
+    workers = machine.n_worker_contexts * cycles.max(axis=1)  # a context issues every sixth cycle
+    return np.asarray(start_cycles(0, machine) + workers)
 
 
 def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
@@ -103,12 +116,12 @@ def _use(compute_set: ComputeSet, parts: Sequence[_BatchCost]) -> VertexUse:
         compute_set_id=compute_set.compute_set_id,
         codelet_name=batches[0].codelet.name,
         n_vertices=sum(batch.n_vertices for batch in batches),
-        n_edges=sum(batch.n_vertices * len(batch.fields) for batch in batches),
+        n_edges=sum(batch.n_edges for batch in batches),
         n_tiles=int((np.bincount(np.concatenate([batch.tile for batch in batches])) > 0).sum()),
         max_cycles=max(int(part.cycles.max(initial=0)) for part in parts),
         total_cycles=sum(int(part.cycles.sum()) for part in parts),
         flops=sum(int(part.flops.sum()) for part in parts),
-        state_bytes=sum(batch.n_vertices * batch.codelet.state_bytes for batch in batches),
+        state_bytes=sum(batch.state_bytes for batch in batches),
     )
 
 
@@ -131,7 +144,8 @@ def compute_cost(
 
     Notes
     -----
-    Supervisor vertices of a tile run one after the other; worker vertices share its contexts.
+    Supervisor vertices and multi-vertices of a tile run one after the other; worker vertices share
+    its contexts.
 
     Raises
     ------
@@ -145,9 +159,9 @@ def compute_cost(
     by_codelet: dict[str, list[_BatchCost]] = {}
     flops_by_tile = np.zeros(n_tiles, np.int64)
     for i, batch in enumerate(compute_set.batches):
-        shapes = _shapes(batch, None, slow_tiles[i] if slow_tiles else None)
+        shapes = _shapes(batch, machine, None, slow_tiles[i] if slow_tiles else None)
         cycles = _vertex_cycles(batch, shapes, machine)
-        if batch.codelet.is_supervisor:
+        if batch.codelet.fills_tile:
             tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
         else:
             worker_tiles.append(batch.tile)
@@ -203,19 +217,17 @@ class CountedCycles:
         first = np.cumsum([0, *(batch.n_vertices for batch in batches)])
         self._tile = np.concatenate([batch.tile for batch in batches])
         self._cycles = np.zeros(int(first[-1]), np.int64)
-        is_supervisor = np.repeat(
-            [batch.codelet.is_supervisor for batch in batches], np.diff(first)
-        )
-        self._workers = slice(None) if not is_supervisor.any() else np.flatnonzero(~is_supervisor)
-        self._supervisors = np.flatnonzero(is_supervisor)
+        fills_tile = np.repeat([batch.codelet.fills_tile for batch in batches], np.diff(first))
+        self._workers = slice(None) if not fills_tile.any() else np.flatnonzero(~fills_tile)
+        self._alone = np.flatnonzero(fills_tile)
         self._counted = []
         for i, batch in enumerate(batches):
             place = slice(int(first[i]), int(first[i + 1]))
             slow = slow_tiles[i] if slow_tiles else None
             if batch.codelet.is_data_dependent:
-                self._counted.append((batch, _shapes(batch, counts[i], slow), place))
+                self._counted.append((batch, _shapes(batch, machine, counts[i], slow), place))
             else:
-                shapes = _shapes(batch, None, slow)
+                shapes = _shapes(batch, machine, None, slow)
                 self._cycles[place] = _vertex_cycles(batch, shapes, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
@@ -233,8 +245,8 @@ class CountedCycles:
         busy = list_schedule(
             self._tile[workers], cycles[workers], machine.n_tiles, machine.n_worker_contexts
         )
-        if self._supervisors.size:
-            mine = self._supervisors
+        if self._alone.size:
+            mine = self._alone
             busy += np.bincount(self._tile[mine], cycles[mine], machine.n_tiles).astype(np.int64)
         return busy
 

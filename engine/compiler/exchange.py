@@ -316,7 +316,8 @@ def exchange_of(
                     r = batch.fields[field.name]
                     base = int(addresses.base[r.variable.variable_id])
                     where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
-                    runs.append(union_runs(r.start, r.size, r.stride, batch.tile, base, where))
+                    tiles = r.by_region(batch.tile)
+                    runs.append(union_runs(r.start, r.size, r.stride, tiles, base, where))
     empty = np.zeros(0, np.int64)
     tile, start, length = (
         (np.concatenate(columns) for columns in zip(*runs, strict=True))

@@ -101,6 +101,13 @@ class Step(Freezable):
             batch.codelet.is_data_dependent for batch in self.compute_set.batches
         )
 
+    @property
+    def reads_clock(self) -> bool:
+        """Whether a vertex reads the cycle counter."""
+        return self.compute_set is not None and any(
+            batch.codelet.reads_clock for batch in self.compute_set.batches
+        )
+
 
 @dataclass
 class Node(Freezable):
@@ -145,6 +152,15 @@ class Node(Freezable):
         if self.function is not None and not self.function.is_static:
             return False
         return all(child.is_static for child in self.children)
+
+    @functools.cached_property
+    def is_foldable(self) -> bool:
+        """Whether its steps can be timed apart from the run: static, and nothing reads the time."""
+        if not self.is_static or (self.step is not None and self.step.reads_clock):
+            return False
+        if self.function is not None and not self.function.is_foldable:
+            return False
+        return all(child.is_foldable for child in self.children)
 
 
 @dataclass(frozen=True)

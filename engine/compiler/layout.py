@@ -15,6 +15,7 @@ from tilescope.engine.compiler.liveness import LiveRanges
 from tilescope.engine.compiler.placed_parts import parts_of
 from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Memory
 from tilescope.engine.graph import GraphImage
+from tilescope.engine.graph.compute_set import INTERVAL_BYTES
 from tilescope.engine.machine import Machine
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
@@ -66,6 +67,10 @@ def _always_live_code(
             per_tile = np.bincount(batch.tile, minlength=n_tiles)
             on_tile |= per_tile > 0
             code["vertexInstanceState"] += per_tile * codelet.state_bytes
+            for regions in batch.lists:
+                tiles = regions.by_region(batch.tile)
+                intervals = np.bincount(tiles, minlength=n_tiles)
+                code["vertexInstanceState"] += INTERVAL_BYTES * intervals
     for code_bytes, on_tile in uses.values():
         code["vertexCode"] += np.where(on_tile, code_bytes, 0)
     for step in steps:

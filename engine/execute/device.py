@@ -139,7 +139,8 @@ class Device:
             return
         self._check_fits()
         memory = HostMemory(self.executable.graph, self.executable.n_replicas)
-        self._launches = bind_all(self.executable.steps, memory, self._pool, progress)
+        n_workers = self.executable.machine.n_worker_contexts
+        self._launches = bind_all(self.executable.steps, memory, self._pool, n_workers, progress)
         self._memory = memory
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
@@ -324,16 +325,14 @@ class Device:
 
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
         """Run a control program and return the times at which its steps ran."""
-        walker = Walker(self._launches, self._host(), self._stream, self._show, self._counted)
-        if root.is_static:
-            walker.run(root)
-            if program not in self._timelines:
-                self._timelines[program] = timeline_of(root, self.executable.machine)
-            return self._timelines[program]
-        clock = Clock(self.executable.machine)
+        walker = Walker(
+            self._launches, self._host(), self._stream, self._show, self._counted, self._counters
+        )
+        clock = None if root.is_foldable else Clock(self.executable.machine)
         walker.run(root, clock)
-        self._timelines[program] = clock.timelines()
-        return self._timelines[program]
+        if clock is not None and not root.is_static:
+            self._timelines[program] = clock.timelines()
+        return self.timelines(program)
 
     def timelines(self, program: int = 0) -> Sequence[Timeline]:
         """Return the times at which the steps of a control program run on each IPU, from cycle 0.

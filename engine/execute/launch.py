@@ -19,6 +19,7 @@ from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
+from tilescope.engine.graph.regions import Regions
 
 __all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
 
@@ -70,8 +71,14 @@ class Launch:
     ----------
     n_pieces
         Calls of the kernel: vertices, or several adjoining ones joined.
-    counts : ndarray of int64, shape (n_vertices,)
-        Counts from the kernel of each vertex in the last run; empty unless its law needs them.
+    counts : ndarray of int64, shape (n_vertices,) or (n_vertices, n_workers)
+        Counts from the kernel of each vertex, or of each of its workers, in the last run; empty
+        unless its law needs them.
+    tile : ndarray of int32, shape (n_vertices,)
+        Tile of each vertex.
+    clock : ndarray of int64, shape (n_vertices,)
+        Cycle counter of the IPU of each vertex as the step begins; empty unless its kernel reads
+        it.
     """
 
     call: Any
@@ -80,6 +87,8 @@ class Launch:
     work: int
     threads: Threads
     counts: NDArray[np.int64]
+    tile: NDArray[np.int32]
+    clock: NDArray[np.int64]
     codelet_name: str
     compute_set_name: str
 
@@ -116,8 +125,18 @@ def _work(batch: VertexBatch, n_elements: NDArray[np.int64]) -> int:
     return total
 
 
-def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[Launch]:
-    """Return the launches of a compute set."""
+def _by_vertex(regions: Regions) -> NDArray[np.int64]:
+    """Return the elements of every vertex in a field."""
+    if regions.first is None:
+        return regions.n_elements
+    ends = np.concatenate([[0], np.cumsum(regions.n_elements)])
+    return np.diff(ends[regions.first])
+
+
+def bind(
+    compute_set: ComputeSet, memory: HostMemory, threads: Threads, n_workers: int
+) -> list[Launch]:
+    """Return the launches of a compute set, on tiles with `n_workers` worker contexts."""
     launches = []
     for batch in compute_set.batches:
         codelet = batch.codelet
@@ -135,22 +154,35 @@ def bind(compute_set: ComputeSet, memory: HostMemory, threads: Threads) -> list[
                 [r.size for r in regions],
                 [r.stride for r in regions],
                 [batch.scalars[scalar.name] for scalar in codelet.scalars],
-                np.asarray(sum(r.n_elements for r in regions), np.int64),
+                np.asarray(sum(map(_by_vertex, regions)), np.int64),
             ),
         )
         hosts = [region.variable.dtype.host for region in regions]
         distinct = list(dict.fromkeys(hosts))
         memories = [memory.arenas[host][0] for host in distinct]
         parts = list(zip(blocks.start, blocks.size, blocks.stride, strict=True))
-        counts = np.zeros(batch.n_vertices if codelet.is_data_dependent else 0, np.int64)
+        n_counted = batch.n_vertices if codelet.is_data_dependent else 0
+        counts = np.zeros(codelet.count_shape(n_counted, n_workers), np.int64)
+        clock = np.zeros(batch.n_vertices if codelet.reads_clock else 0, np.int64)
         launches.append(
             Launch(
                 launcher_of(codelet, tuple(map(distinct.index, hosts)), rounded),
-                launch_arguments(codelet, memories, parts, blocks.scalars, counts),
+                launch_arguments(
+                    codelet,
+                    memories,
+                    parts,
+                    [region.first for region in regions],
+                    blocks.scalars,
+                    n_workers,
+                    clock,
+                    counts,
+                ),
                 len(blocks),
                 _work(batch, blocks.n_elements),
                 threads,
                 counts,
+                batch.tile,
+                clock,
                 codelet.name,
                 compute_set.name,
             )
@@ -162,6 +194,7 @@ def bind_all(
     steps: Iterable[Step],
     memory: HostMemory,
     threads: Threads,
+    n_workers: int,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[int, list[Launch]]:
     """Return the launches of every compute step, by step id, with their kernels compiled.
@@ -178,7 +211,7 @@ def bind_all(
         if compute_set is None:
             continue
         if compute_set.compute_set_id not in bound:
-            bound[compute_set.compute_set_id] = bind(compute_set, memory, threads)
+            bound[compute_set.compute_set_id] = bind(compute_set, memory, threads, n_workers)
         by_step[step.step_id] = bound[compute_set.compute_set_id]
     compile_launchers((launch for found in bound.values() for launch in found), progress)
     n_launches = sum(len(found) for found in bound.values())

@@ -203,6 +203,10 @@ class Clock:
             entries.add(step.step_id, begins[ipu], end)
             now[ipu] = end
 
+    def now(self) -> NDArray[np.int64]:
+        """Return the cycle at which every IPU is ready: ndarray of int64, shape (n_ipus,)."""
+        return np.asarray(self._now, dtype=np.int64)
+
     def timelines(self) -> list[Timeline]:
         """Return the trace so far on each IPU."""
         return [

@@ -34,6 +34,8 @@ class Walker:
         Prints a title and values.
     counted
         By step id, the counted cycles of data-dependent steps; filled during the run.
+    counters : ndarray of int64, shape (n_ipus,)
+        Cycle counters of the IPUs at the start of the run.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class Walker:
         stream: Callable[[Step], None],
         show: Callable[[str, NDArray[Any]], None],
         counted: dict[int, CountedCycles],
+        counters: NDArray[np.int64],
     ) -> None:
         self._launches = launches
         self._memory = memory
         self._stream = stream
         self._show = show
         self._counted = counted
+        self._counters = counters
 
     def run(self, node: Node, clock: Clock | None = None) -> None:
         """Execute a node; with a clock, also advance the clock.
@@ -58,7 +62,7 @@ class Walker:
         ProgramError
             When the program reaches an ErrorProgram.
         """
-        if clock is not None and node.is_static:
+        if clock is not None and node.is_foldable:
             clock.run(node)
             clock = None
         if node.step is not None:
@@ -96,7 +100,7 @@ class Walker:
     def _while(self, node: Node, control: View, clock: Clock | None) -> None:
         condition, body = node.children
         # A round without decisions always takes the same time: only the number of rounds is kept.
-        is_even = clock is not None and condition.is_static and body.is_static
+        is_even = clock is not None and condition.is_foldable and body.is_foldable
         inner = None if is_even else clock
         rounds = 0
         self.run(condition, inner)
@@ -117,6 +121,10 @@ class Walker:
     def _step(self, step: Step, clock: Clock | None) -> None:
         launches = self._launches.get(step.step_id, ())
         for launch in launches:
+            if launch.clock.size:
+                assert clock is not None, "a program that reads the time runs with a clock"
+                ipus = launch.tile // clock.machine.tiles_per_ipu
+                launch.clock[:] = (self._counters + clock.now())[ipus]
             launch.run()
         if step.access is not None:
             self._stream(step)

@@ -4,6 +4,7 @@ from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
 from tilescope.engine.graph.graph import Graph
 from tilescope.engine.graph.image import GraphCopy, GraphImage
+from tilescope.engine.graph.interval_list import interval_lists
 from tilescope.engine.graph.joined import Joined, View, aligned, concat
 from tilescope.engine.graph.mapping import TileMapping
 from tilescope.engine.graph.plan_stage import PlanStage, Stage
@@ -18,6 +19,7 @@ from tilescope.engine.number.dtype import (
     FLOAT32,
     INT32,
     UINT8,
+    UINT32,
     DType,
     dtype_of,
     float8,
@@ -30,6 +32,7 @@ __all__ = [
     "INT32",
     "ROOT",
     "UINT8",
+    "UINT32",
     "ComputeSet",
     "DType",
     "DebugContext",
@@ -52,4 +55,5 @@ __all__ = [
     "concat",
     "dtype_of",
     "float8",
+    "interval_lists",
 ]

@@ -98,8 +98,9 @@ def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Run
             uses = field.is_written if is_write else field.is_read
             if uses and regions.variable is variable:
                 where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
+                users = regions.by_region(numbers)
                 found.append(
-                    union_runs(regions.start, regions.size, regions.stride, numbers, 0, where)
+                    union_runs(regions.start, regions.size, regions.stride, users, 0, where)
                 )
     if not found:
         empty = np.zeros(0, np.int64)

@@ -6,7 +6,6 @@ whole batch; `tilescope.engine.codelets.launcher` builds the function that runs 
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,119 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.arguments import a_count, a_kind, a_switch, a_text, numbers, shown
+from tilescope.engine.arguments import a_kind, a_switch, a_text, numbers, shown
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.field import Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
 
 if TYPE_CHECKING:
     from tilescope.engine.graph.regions import Regions
 
 __all__ = ["Codelet", "Field", "Scalar"]
-
-
-@dataclass(frozen=True)
-class Field:
-    """A connection of a vertex.
-
-    Parameters
-    ----------
-    name
-        An identifier; graphs connect the field by it.
-    direction
-        ``in``, ``out`` or ``inout``.
-    n_dims
-        Dimensions of the region.
-    kind
-        How the kernel receives it: ``vector``, a contiguous 1-D array; ``view``, an array of
-        `n_dims` dimensions with any strides; ``block``, the four arguments memory, start, sizes
-        and strides, for kernels that do their own indexing.
-    interleaved
-        Whether it must lie in interleaved memory, which wide loads require.
-    dtype
-        Required type of its variable; empty for any type.
-    dtype_of, size_of
-        Fields whose type, or sizes, it must match.
-    """
-
-    name: str
-    direction: str
-    n_dims: int = 1
-    kind: str = "vector"
-    interleaved: bool = False
-    dtype: str = ""
-    dtype_of: str = ""
-    size_of: str = ""
-
-    def __post_init__(self) -> None:
-        """Validate the description.
-
-        Raises
-        ------
-        BadGraph
-            When a value is not allowed.
-        """
-        _check_name("field", self.name)
-        where = f"Field {self.name!r}"
-        for part in ("direction", "kind", "dtype", "dtype_of", "size_of"):
-            a_text(f"{where}: its {part}", getattr(self, part))
-        a_count(f"{where}: its number of dimensions", self.n_dims)
-        a_switch(f"{where}: interleaved", self.interleaved)
-        if self.direction not in ("in", "out", "inout"):
-            raise BadGraph(f"Field {self.name!r} must be in, out or inout, got {self.direction!r}")
-        if self.kind not in ("vector", "view", "block") or not 1 <= self.n_dims <= 8:
-            raise BadGraph(
-                f"Field {self.name!r} must be a vector, view or block of 1 to 8 dimensions, got a"
-                f" {self.kind} of {self.n_dims}"
-            )
-        if self.kind == "vector" and self.n_dims != 1:
-            raise BadGraph(f"Field {self.name!r} is a vector and must have one dimension")
-
-    @property
-    def is_vector(self) -> bool:
-        """Whether it must be contiguous."""
-        return self.kind == "vector"
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the vertex reads it."""
-        return self.direction in ("in", "inout")
-
-    @property
-    def is_written(self) -> bool:
-        """Whether the vertex writes it."""
-        return self.direction in ("out", "inout")
-
-
-def _check_name(what: str, name: str) -> None:
-    a_text(f"The name of a {what}", name)
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise BadGraph(f"Expected a Python identifier as the name of a {what}, got {name!r}")
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A number in the vertex state: ``int`` or ``float``.
-
-    A scalar that is not ``on_device`` is a compile-time constant and takes no tile memory.
-    """
-
-    name: str
-    kind: str = "int"
-    on_device: bool = True
-
-    def __post_init__(self) -> None:
-        """Validate the description.
-
-        Raises
-        ------
-        BadGraph
-            When its name or kind is invalid.
-        """
-        _check_name("scalar", self.name)
-        a_text(f"Scalar {self.name!r}: its kind", self.kind)
-        a_switch(f"Scalar {self.name!r}: on_device", self.on_device)
-        if self.kind not in ("int", "float"):
-            raise BadGraph(f"Scalar {self.name!r} must be an int or a float, got {self.kind!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +49,12 @@ class Codelet:
     is_data_dependent
         Whether its cycles depend on the data: the kernel then returns a count, which the law
         finds in `Batch.counts`.
+    is_multi_vertex
+        Whether the kernel is the program of one worker and runs on every context of the tile: its
+        last arguments are the number of the worker and of all workers, and the law returns the
+        instructions of every worker, ndarray of int64, shape (n_vertices, n_worker_contexts).
+    reads_clock
+        Whether the kernel's last argument is the cycle counter of its IPU as its step begins.
     apart
         Groups of fields that must lie in different memory elements, pairwise, so that a tile can
         access them in the same cycle.
@@ -181,6 +82,8 @@ class Codelet:
     apart: tuple[tuple[str, ...], ...] = ()
     has_slow_path: bool = False
     independent: tuple[tuple[int, ...], ...] = ()
+    is_multi_vertex: bool = False
+    reads_clock: bool = False
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.
@@ -227,8 +130,13 @@ class Codelet:
         a_text("The name of a codelet", self.name)
         where = f"Codelet {self.name!r}"
         a_text(f"{where}: its source", self.source)
-        for part in ("is_supervisor", "is_data_dependent", "has_slow_path"):
+        for part in ("is_supervisor", "is_data_dependent", "has_slow_path", "is_multi_vertex"):
             a_switch(f"{where}: {part}", getattr(self, part))
+        if self.is_multi_vertex and self.is_supervisor:
+            raise BadGraph(
+                f"{where} is a multi-vertex and a supervisor vertex: choose one; a multi-vertex"
+                " runs on every worker, a supervisor vertex does as its law says"
+            )
         for field in self.fields:
             a_kind(f"{where}: one of its fields", field, Field, "an engine.Field")
         for scalar in self.scalars:
@@ -255,7 +163,22 @@ class Codelet:
                         f"Field {field.name!r} of {self.name} refers to {other!r}, which is not a"
                         " field"
                     )
+            if field.size_of and (field.is_list or self.field(field.size_of).is_list):
+                raise BadGraph(
+                    f"Field {field.name!r} of {self.name}: size_of is for fields of one region, not"
+                    " for lists of intervals"
+                )
         self._check_asks()
+        self._check_independent(where)
+
+    def _check_independent(self, where: str) -> None:
+        """Validate the dimensions along which elements are independent.
+
+        Raises
+        ------
+        BadGraph
+            When a number is out of range, or vertices cannot be joined.
+        """
         for places in self.independent:
             if len(places) != len(self.fields) or any(
                 not -1 <= place < field.n_dims
@@ -265,6 +188,28 @@ class Codelet:
                     f"{where}: an independent dimension is {shown(places)}: expected its number in"
                     f" each of {len(self.fields)} fields, -1 where a field lacks it"
                 )
+        counts = self.is_data_dependent or self.is_multi_vertex or self.reads_clock
+        if self.independent and (counts or any(field.is_list for field in self.fields)):
+            raise BadGraph(
+                f"{where} has independent dimensions: its vertices are joined, so it may not be a"
+                " multi-vertex, count, read the clock or take lists of intervals"
+            )
+
+    @property
+    def fills_tile(self) -> bool:
+        """Whether a vertex uses all worker contexts of its tile."""
+        return self.is_supervisor or self.is_multi_vertex
+
+    @property
+    def vertex_kind(self) -> str:
+        """The kind of its vertices, for messages."""
+        if self.is_multi_vertex:
+            return "a multi-vertex"
+        return "a supervisor" if self.is_supervisor else "a worker"
+
+    def count_shape(self, n_vertices: int, n_workers: int) -> tuple[int, ...]:
+        """Return the shape of what kernels count: by vertex, or by vertex and worker."""
+        return (n_vertices, n_workers) if self.is_multi_vertex else (n_vertices,)
 
     @property
     def state_bytes(self) -> int:
@@ -288,12 +233,12 @@ class Codelet:
         """
         sizes, kinds = (
             (self.code_bytes, other.code_bytes),
-            (self.is_supervisor, other.is_supervisor),
+            (self.vertex_kind, other.vertex_kind),
         )
         if len(set(sizes)) > 1:
             odd = f", of {min(sizes)} and of {max(sizes)} bytes of code"
         elif len(set(kinds)) > 1:
-            odd = ": a worker and a supervisor"
+            odd = f": {' and '.join(sorted(kinds, reverse=True))}"
         elif self.is_data_dependent is not other.is_data_dependent:
             odd = ": only one is data-dependent"
         else:
@@ -321,7 +266,12 @@ class Codelet:
                     f"{where}: field {field.name!r} takes regions, not a {type(regions).__name__}:"
                     " pass a tensor, or make them with engine.graph.blocks"
                 )
-            if regions.size.shape != (n_vertices, field.n_dims):
+            first = getattr(regions, "first", None)
+            if (first is not None) != field.is_list:
+                kind = "a list of intervals" if field.is_list else f"a {field.kind}"
+                raise BadGraph(f"{where}: field {field.name!r} is {kind}: give such regions")
+            n_given = len(regions.size) if first is None else first.size - 1
+            if (n_given, *regions.size.shape[1:]) != (n_vertices, field.n_dims):
                 raise BadGraph(
                     f"{where}: field {field.name!r} takes {n_vertices} regions of {field.n_dims}"
                     f" dimensions, not {regions.size.shape}"

@@ -15,7 +15,11 @@ from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.graph.plan_stage import PlanStage
 from tilescope.engine.graph.regions import Regions
 
-__all__ = ["ComputeSet", "VertexBatch"]
+__all__ = ["INTERVAL_BYTES", "ComputeSet", "VertexBatch"]
+
+#: Instance state of an interval of a list, bytes.
+#: Assumption: a pointer and a length, as for a vector; Poplar's VectorList can be more compact.
+INTERVAL_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,22 @@ class VertexBatch:
     def n_vertices(self) -> int:
         """Number of vertices."""
         return int(self.tile.size)
+
+    @property
+    def lists(self) -> list[Regions]:
+        """The fields that are lists of intervals."""
+        return [regions for regions in self.fields.values() if regions.first is not None]
+
+    @property
+    def n_edges(self) -> int:
+        """Number of regions that vertices are connected to."""
+        return sum(regions.start.size for regions in self.fields.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """Instance state of all vertices, bytes."""
+        n_intervals = sum(regions.start.size for regions in self.lists)
+        return self.n_vertices * self.codelet.state_bytes + INTERVAL_BYTES * n_intervals
 
 
 @dataclass(eq=False)

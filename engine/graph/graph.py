@@ -15,6 +15,8 @@ from tilescope.engine.graph.clone import clone_layout
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.debug import ROOT, DebugContext
+from tilescope.engine.graph.field import Field
+from tilescope.engine.graph.interval_list import lists_of
 from tilescope.engine.graph.joined import Joined, View
 from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
 from tilescope.engine.graph.partial_mapping import overlaid
@@ -404,7 +406,7 @@ class Graph:
         compute_set: ComputeSet,
         codelet: Codelet,
         tile: ArrayLike,
-        fields: Mapping[str, Regions | View | Sequence[Tensor]],
+        fields: Mapping[str, Regions | View | Sequence[Tensor] | Sequence[Sequence[Tensor]]],
         scalars: Mapping[str, ArrayLike] | None = None,
     ) -> VertexBatch:
         """Add one vertex of `codelet` per entry of `tile`.
@@ -419,7 +421,7 @@ class Graph:
             Tile of each vertex.
         fields
             By field name: regions; a tensor or a slice of one for all vertices; or a list with one
-            per vertex.
+            per vertex. A field of kind ``list`` takes a list of slices per vertex.
         scalars
             Numbers by scalar name: one for all vertices, or one per vertex.
 
@@ -450,10 +452,10 @@ class Graph:
             )
         connected: Mapping[str, Any] = fields
         if isinstance(fields, Mapping):
-            known = {field.name: field.n_dims for field in codelet.fields}
+            known = {field.name: field for field in codelet.fields}
             connected = {
-                name: regions_of(f"{where}, field {name!r}", given, tiles.size, known[name])
-                if name in known and _is_of_tensors(given)
+                name: _regions(f"{where}, field {name!r}", known[name], given, tiles.size)
+                if name in known
                 else given
                 for name, given in fields.items()
             }
@@ -469,6 +471,13 @@ class Graph:
         compute_set.add(batch)
         self.codelets.setdefault(codelet.name, codelet)
         return batch
+
+
+def _regions(where: str, field: Field, given: Any, n_vertices: int) -> Any:
+    """Return the regions of a field; what is given if it is something else, for messages."""
+    if field.is_list:
+        return lists_of(where, given, n_vertices)
+    return regions_of(where, given, n_vertices, field.n_dims) if _is_of_tensors(given) else given
 
 
 def _is_of_tensors(given: object) -> bool:

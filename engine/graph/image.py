@@ -153,6 +153,7 @@ class GraphCopy:
             read_only(regions.start),
             read_only(regions.size),
             read_only(regions.stride),
+            None if regions.first is None else read_only(regions.first),
         )
 
 
@@ -181,6 +182,7 @@ def _read_only_batch(batch: VertexBatch) -> VertexBatch:
             read_only(regions.start),
             read_only(regions.size),
             read_only(regions.stride),
+            None if regions.first is None else read_only(regions.first),
         )
         for name, regions in batch.fields.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,19 @@ class Batch:
     n_vertices
         Number of vertices.
     size, stride
-        By field: ndarray of int64, shape (n_vertices, n_dims), elements.
+        By field: ndarray of int64, shape (n_vertices, n_dims), elements; for a list of intervals,
+        one row per interval of all vertices.
     item_bytes
         By field: bytes of one element on the device.
     dtype
         By field: name of its number type, such as ``float16``; ``float8`` for both formats.
     scalars
         By name: ndarray, shape (n_vertices,).
-    counts : ndarray of int64, shape (n_vertices,)
+    counts : ndarray of int64, shape (n_vertices,), or (n_vertices, n_workers) of multi-vertices
         What the kernels of a data-dependent codelet returned; zeros before they have run.
+    first
+        By field that is a list of intervals: the row of every vertex's first interval, ndarray of
+        int64, shape (n_vertices + 1,).
     is_slow : ndarray of bool, shape (n_vertices,)
         Whether a vertex must take the codelet's slow path; None when no vertex must.
     """
@@ -44,6 +48,7 @@ class Batch:
     scalars: Mapping[str, NDArray[Any]]
     counts: NDArray[np.int64]
     is_slow: NDArray[np.bool_] | None = None
+    first: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def is_fast(self) -> NDArray[np.bool_]:
@@ -51,9 +56,22 @@ class Batch:
         return np.ones(self.n_vertices, np.bool_) if self.is_slow is None else ~self.is_slow
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
-        """Elements of each vertex's region: ndarray of int64, shape (n_vertices,)."""
+        """Elements of each vertex's region, or regions: ndarray of int64, shape (n_vertices,)."""
         product: NDArray[np.int64] = np.prod(self.size[field], axis=1, dtype=np.int64)
-        return product
+        return self.by_vertex(field, product) if field in self.first else product
+
+    def by_vertex(self, field: str, of_interval: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the sum over the intervals of every vertex: ndarray of int64, (n_vertices,).
+
+        Parameters
+        ----------
+        field
+            A field that is a list of intervals.
+        of_interval : ndarray of int64, shape (n_intervals,)
+            What every interval takes.
+        """
+        sums: NDArray[np.int64] = np.add.reduceat(of_interval, self.first[field][:-1])
+        return sums
 
     def is_float(self, field: str) -> bool:
         """Whether a field is of a floating-point type."""
@@ -88,5 +106,6 @@ def start_cycles(counted: int, machine: Machine) -> int:
     return max(counted, machine.worker_start_cycles)
 
 
-#: Cycles of every vertex of a batch: ndarray of int64, shape (n_vertices,).
+#: Cycles of every vertex of a batch: ndarray of int64, shape (n_vertices,); for a multi-vertex, of
+#: all its workers: shape (n_vertices, n_worker_contexts).
 Law = Callable[[Batch, Machine], NDArray[np.int64]]

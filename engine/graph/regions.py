@@ -1,14 +1,15 @@
 """Regions: the elements that each vertex of a batch connects to, as flat arrays.
 
 A region is a block of up to a few dimensions: a start element and, per dimension, a size and a
-stride. A field of a batch holds one region per vertex, all on one variable.
+stride. A field of a batch holds one region per vertex, or a list of intervals per vertex, all on
+one variable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +22,42 @@ from tilescope.engine.graph.tensor import Tensor
 if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
 
-__all__ = ["Regions", "blocks", "regions_of"]
+__all__ = ["Regions", "blocks", "check_variable", "regions_of"]
 
 
 @dataclass(frozen=True)
 class Regions:
-    """One region per vertex.
+    """One region per vertex, or several.
 
     Parameters
     ----------
     variable
         The variable all regions are on.
-    start : ndarray of int64, shape (n_vertices,)
+    start : ndarray of int64, shape (n_regions,)
         First element.
-    size : ndarray of int64, shape (n_vertices, n_dims)
+    size : ndarray of int64, shape (n_regions, n_dims)
         Elements along each dimension.
-    stride : ndarray of int64, shape (n_vertices, n_dims)
+    stride : ndarray of int64, shape (n_regions, n_dims)
         Distance between adjacent elements along each dimension, elements.
+    first : ndarray of int64, shape (n_vertices + 1,)
+        For lists of intervals: the first region of every vertex, and the number of regions. None
+        if every vertex has one.
     """
 
     variable: Variable
     start: NDArray[np.int64]
     size: NDArray[np.int64]
     stride: NDArray[np.int64]
+    first: NDArray[np.int64] | None = None
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return self.start.size if self.first is None else self.first.size - 1
+
+    def by_region(self, of_vertex: NDArray[Any]) -> NDArray[Any]:
+        """Return what is known of every vertex for every region: its tile, or its number."""
+        return of_vertex if self.first is None else np.repeat(of_vertex, np.diff(self.first))
 
     @property
     def n_elements(self) -> NDArray[np.int64]:
@@ -64,10 +78,11 @@ class Regions:
         high = np.maximum(self.start, last)
         bad = (low < 0) | (high >= self.variable.n_elements) | (self.size < 1).any(axis=1)
         if bad.any():
-            vertex = int(np.flatnonzero(bad)[0])
+            region = int(np.flatnonzero(bad)[0])
+            vertex = int(self.by_region(np.arange(self.n_vertices))[region])
             raise BadGraph(
-                f"{where}: vertex {vertex} accesses elements {int(low[vertex])} to"
-                f" {int(high[vertex])} of variable {self.variable.name!r}, which has"
+                f"{where}: vertex {vertex} accesses elements {int(low[region])} to"
+                f" {int(high[region])} of variable {self.variable.name!r}, which has"
                 f" {self.variable.n_elements}"
             )
 
@@ -97,18 +112,7 @@ def blocks(
     BadGraph
         When the numbers of sizes and strides differ, or a column has the wrong length.
     """
-    if isinstance(variable, Tensor):
-        raise BadGraph(
-            f"Expected a variable for the regions, got a tensor on {variable.variable.name!r}: pass"
-            " tensor.variable"
-        )
-    if isinstance(variable, Joined):
-        raise BadGraph(
-            f"Expected one variable for the regions, got a tensor that joins {variable.name}: copy"
-            " it to a new variable first"
-        )
-    if not hasattr(variable, "map_start"):
-        raise BadGraph(f"Expected a variable for the regions, got {shown(variable)}")
+    check_variable(variable)
     where = f"Regions on {variable.name!r}"
     sizes = a_list(f"{where}: the sizes", sizes, "a list with one entry per dimension")
     strides = a_list(f"{where}: the strides", strides, "a list with one entry per dimension")
@@ -128,6 +132,28 @@ def blocks(
         np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
         np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
     )
+
+
+def check_variable(variable: object) -> None:
+    """Raise BadGraph unless regions can be on it.
+
+    Raises
+    ------
+    BadGraph
+        When it is not one variable.
+    """
+    if isinstance(variable, Tensor):
+        raise BadGraph(
+            f"Expected a variable for the regions, got a tensor on {variable.variable.name!r}: pass"
+            " tensor.variable"
+        )
+    if isinstance(variable, Joined):
+        raise BadGraph(
+            f"Expected one variable for the regions, got a tensor that joins {variable.name}: copy"
+            " it to a new variable first"
+        )
+    if not hasattr(variable, "map_start"):
+        raise BadGraph(f"Expected a variable for the regions, got {shown(variable)}")
 
 
 def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regions:

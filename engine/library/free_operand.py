@@ -41,6 +41,7 @@ __all__ = [
     "planned_convolution",
     "planned_matmul",
     "row_major_variable",
+    "unallocated",
 ]
 
 
@@ -69,12 +70,12 @@ class Operand:
         if isinstance(given, Tensor | np.ndarray):
             return cls(given, is_free=False)
         if isinstance(given, Joined):  # it will be copied to one variable
-            return cls(_unallocated(given.dtype, given.shape, given.name), is_free=False)
+            return cls(unallocated(given.dtype, given.shape, given.name), is_free=False)
         sizes = [a_count(f"A size of {name}", size, 1) for size in given]
-        return cls(_unallocated(dtype, sizes, name), is_free=True)
+        return cls(unallocated(dtype, sizes, name), is_free=True)
 
 
-def _unallocated(dtype: DType, shape: Sequence[int], name: str) -> Tensor:
+def unallocated(dtype: DType, shape: Sequence[int], name: str) -> Tensor:
     """Return a row-major tensor of no graph, to plan with."""
     return Tensor(Variable(-1, name, dtype, tuple(shape), ROOT), 0, row_major(shape))
 

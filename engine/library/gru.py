@@ -31,7 +31,7 @@ from tilescope.engine.library.recurrent_loop import (
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.recurrent_unit import clipped, part_of, unit_of, with_biases
 
-__all__ = ["GRU_UNITS", "gru"]
+__all__ = ["GRU_UNITS", "checked_gru_order", "gru"]
 
 #: Default order of the units in weights and biases.
 GRU_UNITS = ("reset", "update", "candidate")
@@ -91,7 +91,7 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     With r, u, n for the units: h = (1 − u) n + u h.
     """
     options = options or RecurrentOptions()
-    order = _checked_order(cell_order)
+    order = checked_gru_order(cell_order)
     layer = checked_layer("gru", x, input_weights, output_weights, biases, len(GRU_UNITS))
     if (len(biases.shape) == 3) != reset_after:
         shapes = "(3, 2, outputs)" if reset_after else "(3, outputs)"
@@ -164,7 +164,14 @@ class _Cell:
         map_in_place(builder, between, [self.output, candidate, unit(self.units, 1)])
 
 
-def _checked_order(order: Any) -> tuple[str, ...]:
+def checked_gru_order(order: Any) -> tuple[str, ...]:
+    """Return the order of units.
+
+    Raises
+    ------
+    BadGraph
+        If it does not name every unit once.
+    """
     names = tuple(order) if isinstance(order, list | tuple) else ()
     if sorted(map(shown, names)) != sorted(map(shown, GRU_UNITS)):
         raise BadGraph(

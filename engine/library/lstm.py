@@ -15,10 +15,12 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import copy_to
+from tilescope.engine.library.elementwise import copy_to, in_one
 from tilescope.engine.library.in_place import binary_in_place
+from tilescope.engine.library.map import map_in_place, operand
 from tilescope.engine.library.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.recurrent_loop import (
+    Layer,
     checked_layer,
     initial,
     run_steps,
@@ -26,15 +28,16 @@ from tilescope.engine.library.recurrent_loop import (
     unit,
 )
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.library.recurrent_unit import clipped, rows_of, unit_of, with_biases
+from tilescope.engine.library.recurrent_unit import clipped, rows_of, typed, unit_of, with_biases
 
-__all__ = ["LSTM_UNITS", "RecurrentOptions", "lstm"]
+__all__ = ["LSTM_INSIDE", "LSTM_UNITS", "RecurrentOptions", "checked_lstm_order", "lstm"]
 
 #: Default order of the units in weights and biases.
 LSTM_UNITS = ("forget", "input", "candidate", "output")
 #: Order of the units inside: the gates, with one non-linearity, are one tensor.
-_INSIDE = ("forget", "input", "output", "candidate")
-_OUTPUT = _INSIDE.index("output")
+LSTM_INSIDE = ("forget", "input", "output", "candidate")
+_OUTPUT = LSTM_INSIDE.index("output")
+_CANDIDATE = LSTM_INSIDE.index("candidate")
 
 
 @checked
@@ -47,6 +50,7 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
     initial_output: View | None = None,
     initial_cell: View | None = None,
     *,
+    peepholes: View | NDArray[Any] | None = None,
     lengths: View | None = None,
     cell_order: Any = LSTM_UNITS,
     options: RecurrentOptions | None = None,
@@ -64,6 +68,9 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
         constants, which are arranged before the program runs.
     initial_output, initial_cell
         States before the first step, shape (batch, outputs); zeros if left out.
+    peepholes
+        Weights of the cell state in the gates, shape (3, outputs): in the cell order without the
+        candidate. The forget and the input gate see the last state, the output gate the new one.
     lengths
         int32, shape (batch,): the steps of every sequence; all of them if left out. Outputs beyond
         are zero, and states stay.
@@ -85,36 +92,46 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
 
     Notes
     -----
-    With f, i, g, o for the units: c = f c + i g, h = o tanh(c).
+    With f, i, g, o for the units: c = f c + i g, h = o tanh(c). Source of peepholes: the ONNX
+    operator LSTM.
     """
     options = options or RecurrentOptions()
-    order = _checked_order(cell_order)
+    order = checked_lstm_order(cell_order)
     layer = checked_layer("lstm", x, input_weights, output_weights, biases, len(LSTM_UNITS))
     detail = {
         "input": list(x.shape),
         "outputSize": layer.n_outputs,
         "cellOrder": list(order),
+        **({} if peepholes is None else {"peepholes": True}),
         **options.detail(),
     }
     build = builder.inside("lstm", "popnn.lstmFwd", detail)
-    at = [order.index(name) for name in _INSIDE]
-    units = stacked(build, layer, len(_INSIDE), "units")
+    at = [order.index(name) for name in LSTM_INSIDE]
+    units = stacked(build, layer, len(LSTM_INSIDE), "units")
     cell = initial(build, layer, initial_cell, "cellState")
     # The output replaces its gate.
     output = initial(build, layer, initial_output, "output", unit(units, _OUTPUT))
     own = [unit_of(weights, at) for weights in (input_weights, output_weights, biases)]
+    seen = None if peepholes is None else _peepholes(build, peepholes, layer, order)
     rows = rows_of(build, x, own[0], own[1], options)
 
     def step(inside: Builder, slices: Any) -> None:
         copy_to(inside, rows.weigh(inside, slices[0], output), units, "units")
         with_biases(inside, units, own[2])
-        _cell(inside, units, cell, options)
+        _cell(inside, units, cell, options, seen)
 
     found = run_steps(build, layer, options, [rows.sequence], [output, cell], lengths, step)
     return found, output, cell
 
 
-def _checked_order(order: Any) -> tuple[str, ...]:
+def checked_lstm_order(order: Any) -> tuple[str, ...]:
+    """Return the order of units.
+
+    Raises
+    ------
+    BadGraph
+        If it does not name every unit once.
+    """
     names = tuple(order) if isinstance(order, list | tuple) else ()
     if sorted(map(shown, names)) != sorted(map(shown, LSTM_UNITS)):
         raise BadGraph(
@@ -123,15 +140,60 @@ def _checked_order(order: Any) -> tuple[str, ...]:
     return names
 
 
-def _cell(builder: Builder, units: Tensor, cell: Tensor, options: RecurrentOptions) -> None:
+def _peepholes(
+    builder: Builder, peepholes: View | NDArray[Any], layer: Layer, order: tuple[str, ...]
+) -> Tensor:
+    """Return peepholes as a tensor (3, 1, outputs), in the order of the gates inside.
+
+    Raises
+    ------
+    BadGraph
+        If their shape or type is another one.
+    """
+    gates = [name for name in order if name != "candidate"]
+    if tuple(peepholes.shape) != (len(gates), layer.n_outputs):
+        raise BadGraph(
+            f"lstm: its peepholes have shape {tuple(peepholes.shape)}: expected"
+            f" {(len(gates), layer.n_outputs)}"
+        )
+    if isinstance(peepholes, View) and peepholes.dtype != layer.dtype:
+        raise BadGraph(f"lstm: its peepholes are {peepholes.dtype}: cast them to {layer.dtype}")
+    found = unit_of(peepholes, [gates.index(name) for name in LSTM_INSIDE[:_CANDIDATE]])
+    return in_one(builder, typed(builder, found, layer.dtype, "peepholes")).reshape(3, 1, -1)
+
+
+def _cell(
+    builder: Builder,
+    units: Tensor,
+    cell: Tensor,
+    options: RecurrentOptions,
+    peepholes: Tensor | None,
+) -> None:
     """Add the cell: units hold weighed inputs before, and the output gate the output after."""
-    clipped(builder, units, options.clip)
-    forget, enter, output, candidate = (unit(units, i) for i in range(len(_INSIDE)))
-    non_linearity_in_place(
-        builder, options.recurrent_activation, units.slice(0, 0, len(_INSIDE) - 1)
-    )
+    forget, enter, output, candidate = (unit(units, i) for i in range(len(LSTM_INSIDE)))
+    gates = units.slice(0, 0, _CANDIDATE)
+    if peepholes is None:
+        clipped(builder, units, options.clip)
+    else:
+        gates = units.slice(0, 0, _OUTPUT)
+        _see(builder, gates, peepholes.slice(0, 0, _OUTPUT), cell)
+        clipped(builder, gates, options.clip)
+        clipped(builder, candidate, options.clip)
+    non_linearity_in_place(builder, options.recurrent_activation, gates)
     non_linearity_in_place(builder, options.activation, candidate)
     binary_in_place(builder, "multiply", concat([cell, candidate]), concat([forget, enter]))
     binary_in_place(builder, "add", cell, candidate)
+    if peepholes is not None:
+        gate = units.slice(0, _OUTPUT, _CANDIDATE)
+        _see(builder, gate, peepholes.slice(0, _OUTPUT, _CANDIDATE), cell)
+        clipped(builder, gate, options.clip)
+        non_linearity_in_place(builder, options.recurrent_activation, gate)
     shown = non_linearity(builder, options.activation, cell)
     binary_in_place(builder, "multiply", output, shown)
+
+
+def _see(builder: Builder, gates: Tensor, peepholes: Tensor, cell: Tensor) -> None:
+    """Add peepholes times the cell state to gates, (gates, batch, outputs)."""
+    state = cell.reshape(1, *cell.shape).broadcast_to(gates.shape)
+    weights = peepholes.broadcast_to(gates.shape)
+    map_in_place(builder, operand(0) + operand(1) * operand(2), [gates, weights, state])

@@ -30,7 +30,7 @@ from tilescope.engine.library.fill import fill
 from tilescope.engine.library.in_place import binary_in_place
 from tilescope.engine.library.partition import edges_of
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.library.sliceable import create_sliceable_tensor
+from tilescope.engine.library.sliceable import create_sliceable_tensor, is_sliceable
 from tilescope.engine.program import Repeat
 from tilescope.engine.program import Sequence as ProgramSequence
 
@@ -240,7 +240,9 @@ def run_steps(  # a loop with its states and sequences
 
 
 def _sliceable(builder: Builder, sequence: View) -> Tensor:
-    """Return a copy of a sequence whose steps are slices on their tiles."""
+    """Return a sequence whose steps are slices on their tiles: itself, or a copy."""
+    if isinstance(sequence, Tensor) and is_sliceable(builder, sequence, 0):
+        return sequence
     made = create_sliceable_tensor(builder, sequence.dtype, sequence.shape, 0, "sequence")
     copy_to(builder, sequence, made, "arrangeSequence")
     return made

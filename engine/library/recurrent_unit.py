@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import Tensor, View, concat
+from tilescope.engine.graph import DType, Tensor, View, concat
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.library.in_place import binary_in_place
@@ -17,7 +17,16 @@ from tilescope.engine.library.map import call, map_in_place, operand
 from tilescope.engine.library.recurrent_loop import product
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
-__all__ = ["Rows", "clipped", "joined_weights", "part_of", "rows_of", "unit_of", "with_biases"]
+__all__ = [
+    "Rows",
+    "clipped",
+    "joined_weights",
+    "part_of",
+    "rows_of",
+    "typed",
+    "unit_of",
+    "with_biases",
+]
 
 Weights = View | NDArray[Any]
 
@@ -27,7 +36,9 @@ def joined_weights(builder: Builder, parts: Sequence[Weights], axis: int) -> Wei
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate([np.asarray(part) for part in parts], axis)
     views = [part if isinstance(part, View) else _constant(builder, part) for part in parts]
-    return row_major_copy(builder, concat(views, axis), "weights")
+    whole = concat(views, axis)
+    # Those of create_lstm_weights and create_rnn_weights are parts of one variable.
+    return whole if isinstance(whole, Tensor) else row_major_copy(builder, whole, "weights")
 
 
 def _constant(builder: Builder, values: NDArray[Any]) -> Tensor:
@@ -95,16 +106,17 @@ def rows_of(
 
 def with_biases(builder: Builder, units: Tensor, biases: Weights) -> None:
     """Add one bias per unit and output to (units, batch, outputs), in one compute set."""
-    values = biases if isinstance(biases, View) else _typed(builder, biases, units)
+    values = typed(builder, biases, units.dtype, "biases")
     shape = (units.shape[0], 1, units.shape[2])
     binary_in_place(builder, "add", units, in_one(builder, values).reshape(*shape))
 
 
-def _typed(builder: Builder, values: Weights, like: Tensor) -> Tensor:
-    """Return constants of a tensor's type."""
-    assert isinstance(values, np.ndarray), "types of tensors were checked"
+def typed(builder: Builder, values: Weights, dtype: DType, name: str) -> View:
+    """Return a tensor as it is, whose type was checked, and constants of a type."""
+    if isinstance(values, View):
+        return values
     made = builder.graph.add_constant(
-        values.astype(np.float32), "biases", dtype=like.dtype, debug=builder.debug
+        values.astype(np.float32), name, dtype=dtype, debug=builder.debug
     )
     builder.spread(made, grain=2)
     return made

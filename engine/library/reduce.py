@@ -22,7 +22,11 @@ _UPDATES = ", ".join(REDUCE_UPDATE)
 
 @checked
 def reduce(
-    builder: Builder, operation: str, x: View, dims: Sequence[int], scale: float | None = None
+    builder: Builder,
+    operation: str,
+    x: View,
+    dims: Sequence[int],
+    scale: float | Tensor | None = None,
 ) -> Tensor:
     """Reduce over `dims` and scale the result; the reduced dimensions keep size 1.
 
@@ -38,8 +42,8 @@ def reduce(
     dims
         Dimensions to reduce, in any order.
     scale
-        Factor of the result, for means. The result of ``log_add`` is a logarithm: its scale is
-        added.
+        Factor of the result, for means: a number, or a tensor of one float32 that the program
+        computes. The result of ``log_add`` is a logarithm: its scale is added.
 
     Raises
     ------
@@ -74,7 +78,7 @@ def reduce_with_output(
     x: View,
     out: View,
     dims: Sequence[int],
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     update: bool = False,
 ) -> None:
     """Reduce into a tensor, or combine the scaled result with what it holds.

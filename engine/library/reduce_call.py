@@ -8,7 +8,7 @@ from math import prod
 
 from tilescope.engine.codelets.reduce import FLOPS_PER_PAIR, REDUCE, UNSCALED
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import BOOL, View
+from tilescope.engine.graph import BOOL, FLOAT32, Tensor, View
 from tilescope.engine.library.builder import refuse_float8
 
 __all__ = ["ReduceCall", "Reduction"]
@@ -23,7 +23,7 @@ class Reduction:
     operation: str
     x: View
     dims: Sequence[int]
-    scale: float | None = None
+    scale: float | Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ReduceCall:
     operation: str
     x: View
     dims: tuple[int, ...]
-    scale: float
+    scale: float | Tensor
     out: View | None = None
     update: bool = False
 
@@ -62,7 +62,7 @@ class ReduceCall:
                 f"Dimensions {dims} of {x.name!r} of shape {tuple(x.shape)} to reduce: give"
                 f" different ones from 0 to {rank - 1}"
             )
-        scale = UNSCALED[operation] if item.scale is None else float(item.scale)
+        scale = UNSCALED[operation] if item.scale is None else _checked_scale(item.scale)
         return cls(operation, x, tuple(dims), scale)
 
     @property
@@ -80,7 +80,8 @@ class ReduceCall:
         """Useful operations: combined pairs, squares, scaled and updated results."""
         n_results = prod(self.result_shape)
         pairs = self.x.n_elements - n_results * (not self.update)
-        scaled = n_results * (self.scale != UNSCALED[self.operation])
+        is_scaled = isinstance(self.scale, Tensor) or self.scale != UNSCALED[self.operation]
+        scaled = n_results * is_scaled
         squares = self.x.n_elements * (self.operation == "square_sum")
         count = pairs * FLOPS_PER_PAIR[self.operation] + scaled + squares
         return count * self.x.dtype.is_float
@@ -91,6 +92,24 @@ class ReduceCall:
             "operation": self.operation,
             "shape": list(self.x.shape),
             "dims": list(self.dims),
-            "scale": self.scale,
+            "scale": "tensor" if isinstance(self.scale, Tensor) else self.scale,
             **({"update": True} if self.update else {}),
         }
+
+
+def _checked_scale(scale: float | Tensor) -> float | Tensor:
+    """Return a number, or a tensor of one float.
+
+    Raises
+    ------
+    BadGraph
+        If a tensor has another type or several elements.
+    """
+    if not isinstance(scale, Tensor):
+        return float(scale)
+    if scale.dtype != FLOAT32 or scale.n_elements != 1:
+        raise BadGraph(
+            f"The scale {scale.name!r} of a reduction is {scale.dtype} of shape"
+            f" {tuple(scale.shape)}: expected a number, or a tensor of one float32"
+        )
+    return scale

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE, UNSCALED
-from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable
+from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE, SCALED_REDUCE, UNSCALED
+from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable, blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.planner.phase import stage_name
 from tilescope.engine.planner.reduce_choice import PlannedPieces
@@ -41,7 +41,7 @@ class PlannedReduction:
     x: Tensor
     partial: DType
     out: Tensor
-    scale: float
+    scale: float | Tensor
     label: str
 
 
@@ -87,7 +87,13 @@ def _add_stage(
             np.stack([made.section_stride, made.plane_stride, ones], axis=1),
         ),
     }
-    codelet = (REDUCE_UPDATE if kind.is_update else REDUCE)[kind.operation]
+    tiles = made.tile.astype(np.int32)
     scale = item.scale if stage.is_last else UNSCALED[kind.operation]
-    build.vertices(compute_set, codelet, made.tile.astype(np.int32), fields, {"scale": scale})
+    if isinstance(scale, Tensor):
+        codelet = SCALED_REDUCE[kind.operation, kind.is_update]
+        fields["scale"] = blocks(scale.variable, scale.offset, [1], [1], made.n_pieces)
+        build.vertices(compute_set, codelet, tiles, fields)
+    else:
+        codelet = (REDUCE_UPDATE if kind.is_update else REDUCE)[kind.operation]
+        build.vertices(compute_set, codelet, tiles, fields, {"scale": scale})
     return out

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from tilescope.engine.arguments import a_count
 from tilescope.engine.codelets.dynamic_update import DYNAMIC_UPDATE
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor, View, blocks, dtype_of
+from tilescope.engine.graph import DType, Tensor, View, blocks, dtype_of
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import vector_elements
 from tilescope.engine.library.partition import as_rows, edges_of, map_parts
 
-__all__ = ["create_indices_tensor", "create_sliceable_tensor", "update_columns"]
+__all__ = ["create_indices_tensor", "create_sliceable_tensor", "is_sliceable", "update_columns"]
 
 
 @checked
@@ -62,8 +62,7 @@ def create_sliceable_tensor(
     outer, inner = prod(sizes[:dim]), prod(sizes[dim + 1 :])
     made = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
     grain = vector_elements(machine, kind)
-    n_column_parts = min(machine.n_tiles, -(-inner // grain))
-    n_outer_parts = min(outer, machine.n_tiles // n_column_parts)
+    n_outer_parts, n_column_parts = _n_parts(builder, kind, outer, inner)
     edges = (
         edges_of(outer, n_outer_parts),
         np.array([0, sizes[dim]]),
@@ -72,6 +71,24 @@ def create_sliceable_tensor(
     tile = builder.tiles.ids[: n_outer_parts * n_column_parts]
     map_parts(builder, made, edges, tile.reshape(n_outer_parts, 1, n_column_parts))
     return made.reshape(*sizes)
+
+
+def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[int, int]:
+    """Return the parts of outer dimensions and of columns, on a tile each."""
+    machine = builder.tiles.machine
+    n_column_parts = min(machine.n_tiles, -(-inner // vector_elements(machine, dtype)))
+    return min(outer, machine.n_tiles // n_column_parts), n_column_parts
+
+
+def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
+    """Return whether a tensor lies as one of `create_sliceable_tensor`, on as many tiles."""
+    outer, inner = prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
+    if not x.can_reshape(outer, x.shape[dim], inner):
+        return False
+    columns = _columns_of(x.reshape(outer, x.shape[dim], inner))
+    if columns is None:
+        return False
+    return np.unique(columns.tile).size >= prod(_n_parts(builder, x.dtype, outer, inner))
 
 
 @checked

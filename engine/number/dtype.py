@@ -19,6 +19,7 @@ __all__ = [
     "FLOAT32",
     "INT32",
     "UINT8",
+    "UINT32",
     "DType",
     "dtype_of",
     "float8",
@@ -66,9 +67,10 @@ FLOAT32 = DType("float32", 4, "float32")
 FLOAT16 = DType("float16", 2, "float32", HALF)
 INT32 = DType("int32", 4, "int32")
 UINT8 = DType("uint8", 1, "uint8")
+UINT32 = DType("uint32", 4, "uint32")
 BOOL = DType("bool", 1, "uint8")
 
-DTYPES = {d.name: d for d in (FLOAT32, FLOAT16, INT32, UINT8, BOOL)}
+DTYPES = {d.name: d for d in (FLOAT32, FLOAT16, INT32, UINT32, UINT8, BOOL)}
 _FROM_NUMPY = {
     "float32": FLOAT32,
     "float64": FLOAT32,
@@ -76,6 +78,7 @@ _FROM_NUMPY = {
     "int32": INT32,
     "int64": INT32,
     "uint8": UINT8,
+    "uint32": UINT32,
     "bool": BOOL,
 }
 # Mantissa bits, exponent of the smallest normal number, and largest number without a scale.

@@ -76,6 +76,7 @@ def _sizes(node: Node) -> tuple[int, int, int]:
         4: (batch,),
         5: states,
         6: states,
+        7: (n, 3 * hidden),
     }
     for index, shape in expected.items():
         value = node.optional(index)
@@ -92,11 +93,9 @@ def _types(node: Node) -> list[Type]:
     Raises
     ------
     BadModel
-        When the node has peepholes or couples gates.
+        When the node couples gates.
     """
     steps, batch, hidden = _sizes(node)
-    if node.optional(7) is not None:
-        raise BadModel(f"{node} has peepholes (input P), which are not supported: leave P out")
     if node.attributes.get("input_forget", 0):
         raise BadModel(f"{node} couples input and forget gates, which is not supported")
     _activations(node)
@@ -171,6 +170,17 @@ def _biases(at: Lowering, op: Operation, direction: int, n_units: int, hidden: i
     return own.reshape(2, n_units, hidden).dim_shuffle(1, 0, 2)
 
 
+def _peepholes(at: Lowering, op: Operation, direction: int, hidden: int) -> Array | View | None:
+    """Return the weights of the cell state in the gates, (3, outputs); None if left out."""
+    value = op.optional(7)
+    if value is None:
+        return None
+    if value.known is not None:
+        known: Array = np.asarray(value.known)[direction].reshape(3, hidden)
+        return known
+    return at.tensor(value).slice(0, direction, direction + 1).reshape(3, hidden)
+
+
 def _summed(at: Lowering, biases: Any) -> Any:
     """Return the sum of both biases, (units, outputs)."""
     if isinstance(biases, np.ndarray):
@@ -210,8 +220,8 @@ def _direction(
         return rnn(at.builder, x, weights, recurrent, _summed(at, biases), *states, **common)
     if name == "LSTM":
         summed = _summed(at, biases)
-        order = _UNITS[name]
-        return lstm(at.builder, x, weights, recurrent, summed, *states, cell_order=order, **common)
+        common |= {"cell_order": _UNITS[name], "peepholes": _peepholes(at, op, direction, hidden)}
+        return lstm(at.builder, x, weights, recurrent, summed, *states, **common)
     after = bool(op.attributes["linear_before_reset"])
     return gru(
         at.builder,

@@ -100,7 +100,7 @@ def write_compute_sets(
             {
                 "vertex_type_id": ids[name],
                 "name": name,
-                "kind": "supervisor" if codelets[name].is_supervisor else "worker",
+                "kind": "supervisor" if codelets[name].fills_tile else "worker",
                 "code_bytes": codelets[name].code_bytes,
                 "is_data_dependent": codelets[name].is_data_dependent,
                 "source": codelets[name].source,

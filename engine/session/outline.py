@@ -18,7 +18,7 @@ from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchange import Addresses
 from tilescope.engine.compiler.transfer import around
-from tilescope.engine.graph import ComputeSet, Graph, Regions, Tensor, Variable, VertexBatch
+from tilescope.engine.graph import ComputeSet, Graph, Tensor, Variable, VertexBatch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together
 from tilescope.engine.library.walk import joint_walk
@@ -187,7 +187,7 @@ class _Costs:
         if leaf.structure not in self._of_leaf:
             compute_set = leaf.compute_set
             found = around(compute_set, self.addresses, self.machine)
-            n_bytes = sum(b.n_vertices * b.codelet.state_bytes for b in compute_set.batches)
+            n_bytes = sum(batch.state_bytes for batch in compute_set.batches)
             cycles = compute_cost(compute_set, self.machine)[0].cycles.max()
             for transfer in (found.before, found.after):
                 if transfer is not None:
@@ -288,7 +288,7 @@ class _Outliner:
 def _on(batch: VertexBatch, of: dict[Variable, Variable]) -> VertexBatch:
     """Return vertices on other variables."""
     fields = {
-        name: Regions(of.get(r.variable, r.variable), r.start, r.size, r.stride)
+        name: replace(r, variable=of.get(r.variable, r.variable))
         for name, r in batch.fields.items()
     }
     return replace(batch, fields=fields)

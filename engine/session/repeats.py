@@ -89,7 +89,7 @@ class Structures:
             for name, regions in batch.fields.items():
                 number = variables.setdefault(regions.variable, len(variables))
                 digest.update(f"{name} {number}".encode())
-                for array in (regions.start, regions.size, regions.stride):
+                for array in (regions.start, regions.size, regions.stride, regions.first):
                     digest.update(self._array(array))
         for variable in variables:
             digest.update(self._variable(variable))

