@@ -8,12 +8,12 @@ import logging
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadInput, RunFailed
 from tilescope.engine.frontend.onnx import load_onnx
@@ -26,11 +26,30 @@ from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
 
-__all__ = ["ModelRun", "read_inputs", "run_model", "write_outputs"]
+__all__ = ["ModelRun", "Sizes", "read_inputs", "run_model", "write_outputs"]
 
 _log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What decides the sizes of a model that it leaves open itself.
+
+    Parameters
+    ----------
+    shapes
+        Shapes of inputs, by name.
+    batch
+        Size of the first dimension of inputs that leave it open; 1 if None.
+    values
+        Contents of inputs that shapes depend on, by name.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    batch: int | None = None
+    values: Mapping[str, ArrayLike] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +108,13 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
     """
     if not path.name:
         raise RunFailed(f"Cannot write outputs to {path}: it is a directory")
+    for name in outputs:
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts:
+            raise RunFailed(
+                f"Cannot write outputs to {path}: the name of output {name!r} leads out of the"
+                " archive; rename it in the model"
+            )
     partial = path.with_name(f".{path.name}.part")
     try:
         with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
@@ -110,7 +136,7 @@ def run_model(
     options: EngineOptions,
     *,
     inputs: Arrays | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    sizes: Sizes | None = None,
     seed: int = 0,
     iterations: int = 1,
     progress: Callable[[str], None] | None = None,
@@ -127,8 +153,8 @@ def run_model(
         The engine options in effect.
     inputs
         By name; missing inputs are drawn at random.
-    shapes
-        Sizes of dynamic dimensions, by input.
+    sizes
+        What the model leaves open.
     seed
         Seed of the random inputs.
     iterations
@@ -145,7 +171,8 @@ def run_model(
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")
-    model = load_onnx(path, shapes)
+    sizes = sizes or Sizes()
+    model = load_onnx(path, sizes.shapes, values=sizes.values, batch=sizes.batch)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
         path,

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilescope.commands.run_arguments import (
+    directory_of,
+    memory_of,
+    options_of,
+    settings_of,
+    shapes_of,
+)
 from tilescope.completion import complete_machine
 from tilescope.console import print_json, print_line, progress
 from tilescope.parameters import AsJson, examples
@@ -27,6 +34,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx",
             "run model.onnx --machine bow --tiles 64 --report out",
             "run model.onnx --shape x=1,3,224,224 --json",
+            "run model.onnx --batch 4 --set sizes=2,12",
             "run model.onnx --option debug.instrument=false --quiet",
         )
     )
@@ -63,7 +71,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 help="Directory of the report; default ./report.",
                 show_default=False,
-                parser=_directory,
+                parser=directory_of,
                 metavar="<path>",
             ),
         ] = None,
@@ -73,7 +81,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 help="Directory of the executable cache; created if missing.",
                 show_default=False,
-                parser=_directory,
+                parser=directory_of,
                 metavar="<path>",
             ),
         ] = None,
@@ -81,6 +89,23 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(
                 help="Shape of an input with dynamic dimensions, as name=d0,d1; repeatable.",
+                show_default=False,
+            ),
+        ] = None,
+        batch: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Size of the first dimension of every input that leaves it open; default 1.",
+                show_default=False,
+            ),
+        ] = None,
+        setting: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--set",
+                help="Values of an input that shapes depend on, as name=v0,v1; fixed at compile"
+                " time; repeatable.",
                 show_default=False,
             ),
         ] = None,
@@ -109,7 +134,12 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.host_memory import within_available
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
-        from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
+        from tilescope.engine.session.model_run import (
+            Sizes,
+            read_inputs,
+            run_model,
+            write_outputs,
+        )
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
@@ -121,10 +151,10 @@ def register(app: typer.Typer) -> None:
         elif report is not None:
             flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
         if available_memory_proportion is not None:
-            flags["--available-memory-proportion"] = _memory(available_memory_proportion)
+            flags["--available-memory-proportion"] = memory_of(available_memory_proportion)
         if cache is not None:
             flags["--cache"] = {"enableEngineCaching": True, "cachePath": str(cache)}
-        given = _options(option or [], flags)
+        given = options_of(option or [], flags)
         defaults = {"autoReport.all": True, "autoReport.directory": "report"}
         options = resolve(command_line=given, code=defaults)
         simulated = load_machine(
@@ -136,7 +166,7 @@ def register(app: typer.Typer) -> None:
                 simulated,
                 options,
                 inputs=None if inputs is None else read_inputs(inputs),
-                shapes=_shapes(shape or []),
+                sizes=Sizes(shapes_of(shape or []), batch, settings_of(setting or [])),
                 seed=seed,
                 iterations=iterations,
                 progress=tell,
@@ -150,59 +180,6 @@ def register(app: typer.Typer) -> None:
             _print(done, model, outputs)
             if missing:
                 print_line(missing)
-
-
-def _directory(text: str) -> Path:
-    """Return the path of a directory; reject an empty string, which means the current one."""
-    if not text.strip():
-        raise typer.BadParameter("expected a directory such as ./report, got an empty string")
-    return Path(text)
-
-
-def _memory(share: float) -> dict[str, object]:
-    """Return the options that set a share of memory for convolutions and products."""
-    from tilescope.engine.options.available_memory import is_proportion
-    from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
-
-    if not is_proportion(share):
-        raise typer.BadParameter(
-            f"--available-memory-proportion must be above 0 and at most 1, got {share:g}"
-        )
-    return {CONVOLUTION_MEMORY: share, MATMUL_MEMORY: share}
-
-
-def _options(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:
-    """Parse ``KEY=VALUE`` and merge the options of other flags; reject duplicates."""
-    set_by = {key: flag for flag, given in flags.items() for key in given}
-    options = {key: value for given in flags.values() for key, value in given.items()}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"expected KEY=VALUE for --option, got {text}")
-        if key in options:
-            raise typer.BadParameter(
-                f"--option {text} and {set_by[key]} both set {key}; remove one of them"
-            )
-        options[key] = value
-        set_by[key] = "another --option"
-    return options
-
-
-def _shapes(texts: list[str]) -> dict[str, tuple[int, ...]]:
-    """Parse ``name=d0,d1``."""
-    shapes = {}
-    for text in texts:
-        name, _, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(size) for size in sizes.split(","))
-        except ValueError:
-            shape = ()
-        if not name or not shape or min(shape) < 1:
-            raise typer.BadParameter(
-                f"expected name=d0,d1 with sizes of at least 1 for --shape, got {text}"
-            )
-        shapes[name] = shape
-    return shapes
 
 
 @contextmanager
@@ -253,7 +230,8 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
         sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
         print_line(
             f"Input {name}: its dynamic first dimension was set to 1;"
-            f" to change it, use --shape {name}={','.join(map(str, sizes))} with another size"
+            " to change it, use --batch, or"
+            f" --shape {name}={','.join(map(str, sizes))} with another size"
         )
     fullest = int(executable.memory.excluding_gaps.max())
     print_line(f"Fullest tile: {fullest:,} of {machine.allocatable_bytes:,} bytes")

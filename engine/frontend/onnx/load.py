@@ -16,7 +16,7 @@ from tilescope.engine.frontend.onnx.tensor_types import (
     check_type,
     element_type,
     input_shape,
-    is_assumed_one,
+    leaves_batch_open,
 )
 from tilescope.engine.ir import IrBuilder, Model
 
@@ -28,6 +28,7 @@ def load_onnx(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     trainable: Collection[str] = (),
     values: Mapping[str, ArrayLike] | None = None,
+    batch: int | None = None,
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -42,6 +43,8 @@ def load_onnx(
     values
         Contents of inputs that are fixed at compile time, by name; they are no inputs of the model
         then. See `inputs_to_set`.
+    batch
+        Size of the first dimension of every input that leaves it open; 1 if None.
 
     Raises
     ------
@@ -76,10 +79,16 @@ def load_onnx(
             raise BadModel(f"Input {info.name!r} is not a tensor; only tensors are supported")
         dtype = element_type(info.type.tensor_type.elem_type, f"Input {info.name!r}")
         check_type(dtype, f"Input {info.name!r}", is_input=True)
-        value = builder.input(info.name, input_shape(info, given), dtype)
+        value = builder.input(info.name, input_shape(info, given, batch), dtype)
         imported.values[info.name] = value
     outputs = imported.add_nodes()
-    assumed = [info.name for info in inputs if is_assumed_one(info, given)]
+    open_inputs = [info.name for info in inputs if leaves_batch_open(info, given)]
+    if batch is not None and not open_inputs:
+        raise BadInput(
+            "No input leaves its first dimension open, so the batch cannot be set: export the model"
+            " with a dynamic batch"
+        )
+    assumed = open_inputs if batch is None else []
     for info, value in zip(graph.output, outputs, strict=True):
         check_output(info, value, assumed)
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]

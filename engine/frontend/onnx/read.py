@@ -22,8 +22,22 @@ _DEEPEST_BODIES = 4
 
 
 def model_digest(path: Path) -> str:
-    """Return the SHA-256 of a model file as hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Return the SHA-256 of a model file, and of its external weights, as hexadecimal digits."""
+    digest = hashlib.sha256(path.read_bytes())
+    model = onnx.load(str(path), load_external_data=False)
+    outside = {
+        entry.value
+        for graph in (model.graph, *_subgraphs(model.graph))
+        for tensor in graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    for name in sorted(outside):
+        digest.update(name.encode())
+        with (path.parent / name).open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def domain_of(node: onnx.NodeProto) -> str:
@@ -138,6 +152,14 @@ def _checked(path: Path) -> onnx.ModelProto:
 def _one_line(error: Exception) -> str:
     text = str(error).strip()
     return text.splitlines()[0][:200] if text else type(error).__name__
+
+
+def _subgraphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Return the subgraphs of a graph, at any depth."""
+    for node in _nodes(graph):
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield attribute.g
 
 
 def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 import numpy as np
 import onnx
@@ -73,6 +74,9 @@ def add_settings(
         if not np.can_cast(array.dtype, dtype, "same_kind"):
             raise BadInput(f"Input {name!r} takes {dtype}, not {array.dtype}")
         stated = stated_shape(infos[name])
+        whole = [size for size in stated if size is not None]
+        if array.ndim == 1 and len(whole) == len(stated) != 1 and prod(whole) == array.size:
+            array = array.reshape(whole)  # as a command line has it
         agrees = len(stated) == array.ndim and all(
             size is None or size == given for size, given in zip(stated, array.shape, strict=True)
         )

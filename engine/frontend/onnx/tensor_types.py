@@ -16,7 +16,7 @@ __all__ = [
     "check_type",
     "element_type",
     "input_shape",
-    "is_assumed_one",
+    "leaves_batch_open",
     "stated_shape",
 ]
 
@@ -70,9 +70,9 @@ def _labels(info: onnx.ValueInfoProto) -> str:
 
 
 def input_shape(
-    info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]
+    info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]], batch: int | None = None
 ) -> tuple[int, ...]:
-    """Return the static shape of an input; a first dimension without size is taken as 1.
+    """Return the static shape of an input; an open first dimension has `batch` elements, or 1.
 
     Raises
     ------
@@ -91,8 +91,8 @@ def input_shape(
                 f"Input {info.name!r} has shape {_labels(info)}, which is incompatible with {given}"
             )
         return given
-    if is_assumed_one(info, shapes):
-        stated[0] = 1
+    if leaves_batch_open(info, shapes):
+        stated[0] = batch or 1
     if not all(stated):
         why = " with a dimension of 0, which holds nothing" if 0 in stated else ""
         raise BadInput(
@@ -102,7 +102,7 @@ def input_shape(
     return tuple(int(size or 0) for size in stated)
 
 
-def is_assumed_one(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+def leaves_batch_open(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Return whether the first dimension of an input is open and nobody says its size."""
     stated = stated_shape(info)
     return info.name not in shapes and stated[:1] == [None]

@@ -1,0 +1,112 @@
+"""``tilescope run --batch`` and ``--set``: what a model leaves open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.external_data_helper import convert_model_to_external_data
+from tests.engine.operators.graphs import info, model_of
+from tests.tilescope.conftest import Outcome
+
+from tilescope.engine.frontend.onnx.read import model_digest
+
+Run = Callable[..., Outcome]
+COMMON = ("--tiles", "4", "--no-report")
+
+
+@pytest.fixture
+def reshaping(tmp_path: Path) -> Path:
+    """Return a model that reshapes ``x`` to the sizes in ``sizes``."""
+    path = tmp_path / "reshape.onnx"
+    model = model_of(
+        [helper.make_node("Reshape", ["x", "sizes"], ["y"], name="change")],
+        [info("x", [4, 6]), info("sizes", [2], TensorProto.INT64)],
+        [info("y", [None, None])],
+    )
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def open_batch(tmp_path: Path) -> Path:
+    path = tmp_path / "relu.onnx"
+    node = helper.make_node("Relu", ["x"], ["y"])
+    onnx.save(model_of([node], [info("x", [None, 6])], [info("y", [None, 6])]), path)
+    return path
+
+
+def test_a_setting_decides_a_shape(tilescope: Run, reshaping: Path) -> None:
+    found = tilescope("run", str(reshaping), *COMMON, "--set", "sizes=3,8", "--json")
+    assert json.loads(found.out)["outputs"][0]["shape"] == [3, 8]
+
+
+def test_what_must_be_set_is_named(tilescope: Run, reshaping: Path) -> None:
+    found = tilescope("run", str(reshaping), *COMMON)
+    assert found.code == 2
+    assert "Node 'change' (Reshape)" in found.err
+    assert "'sizes' is not: give the inputs that it depends on with --set" in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sizes", "expected name=v0,v1"),
+        ("sizes=a,b", "expected name=v0,v1"),
+        ("other=1", "Unknown input 'other'; the model has x, sizes"),
+        ("sizes=1.5,4", "Input 'sizes' takes int64, not float64"),
+        ("sizes=1,2,3", "Input 'sizes' takes an array of shape (2), not (3,)"),
+    ],
+)
+def test_bad_settings_are_one_sentence(
+    tilescope: Run, reshaping: Path, text: str, words: str
+) -> None:
+    found = tilescope("run", str(reshaping), *COMMON, "--set", text)
+    assert found.code == 2
+    assert words in found.err
+    assert "Traceback" not in found.err
+
+
+def test_a_batch(tilescope: Run, open_batch: Path) -> None:
+    found = tilescope("run", str(open_batch), *COMMON, "--batch", "5", "--json")
+    answer = json.loads(found.out)
+    assert answer["outputs"][0]["shape"] == [5, 6]
+    assert answer["assumed_ones"] == []
+
+
+def test_a_batch_that_no_input_leaves_open(tilescope: Run, reshaping: Path) -> None:
+    found = tilescope("run", str(reshaping), *COMMON, "--batch", "5", "--set", "sizes=3,8")
+    assert found.code == 2
+    assert "No input leaves its first dimension open" in found.err
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc/evil", "a/../../evil"])
+def test_an_output_whose_name_leads_out_of_the_archive(
+    tilescope: Run, tmp_path: Path, name: str
+) -> None:
+    path, outputs = tmp_path / "m.onnx", tmp_path / "out.npz"
+    node = helper.make_node("Relu", ["x"], [name])
+    onnx.save(model_of([node], [info("x", [4, 6])], [info(name, [4, 6])]), path)
+    found = tilescope("run", str(path), *COMMON, "--outputs", str(outputs))
+    assert found.code != 0
+    assert f"the name of output {name!r} leads out of the archive" in " ".join(found.err.split())
+    assert not outputs.exists()
+
+
+def test_the_digest_covers_external_weights(tmp_path: Path) -> None:
+    digests = []
+    for value in (1.0, 2.0):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        weights = {"w": np.full((64, 64), value, np.float32)}
+        node = helper.make_node("Add", ["x", "w"], ["y"])
+        model = model_of([node], [info("x", [64, 64])], [info("y", [64, 64])], weights)
+        convert_model_to_external_data(model, location="weights.bin", size_threshold=0)
+        onnx.save(model, folder / "m.onnx")
+        digests.append(model_digest(folder / "m.onnx"))
+    assert digests[0] != digests[1]

@@ -1,0 +1,91 @@
+"""Arguments of ``tilescope run`` that are texts: paths, options, shapes and values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+__all__ = ["directory_of", "memory_of", "options_of", "settings_of", "shapes_of"]
+
+
+def directory_of(text: str) -> Path:
+    """Return the path of a directory; reject an empty string, which means the current one."""
+    if not text.strip():
+        raise typer.BadParameter("expected a directory such as ./report, got an empty string")
+    return Path(text)
+
+
+def memory_of(share: float) -> dict[str, object]:
+    """Return the options that set a share of memory for convolutions and products."""
+    from tilescope.engine.options.available_memory import is_proportion
+    from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
+
+    if not is_proportion(share):
+        raise typer.BadParameter(
+            f"--available-memory-proportion must be above 0 and at most 1, got {share:g}"
+        )
+    return {CONVOLUTION_MEMORY: share, MATMUL_MEMORY: share}
+
+
+def options_of(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:
+    """Parse ``KEY=VALUE`` and merge the options of other flags; reject duplicates."""
+    set_by = {key: flag for flag, given in flags.items() for key in given}
+    options = {key: value for given in flags.values() for key, value in given.items()}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"expected KEY=VALUE for --option, got {text}")
+        if key in options:
+            raise typer.BadParameter(
+                f"--option {text} and {set_by[key]} both set {key}; remove one of them"
+            )
+        options[key] = value
+        set_by[key] = "another --option"
+    return options
+
+
+def shapes_of(texts: list[str]) -> dict[str, tuple[int, ...]]:
+    """Parse ``name=d0,d1``."""
+    shapes = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not name or not shape or min(shape) < 1:
+            raise typer.BadParameter(
+                f"expected name=d0,d1 with sizes of at least 1 for --shape, got {text}"
+            )
+        shapes[name] = shape
+    return shapes
+
+
+_WORDS = {"true": True, "false": False}
+
+
+def settings_of(texts: list[str]) -> dict[str, list[int | float | bool]]:
+    """Parse ``name=v0,v1``: whole numbers, floats, or true and false."""
+
+    def number(text: str) -> int | float | bool:
+        if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+
+    settings = {}
+    for text in texts:
+        name, _, values = text.rpartition("=")
+        try:
+            found = [number(value.strip()) for value in values.split(",")]
+        except ValueError:
+            found = []
+        if not name or not found:
+            raise typer.BadParameter(
+                f"expected name=v0,v1 with numbers, or true and false, for --set, got {text}"
+            )
+        settings[name] = found
+    return settings
