@@ -13,10 +13,11 @@ from tilescope.engine.ir.operation import (
     Region,
     ResultType,
 )
-from tilescope.engine.ir.value import Constant, Parameter, Value
+from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, Value
 
 __all__ = [
     "ENGINE_DOMAIN",
+    "MOST_DIMS",
     "Constant",
     "Expansion",
     "Hints",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from tilescope.engine.ir.schema import (
     version_of,
     with_defaults,
 )
-from tilescope.engine.ir.value import Constant, Value
+from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
 __all__ = ["IrBuilder", "decomposed", "results_of"]
+
+#: Elements of a result that is folded; larger ones are computed on the device, if they fit.
+_MOST_FOLDED = 1 << 28
 
 _NODE_FIELDS = tuple(field.name for field in fields(Node))
 
@@ -202,6 +206,11 @@ def results_of(node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
     )
     results: list[Value | None] = []
     for index, name in enumerate(outputs):
+        if index < len(values) and len(values[index].shape) > MOST_DIMS:
+            raise BadModel(
+                f"{node}: its result has {len(values[index].shape)} dimensions; at most"
+                f" {MOST_DIMS} are supported"
+            )
         if not name:
             results.append(None)
         elif index >= len(values):
@@ -227,7 +236,8 @@ def _inferred(node: Node, label: str) -> tuple[Value, ...]:
     operator = node.operator
     types = (operator.infer or infer_by_schema)(node)
     known = [None if value is None else value.known for value in node.inputs]
-    if not node.regions and all(value.known is not None for value in node.operands):
+    is_known = not node.regions and all(value.known is not None for value in node.operands)
+    if is_known and all(prod(shape) <= _MOST_FOLDED for shape, _ in types):
         arrays = (operator.evaluate or evaluate_by_reference)(node, known)
         return tuple(
             Constant(label, tuple(shape), dtype, np.asarray(array))

@@ -224,7 +224,10 @@ class Node:
             given = self.known(1, "the axes").tolist()
         if given is None:
             return None
-        return tuple(sorted(self.axis(a, rank) for a in given))
+        axes = sorted(self.axis(a, rank) for a in given)
+        if len(set(axes)) < len(axes):
+            raise BadModel(f"{self}: an axis is named twice in {list(given)}")
+        return tuple(axes)
 
     def axis(self, axis: int, rank: int) -> int:
         """Return an axis counted from the front.

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Constant", "Parameter", "Value"]
+__all__ = ["MOST_DIMS", "Constant", "Parameter", "Value"]
+
+#: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
+MOST_DIMS = 32
 
 
 @dataclass(frozen=True, eq=False)

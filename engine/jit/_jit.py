@@ -19,8 +19,9 @@ import platformdirs
 
 __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 
-# NaN and infinity keep their semantics; only the order of sums and products may change.
-_FAST = {"nsz", "arcp", "contract", "reassoc"}
+# NaN and infinity keep their semantics; only the order of sums and products may change. A quotient
+# is not a product with a reciprocal: that of integers is truncated, and 49 / 49 would be 0.
+_FAST = {"nsz", "contract", "reassoc"}
 #: numba populates this module on import.
 _config: Any = numba.config
 _ROOT = Path(__file__).parent.parent
@@ -38,7 +39,7 @@ def source_digest() -> str:
     digest = hashlib.blake2b(digest_size=8)
     for path in _engine_sources():
         digest.update(path.read_bytes())
-    digest.update(repr((numba.__version__, _config.BOUNDSCHECK)).encode())
+    digest.update(repr((numba.__version__, _config.BOUNDSCHECK, sorted(_FAST))).encode())
     return digest.hexdigest()
 
 

@@ -25,7 +25,7 @@ from tilescope.engine.library.convolution_request import (
     check_matmul,
     plan_of,
 )
-from tilescope.engine.library.elementwise import in_one
+from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.library.product_types import ProductTypes, product_types
 from tilescope.engine.library.window import Window, output_size
 from tilescope.engine.planner import Plan
@@ -106,7 +106,11 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         weights=weights,
         flops=2 * n_images * rows * columns * prod(int(size) for size in weights.shape),
     ).planned()
-    product = as_product(in_one(build, x), _in_one(build, weights), window, groups, types)
+    whole = in_one(build, x)
+    if not whole.can_reshape(n_images, groups, whole.shape[1] // groups, height, width):
+        # What made it grouped its channels otherwise.
+        whole = row_major_copy(build, whole, "groupChannels")
+    product = as_product(whole, _in_one(build, weights), window, groups, types)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     plan = _plan(build, product.shape, share, family, split)
     out = build_convolution(build, product.x, product.weights, types.weights, product.shape, plan)

@@ -25,7 +25,8 @@ def _cast_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]
         grid = dtype_of(dtype).grid
         assert grid is not None
         x = grid.rounded(x)
-    return [x.astype(dtype)]
+    with np.errstate(invalid="ignore"):  # what no integer holds becomes whatever the processor has
+        return [x.astype(dtype)]
 
 
 def _lower_cast(at: Lowering, op: Operation) -> Tensor:
@@ -45,7 +46,12 @@ CAST = Operator(
 
 def _cast(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"])).name
+    try:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"])).name
+    except KeyError:
+        raise BadModel(
+            f"{node} casts to element type {node.attributes['to']}, which ONNX does not define"
+        ) from None
     if dtype.startswith("float8") and not node.attributes.get("saturate", 1):
         raise BadModel(
             f"{node} casts to {dtype} without saturation; the machine saturates: set saturate to 1"

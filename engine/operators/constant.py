@@ -14,6 +14,10 @@ from tilescope.engine.ir import Expansion, Node, Operator, Value
 __all__ = ["RECORDS"]
 
 
+#: Elements of a constant that a model makes: those of tiles' memories by far.
+_MOST_ELEMENTS = 1 << 31
+
+
 def _shape(node: Node, into: Expansion) -> Value:
     sizes = node.operand(0).shape
     part = slice(node.attributes.get("start", 0), node.attributes.get("end", len(sizes)))
@@ -32,6 +36,11 @@ def _constant(node: Node, into: Expansion) -> Value:
 
 def _constant_of_shape(node: Node, into: Expansion) -> Value:
     shape = tuple(int(s) for s in node.known(0, "the shape"))
+    if min(shape, default=0) < 0 or prod(shape) > _MOST_ELEMENTS:
+        raise BadModel(
+            f"{node}: a constant of shape {shape}: sizes are 0 or more, and together at most"
+            f" {_MOST_ELEMENTS:,} elements"
+        )
     fill = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(-1)
     return into.constant(np.full(shape, fill[0], dtype=fill.dtype))
 
@@ -48,6 +57,10 @@ def _range(node: Node, into: Expansion) -> Value:
     if step == 0:
         raise BadModel(f"{node}: the step is 0, so the range has no end")
     n = max(0, math.ceil((limit - start) / step))
+    if n > _MOST_ELEMENTS:
+        raise BadModel(
+            f"{node}: a range of {n:,} elements; at most {_MOST_ELEMENTS:,} are possible"
+        )
     return into.constant((start + np.arange(n) * step).astype(start.dtype))
 
 

@@ -255,6 +255,14 @@ def _variadic_operator(name: str, function: str) -> Operator:
     return Operator(name=name, decompose=decompose)
 
 
+def _bounds_nothing(bound: Value) -> bool:
+    """Return whether a bound of integers is outside of what the device holds."""
+    if bound.known is None or bound.dtype != "int64":
+        return False
+    limits = np.iinfo(np.int32)
+    return bool((bound.known >= limits.max).all() or (bound.known <= limits.min).all())
+
+
 def _clip(node: Node, into: Expansion) -> Value:
     result = node.operand(0)
     for index, key, function in ((1, "min", "maximum"), (2, "max", "minimum")):
@@ -262,7 +270,7 @@ def _clip(node: Node, into: Expansion) -> Value:
         given = node.attributes.get(key)
         if bound is None and given is not None and abs(given) < np.finfo(np.float32).max:
             bound = scalar(into, given, result)  # the default of version 6 bounds nothing
-        if bound is not None:
+        if bound is not None and not _bounds_nothing(bound):
             result = binary(into, function, result, bound)
     return result
 

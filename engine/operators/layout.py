@@ -77,8 +77,10 @@ def _reshape(node: Node, into: Expansion) -> Value:
 
 def _flatten(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
-    axis = node.attributes["axis"]
-    axis = axis + len(x.shape) if axis < 0 else axis
+    axis, rank = node.attributes["axis"], len(x.shape)
+    if not -rank <= axis <= rank:
+        raise BadModel(f"{node}: axis {axis} is out of range for rank {rank}")
+    axis = axis + rank if axis < 0 else axis
     return reshape(into, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
@@ -97,6 +99,8 @@ def _unsqueeze(node: Node, into: Expansion) -> Value:
         given = node.known(1, "the axes").reshape(-1).tolist()
     rank = len(x.shape) + len(given)
     axes = {node.axis(a, rank) for a in given}
+    if len(axes) < len(given):
+        raise BadModel(f"{node}: an axis is named twice in {list(given)}")
     sizes = iter(x.shape)
     return reshape(into, x, tuple(1 if d in axes else next(sizes) for d in range(rank)))
 

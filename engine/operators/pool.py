@@ -80,9 +80,33 @@ AVERAGE_POOL = Operator(
 _VOLUME_RANK = 5
 
 
+def _check_padding(node: Node, window: Mapping[str, Any]) -> None:
+    """Refuse windows that lie in padding only.
+
+    Raises
+    ------
+    BadModel
+        When padding is not smaller than the window.
+    """
+    for size, dilation, before, after in zip(
+        window["kernel"],
+        window["dilation"],
+        window["padding_before"],
+        node.attributes.get("pads", window["padding_after"])[-len(window["kernel"]) :],
+        strict=False,
+    ):
+        if max(before, after) > (size - 1) * dilation:
+            raise BadModel(
+                f"{node}: padding of {max(before, after)} is not smaller than its window of"
+                f" {(size - 1) * dilation + 1}, so windows would lie in padding only"
+            )
+
+
 def _max_pool(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
+
+    _check_padding(node, attributes)
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
         return into.emit(MAX_POOL, images, **window)
@@ -98,6 +122,8 @@ def _average_pool(node: Node, into: Expansion) -> Value:
     counts = bool(node.attributes.get("count_include_pad", 0))
     if counts and node.attributes.get("ceil_mode", 0):
         raise BadModel(f"{node} with both ceil_mode and count_include_pad is not supported yet")
+
+    _check_padding(node, attributes)
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
         return into.emit(AVERAGE_POOL, images, counts_padding=counts, **window)

@@ -131,6 +131,14 @@ def _gemm(node: Node, into: Expansion) -> Value:
     c = node.optional(2)
     if c is None or beta == 0:
         return out
+    try:
+        fits = np.broadcast_shapes(c.shape, out.shape) == out.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise BadModel(
+            f"{node}: {c.name!r} of shape {c.shape} does not broadcast to the product's {out.shape}"
+        )
     if beta != 1:
         c = binary(into, "multiply", c, scalar(into, beta, out))
     return binary(into, "add", out, c)

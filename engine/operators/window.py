@@ -23,6 +23,10 @@ def _same_padding(size: int, kernel: int, stride: int, dilation: int, *, is_lowe
     return (total - small, small) if is_lower else (small, total - small)
 
 
+#: Of a kernel, stride, dilation or padding: more than any tensor of a machine has.
+_LARGEST = 1 << 24
+
+
 def _sizes(
     node: Node, key: str, default: tuple[int, ...], n_sizes: int, *, at_least: int = 1
 ) -> tuple[int, ...]:
@@ -39,6 +43,8 @@ def _sizes(
             f"{node}: expected {n_sizes} numbers of at least {at_least} for {key}, got"
             f" {list(sizes)}"
         )
+    if max(sizes) > _LARGEST:
+        raise BadModel(f"{node}: {key} is {list(sizes)}; at most {_LARGEST:,} is possible")
     return sizes
 
 

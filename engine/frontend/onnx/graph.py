@@ -19,6 +19,9 @@ from tilescope.engine.operators import OPERATORS
 
 __all__ = ["GraphImport"]
 
+#: What numpy and ONNX raise for operands that no check foresaw.
+_UNFORESEEN = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+
 
 class GraphImport:
     """Imports a graph into a builder.
@@ -56,8 +59,14 @@ class GraphImport:
             When ONNX has no such element type.
         """
         for tensor in self.graph.initializer:
-            element_type(tensor.data_type, f"Initializer {tensor.name!r}")
-            array = numpy_helper.to_array(tensor)
+            what = f"Initializer {tensor.name!r}"
+            if element_type(tensor.data_type, what) == "object":
+                raise BadModel(f"{what} holds strings, which is not supported")
+            try:
+                array = numpy_helper.to_array(tensor)
+            except (TypeError, ValueError) as error:
+                reason = str(error).splitlines()[0]
+                raise BadModel(f"{what} does not hold what it declares: {reason}") from None
             self.values[tensor.name] = Parameter(
                 tensor.name, array.shape, array.dtype.name, array, tensor.name in trainable
             )
@@ -116,7 +125,20 @@ class GraphImport:
             hints=hints,
         )
         names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
-        for key, value in zip(names, self.builder.add(node, names), strict=True):
+        try:
+            results = self.builder.add(node, names)
+        except (
+            ArithmeticError,
+            LookupError,
+            MemoryError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            # Operands that no check foresaw; the cause is kept for the log.
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            raise BadModel(f"{node} cannot be used with its operands: {reason}") from error
+        for key, value in zip(names, results, strict=True):
             if value is not None:
                 if value.known is None:
                     check_type(value.dtype, f"Node {name!r}")

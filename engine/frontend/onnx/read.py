@@ -12,6 +12,11 @@ from onnx import defs, inliner
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
+from tilescope.engine.frontend.onnx.tidy import (
+    check_imports,
+    order_nodes,
+    with_dense_initializers,
+)
 from tilescope.engine.operators import OPERATORS, supported_operators
 
 __all__ = ["domain_of", "expanded", "key_of", "model_digest", "opsets_of", "read_model"]
@@ -139,10 +144,24 @@ def _checked(path: Path) -> onnx.ModelProto:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    check_imports(model)
+    order_nodes(model.graph)
+    # The checker wants a shape of every output, which ONNX allows a model to leave out.
+    shapeless = [
+        info.type.tensor_type
+        for info in model.graph.output
+        if info.type.WhichOneof("value") == "tensor_type"
+        and not info.type.tensor_type.HasField("shape")
+    ]
+    for tensor_type in shapeless:
+        tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError) as error:
         raise BadModel(f"Model {path} fails the ONNX checker: {_one_line(error)}") from None
+    for tensor_type in shapeless:
+        tensor_type.ClearField("shape")
+    with_dense_initializers(model.graph)
     newest, opset = defs.onnx_opset_version(), opsets_of(model)[""]
     if opset > newest:
         raise BadModel(f"Model {path} needs opset {opset}; the newest supported is {newest}")

@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from tilescope.engine.errors import BadInput, BadModel
-from tilescope.engine.ir import Value
+from tilescope.engine.ir import MOST_DIMS, Value
 
 __all__ = [
     "check_output",
@@ -53,10 +53,22 @@ def check_type(dtype: str, what: str, *, is_input: bool = False) -> None:
 
 
 def stated_shape(info: onnx.ValueInfoProto) -> list[int | None]:
-    """Return the sizes in a model; None for dynamic ones."""
+    """Return the sizes in a model; None for dynamic ones.
+
+    Raises
+    ------
+    BadModel
+        When a size is negative, or there are too many.
+    """
     dims = info.type.tensor_type.shape.dim
     # Some exporters write an open dimension as -1.
-    return [d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims]
+    sizes = [d.dim_value if d.HasField("dim_value") and d.dim_value != -1 else None for d in dims]
+    if any(size is not None and size < 0 for size in sizes) or len(sizes) > MOST_DIMS:
+        raise BadModel(
+            f"Value {info.name!r} has sizes {sizes[:8]}: expected sizes of 0 or more, and at most"
+            f" {MOST_DIMS} dimensions"
+        )
+    return sizes
 
 
 def _labels(info: onnx.ValueInfoProto) -> str:
@@ -121,6 +133,14 @@ def check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence
             f"Output {info.name!r} is {value.dtype}: float8 stays on the device; cast it to float16"
             " in the model"
         )
+    kind = info.type.tensor_type.elem_type
+    if kind and element_type(kind, f"Output {info.name!r}") != value.dtype:
+        raise BadModel(
+            f"Output {info.name!r} is declared as {element_type(kind, '')} but computed as"
+            f" {value.dtype}: correct the declaration in the model"
+        )
+    if not info.type.tensor_type.HasField("shape"):
+        return
     stated = stated_shape(info)
     if len(stated) == len(value.shape) and all(
         s is None or s == size for s, size in zip(stated, value.shape, strict=True)

@@ -1,0 +1,102 @@
+"""Models that are right but not in the usual form: nodes out of order, sparse initializers."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from tilescope.engine.errors import BadModel
+
+__all__ = ["check_imports", "order_nodes", "with_dense_initializers"]
+
+#: Elements of a sparse initializer that is made dense.
+_MOST_ELEMENTS = 1 << 28
+
+
+def check_imports(model: onnx.ModelProto) -> None:
+    """Refuse a model that imports a domain in two versions.
+
+    Raises
+    ------
+    BadModel
+        Names the domain and the versions.
+    """
+    versions: dict[str, int] = {}
+    for imported in model.opset_import:
+        domain = "" if imported.domain == "ai.onnx" else imported.domain
+        if versions.setdefault(domain, imported.version) != imported.version:
+            raise BadModel(
+                f"The model imports domain {domain or 'ai.onnx'!r} in versions {versions[domain]}"
+                f" and {imported.version}: expected one"
+            )
+
+
+def order_nodes(graph: onnx.GraphProto) -> None:
+    """Put the nodes of a graph after those whose results they read; keep their order otherwise.
+
+    Nodes in a circle stay where they are: the checker of ONNX names them.
+    """
+    producer = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    readers: dict[int, list[int]] = defaultdict(list)
+    n_missing = [0] * len(graph.node)
+    for i, node in enumerate(graph.node):
+        for source in {producer[name] for name in _reads(node) if name in producer} - {i}:
+            readers[source].append(i)
+            n_missing[i] += 1
+    if all(source < i for source, found in readers.items() for i in found):
+        return
+    ready = deque(i for i, n in enumerate(n_missing) if n == 0)
+    order = []
+    while ready:
+        i = ready.popleft()
+        order.append(i)
+        for reader in readers[i]:
+            n_missing[reader] -= 1
+            if n_missing[reader] == 0:
+                ready.append(reader)
+    if len(order) == len(graph.node):
+        nodes = [onnx.NodeProto() for _ in order]
+        for copy, i in zip(nodes, order, strict=True):
+            copy.CopyFrom(graph.node[i])
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """Return the names that a node reads, in its subgraphs too."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            for inner in attribute.g.node:
+                names |= _reads(inner)
+            names.update(info.name for info in attribute.g.output)
+    return names
+
+
+def with_dense_initializers(graph: onnx.GraphProto) -> None:
+    """Replace sparse initializers by dense ones.
+
+    Raises
+    ------
+    BadModel
+        When positions are outside of the tensor, or it is too large.
+    """
+    for sparse in graph.sparse_initializer:
+        name, dims = sparse.values.name, tuple(sparse.dims)
+        values, places = (numpy_helper.to_array(t) for t in (sparse.values, sparse.indices))
+        if min(dims, default=0) < 0 or prod(dims) > _MOST_ELEMENTS:
+            raise BadModel(f"Sparse initializer {name!r} has shape {dims}: too large to hold")
+        dense = np.zeros(dims, values.dtype)
+        try:
+            index = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), dims)
+            dense.reshape(-1)[index] = values
+        except (IndexError, ValueError):
+            raise BadModel(
+                f"Sparse initializer {name!r} has positions outside of its shape {dims}"
+            ) from None
+        graph.initializer.append(numpy_helper.from_array(dense, name))
+    del graph.sparse_initializer[:]
