@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs onnx-suite fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -93,6 +93,9 @@ bench: $(READY)  ## Run the benchmarks and print ratios; never fails on time
 docs: $(READY)  ## Regenerate the reference pages
 	@$(IN_TREE) $(BIN)/python -m docs.schema_tables
 	@$(BIN)/python docs/generate.py
+
+onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a network connection the first time; about ten minutes
+	@$(IN_TREE) $(BIN)/python -m tests.onnx_suite $(ARGS)
 
 fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
 	@echo "==> published and simulated figures"

@@ -14,6 +14,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.pool import pool
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.pool_indices import largest_places
 from tilescope.engine.operators.volume import pooled_volume
 from tilescope.engine.operators.window import (
     as_images,
@@ -102,7 +103,7 @@ def _check_padding(node: Node, window: Mapping[str, Any]) -> None:
             )
 
 
-def _max_pool(node: Node, into: Expansion) -> Value:
+def _max_pool(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
 
@@ -113,7 +114,13 @@ def _max_pool(node: Node, into: Expansion) -> Value:
 
     if len(x.shape) == _VOLUME_RANK:
         return pooled_volume(into, x, attributes, pooled)
-    return restored(into, pooled(as_images(into, x), attributes), len(x.shape))
+    images = as_images(into, x)
+    out = restored(into, pooled(images, attributes), len(x.shape))
+    if node.n_outputs == 1:
+        return out
+    by_column = bool(node.attributes.get("storage_order", 0))
+    places = largest_places(into, images, attributes, is_column_major=by_column)
+    return out, restored(into, places, len(x.shape))
 
 
 def _average_pool(node: Node, into: Expansion) -> Value:
