@@ -218,7 +218,13 @@ class Node:
         return np.asarray(value.known)
 
     def axes(self, rank: int) -> tuple[int, ...] | None:
-        """Return axes from the attribute or, in newer opsets, the second input; None if absent."""
+        """Return axes from the attribute or, in newer opsets, the second input; None if absent.
+
+        Raises
+        ------
+        BadModel
+            When one is out of range, or named twice.
+        """
         given = self.attributes.get("axes")
         if given is None and self.optional(1) is not None:
             given = self.known(1, "the axes").tolist()

@@ -21,12 +21,20 @@ from onnx.backend.test.runner import Runner
 from tilescope.engine.models.catalogue import Model, WheelTags
 from tilescope.engine.models.wheel import download_wheel
 
-__all__ = ["LISTS", "Case", "cases", "missing", "names"]
+__all__ = ["LISTS", "Case", "Reason", "cases", "missing", "names"]
 
 HERE = Path(__file__).parent
 #: Name of a list and its file: kind and name of a case in each line.
 LISTS = {name: HERE / f"{name}.txt" for name in ("onnx-1.6.0", "popart-1.6.0", "onnx-1.23.2")}
 _RTOL, _ATOL = 1e-3, 1e-7
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a case does not pass; ``is_wrong`` if it runs, with other values than expected."""
+
+    why: str
+    is_wrong: bool
 
 
 @dataclass(frozen=True)
@@ -55,10 +63,14 @@ def names(list_name: str) -> list[tuple[str, str]]:
 
 
 @cache
-def missing() -> dict[str, str]:
+def missing() -> dict[str, Reason]:
     """Return the cases that do not pass, with the reason."""
     reasons = tomllib.loads((HERE / "missing.toml").read_text("utf-8"))["reason"]
-    return {name: reason["why"] for reason in reasons for name in reason["cases"]}
+    return {
+        name: Reason(reason["why"], is_wrong=reason.get("is_wrong", False))
+        for reason in reasons
+        for name in reason["cases"]
+    }
 
 
 def cases(list_name: str, folder: Path) -> Iterator[Case]:
