@@ -89,12 +89,15 @@ def _check_padding(node: Node, window: Mapping[str, Any]) -> None:
     BadModel
         When padding is not smaller than the window.
     """
+    # What rounding up adds after does not count: it is no padding of the model's.
+    stated = node.attributes.get("pads", ())
+    ends = [0] * len(window["kernel"]) + list(stated[len(stated) // 2 :])
     for size, dilation, before, after in zip(
         window["kernel"],
         window["dilation"],
         window["padding_before"],
-        node.attributes.get("pads", window["padding_after"])[-len(window["kernel"]) :],
-        strict=False,
+        ends[-len(window["kernel"]) :],
+        strict=True,
     ):
         if max(before, after) > (size - 1) * dilation:
             raise BadModel(
