@@ -25,6 +25,7 @@ __all__ = [
     "RunnerUp",
     "Stage",
     "plans",
+    "predicted_by_stage",
     "product_steps",
     "stage_names",
     "stage_of_step",
@@ -50,7 +51,7 @@ class Plan:
     ``family`` are the vertices that compute, ``grouping`` the convolution groups, inputs and
     outputs that they work on as one, and with ``combined`` how many groups of the operation were
     made one of these. ``split`` is the number of parts by dimension; these are empty if the engine
-    wrote something else. ``predicted`` are cycles by stage.
+    wrote something else.
     ``tile_balance`` is of what was compiled, 0 to 1; ``temporary_bytes`` the most on a tile, as
     predicted.
     """
@@ -65,7 +66,6 @@ class Plan:
     n_tiles: int
     tile_balance: float
     predicted_cycles: int
-    predicted: dict[str, int]
     temporary_bytes: int
     available_memory_proportion: float
     bound: str
@@ -78,9 +78,8 @@ class Plans(Sequence[Plan]):
 
     def __init__(self, report: Report) -> None:
         """Take the columns of a report's plans."""
-        names = [name for name in Plan.__dataclass_fields__ if name != "predicted"]
+        names = list(Plan.__dataclass_fields__)
         columns = report.columns(schema.plan, *names)
-        self._predicted = _predicted(report)
         self._columns = dict(zip(names, columns, strict=True))
         bounds = self._columns["bound"]
         require_known(report, dict.fromkeys(bounds), BOUNDS, "{} is not a bound of a plan")
@@ -111,7 +110,6 @@ class Plans(Sequence[Plan]):
                 "grouping": _counts(named["grouping"]),
                 "split": _counts(named["split"]),
                 "runner_up": _runner_up(named["runner_up"]),
-                "predicted": self._predicted.get(named["plan_id"], {}),
             }
         )
 
@@ -123,8 +121,8 @@ def plans(report: Report) -> Plans:
 
 
 @cached
-def _predicted(report: Report) -> dict[int, dict[str, int]]:
-    """Return the predicted cycles of plans by stage."""
+def predicted_by_stage(report: Report) -> dict[int, dict[str, int]]:
+    """Return the predicted cycles of every plan, by its id, and by stage."""
     predicted: dict[int, dict[str, int]] = {}
     for stage in stages(report):
         if stage.predicted_cycles is not None:

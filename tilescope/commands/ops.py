@@ -106,8 +106,13 @@ def _operations_json(listed: Operations) -> dict[str, object]:
 def _plan_json(found: PlanExplanation) -> dict[str, object]:
     """Return a plan with its parts."""
     name, kind = found.asked_by
+    predicted = {
+        part.part: part.predicted_cycles
+        for part in found.parts
+        if part.predicted_cycles is not None
+    }
     return {
-        "plan": asdict(found.plan),
+        "plan": asdict(found.plan) | {"predicted": predicted},
         "asked_by": {"name": name, "operation": kind} if name else None,
         "n_machine_tiles": found.n_machine_tiles,
         "available_bytes": found.available_bytes,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.commands.run_arguments import (
+from tilescope.completion import complete_machine
+from tilescope.console import print_json, print_line, progress
+from tilescope.parameters import AsJson, examples
+from tilescope.run_arguments import (
     directory_of,
     memory_of,
     options_of,
     settings_of,
     shapes_of,
 )
-from tilescope.completion import complete_machine
-from tilescope.console import print_json, print_line, progress
-from tilescope.parameters import AsJson, examples
 
 if TYPE_CHECKING:
     from tilescope.engine.session.model_run import ModelRun

@@ -39,6 +39,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Show machine, graph, memory, execution, provenance and options of a report."""
         from tilescope.analyser.metrics import ipu_values, values
+        from tilescope.analyser.plans import predicted_by_stage
         from tilescope.analyser.summary import summarise
 
         with reading(path) as report:
@@ -48,14 +49,15 @@ def register(app: typer.Typer) -> None:
                     "metrics": values(report),
                     "metrics_by_ipu": {name: list(row) for name, row in ipu_values(report).items()},
                 }
-                print_json(report_json(report) | _as_json(found) | figures)
+                stages = predicted_by_stage(report)
+                print_json(report_json(report) | _as_json(found, stages) | figures)
             else:
                 by_ipu = ipu_values(report) if _has_several_ipus(found) else {}
                 _print(path, found, by_ipu, all_options, units, top)
 
 
-def _as_json(summary: Summary) -> dict[str, object]:
-    """Return the summary with raw values."""
+def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str, object]:
+    """Return the summary with raw values; `predicted` are the cycles of plans by stage."""
 
     def raw(rows: tuple[Row, ...]) -> dict[str, object]:
         return {row.key: row.value for row in rows}
@@ -64,7 +66,9 @@ def _as_json(summary: Summary) -> dict[str, object]:
         "milestones": list(summary.milestones),
         **{title.lower(): raw(rows) for title, rows in summary.sections.items()},
         "options": [asdict(option) for option in summary.options],
-        "plans": [asdict(plan) for plan in summary.plans],
+        "plans": [
+            asdict(plan) | {"predicted": predicted.get(plan.plan_id, {})} for plan in summary.plans
+        ],
         "notices": [asdict(notice) for notice in summary.notices],
     }
 
