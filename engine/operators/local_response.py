@@ -15,7 +15,7 @@ from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.layout import reshape
 from tilescope.engine.operators.pool import AVERAGE_POOL
 from tilescope.engine.operators.reduction import reduced
-from tilescope.engine.operators.slicing import along, joined
+from tilescope.engine.operators.slicing import along, padded
 from tilescope.engine.operators.volume import pooled_volume
 from tilescope.engine.operators.window import as_images, geometry, restored
 
@@ -30,15 +30,10 @@ def _local_response(node: Node, into: Expansion) -> Value:
     x, size = node.operand(0), node.attributes["size"]
     channels, squares = x.shape[1], unary(into, "square", x)
     before, after = (size - 1) // 2, size // 2
-
-    def zeros(n: int) -> list[Value]:
-        shape = (x.shape[0], n, *x.shape[2:])
-        return [into.constant(np.zeros(shape, x.dtype), "zeros")] if n else []
-
-    padded = joined(into, [*zeros(before), squares, *zeros(after)], 1)
-    total = along(into, padded, 1, 0, channels)
+    whole = padded(into, squares, 1, before, after)
+    total = along(into, whole, 1, 0, channels)
     for k in range(1, size):
-        total = binary(into, "add", total, along(into, padded, 1, k, k + channels))
+        total = binary(into, "add", total, along(into, whole, 1, k, k + channels))
     share = binary(into, "multiply", total, scalar(into, node.attributes["alpha"] / size, x))
     base = binary(into, "add", share, scalar(into, node.attributes["bias"], x))
     divisor = binary(into, "power", base, scalar(into, node.attributes["beta"], x))

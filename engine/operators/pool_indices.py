@@ -12,7 +12,7 @@ import numpy as np
 from tilescope.engine.ir import Expansion, Value
 from tilescope.engine.operators.choice import chosen
 from tilescope.engine.operators.elementwise import binary
-from tilescope.engine.operators.slicing import joined, part
+from tilescope.engine.operators.slicing import padded, part
 from tilescope.engine.operators.window import window_shape
 
 __all__ = ["largest_places"]
@@ -35,7 +35,7 @@ def largest_places(
         Whether positions in an image count along columns first.
     """
     out, images = window_shape(x.shape[2:], window), x.shape[:2]
-    padded = _padded(into, x, window)
+    whole = _surrounded(into, x, window)
     best: Value | None = None
     place: Value | None = None
     for offsets in product(*map(range, window["kernel"])):
@@ -45,7 +45,7 @@ def largest_places(
             for start, n, stride in zip(starts, out, window["stride"], strict=True)
         ]
         steps = [1, 1, *window["stride"]]
-        found = part(into, padded, [0, 0, *starts], [*images, *stops], steps)
+        found = part(into, whole, [0, 0, *starts], [*images, *stops], steps)
         rows, columns = (
             np.arange(n) * stride + start - before
             for n, stride, start, before in zip(
@@ -69,15 +69,12 @@ def largest_places(
     return binary(into, "add", place, into.constant(first.astype(_INDEX), "images"))
 
 
-def _padded(into: Expansion, x: Value, window: Mapping[str, Any]) -> Value:
+def _surrounded(into: Expansion, x: Value, window: Mapping[str, Any]) -> Value:
     """Emit images with the lowest number around them."""
     is_float = np.dtype(x.dtype).kind == "f"
     lowest = -np.inf if is_float else np.iinfo(x.dtype).min
     for d in range(2):
         axis = 2 + d
-        sides = []
-        for n in (window["padding_before"][d], window["padding_after"][d]):
-            shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
-            sides.append([into.constant(np.full(shape, lowest, x.dtype), "padding")] if n else [])
-        x = joined(into, [*sides[0], x, *sides[1]], axis)
+        before, after = window["padding_before"][d], window["padding_after"][d]
+        x = padded(into, x, axis, before, after, lowest)
     return x

@@ -13,7 +13,7 @@ from tilescope.engine.operators.elementwise import binary, scalar
 from tilescope.engine.operators.extension import EXPAND
 from tilescope.engine.operators.indexing import SCATTER_ELEMENTS
 from tilescope.engine.operators.layout import reshape
-from tilescope.engine.operators.slicing import along, joined, part
+from tilescope.engine.operators.slicing import along, padded, part
 
 __all__ = ["RECORDS"]
 
@@ -39,8 +39,7 @@ def _max_unpool(node: Node, into: Expansion) -> Value:
         if size < n:
             out = along(into, out, axis, 0, size)
         elif size > n:
-            gap = (*out.shape[:axis], size - n, *out.shape[axis + 1 :])
-            out = joined(into, [out, into.constant(np.zeros(gap, x.dtype), "padding")], axis)
+            out = padded(into, out, axis, 0, size - n)
     return out
 
 
@@ -105,18 +104,14 @@ def _cumulative_product(node: Node, into: Expansion) -> Value:
     if node.attributes.get("reverse", 0):
         x = _reversed(into, x, axis)
     if node.attributes.get("exclusive", 0):
-        x = joined(into, [_ones(into, x, axis, 1), along(into, x, axis, 0, n - 1)], axis)
+        x = padded(into, along(into, x, axis, 0, n - 1), axis, 1, 0, 1)
     reach = 1
     while reach < n:
         kept = along(into, x, axis, 0, n - reach)
-        before = joined(into, [_ones(into, x, axis, reach), kept], axis)
+        before = padded(into, kept, axis, reach, 0, 1)
         x = binary(into, "multiply", x, before)
         reach *= 2
     return _reversed(into, x, axis) if node.attributes.get("reverse", 0) else x
-
-
-def _ones(into: Expansion, x: Value, axis: int, n: int) -> Value:
-    return into.constant(np.ones((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype), "ones")
 
 
 def _reversed(into: Expansion, x: Value, axis: int) -> Value:

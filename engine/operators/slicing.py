@@ -16,7 +16,7 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.lower import Lowering
 
-__all__ = ["CONCAT", "RECORDS", "SLICE", "joined", "part"]
+__all__ = ["CONCAT", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
 
 Type = tuple[tuple[int, ...], str]
 
@@ -138,6 +138,16 @@ def along(into: Expansion, x: Value, axis: int, start: int, stop: int) -> Value:
 def joined(into: Expansion, values: Sequence[Value], axis: int) -> Value:
     """Emit a concatenation, unless there is one value only."""
     return values[0] if len(values) == 1 else into.emit(CONCAT, *values, axis=axis)
+
+
+def padded(into: Expansion, x: Value, axis: int, before: int, after: int, fill: float = 0) -> Value:
+    """Emit a tensor with elements of one value before and after it along an axis."""
+
+    def sides(n: int) -> list[Value]:
+        shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+        return [into.constant(np.full(shape, fill, x.dtype), "padding")] if n else []
+
+    return joined(into, [*sides(before), x, *sides(after)], axis)
 
 
 def _concat(node: Node, into: Expansion) -> Value:

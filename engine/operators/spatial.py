@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from tilescope.engine.errors import BadModel
@@ -11,7 +9,7 @@ from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.choice import chosen
 from tilescope.engine.operators.elementwise import scalar
 from tilescope.engine.operators.layout import TRANSPOSE, reshape
-from tilescope.engine.operators.slicing import along, joined, part
+from tilescope.engine.operators.slicing import along, joined, padded, part
 
 __all__ = ["RECORDS"]
 
@@ -106,18 +104,8 @@ def _center_crop_pad(node: Node, into: Expansion) -> Value:
             x = along(into, x, axis, start, start + size)
         else:
             before = (size - own) // 2
-            x = joined(into, _padded(into, x, axis, before, size - own - before), axis)
+            x = padded(into, x, axis, before, size - own - before)
     return x
-
-
-def _padded(into: Expansion, x: Value, axis: int, before: int, after: int) -> list[Value]:
-    """Return the parts of a tensor with zeros before and after it."""
-
-    def zeros(n: int) -> list[Value]:
-        shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
-        return [into.constant(np.zeros(shape, x.dtype), "zeros")] if prod(shape) else []
-
-    return [*zeros(before), x, *zeros(after)]
 
 
 RECORDS = (

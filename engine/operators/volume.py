@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from tilescope.engine.ir import Expansion, Value
 from tilescope.engine.operators.layout import reshape
-from tilescope.engine.operators.slicing import joined, part
+from tilescope.engine.operators.slicing import padded, part
 from tilescope.engine.operators.window import window_shape
 
 __all__ = ["layers_under", "pooled_volume"]
@@ -35,20 +33,15 @@ def layers_under(into: Expansion, x: Value, window: Mapping[str, Any], fill: flo
     sizes = {key: tuple(values[:1]) for key, values in window.items() if key != "counts_padding"}
     (n_windows,) = window_shape(x.shape[2:3], sizes)
     before, after = window["padding_before"][0], window["padding_after"][0]
-
-    def padding(n: int) -> list[Value]:
-        shape = (*x.shape[:2], n, *x.shape[3:])
-        return [into.constant(np.full(shape, fill, x.dtype), "padding")] if n else []
-
-    padded = joined(into, [*padding(before), x, *padding(after)], 2)
+    whole = padded(into, x, 2, before, after, fill)
     stride, dilation = window["stride"][0], window["dilation"][0]
     layers = []
     for k in range(window["kernel"][0]):
         first = k * dilation
         starts = [0, 0, first, 0, 0]
-        stops = list(padded.shape)
+        stops = list(whole.shape)
         stops[2] = first + (n_windows - 1) * stride + 1
-        layers.append(part(into, padded, starts, stops, [1, 1, stride, 1, 1]))
+        layers.append(part(into, whole, starts, stops, [1, 1, stride, 1, 1]))
     return layers
 
 

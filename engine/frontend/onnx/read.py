@@ -28,8 +28,9 @@ _DEEPEST_BODIES = 4
 
 def model_digest(path: Path) -> str:
     """Return the SHA-256 of a model file, and of its external weights, as hexadecimal digits."""
-    digest = hashlib.sha256(path.read_bytes())
-    model = onnx.load(str(path), load_external_data=False)
+    content = path.read_bytes()
+    digest = hashlib.sha256(content)
+    model = onnx.load_model_from_string(content)
     outside = {
         entry.value
         for graph in (model.graph, *_subgraphs(model.graph))
