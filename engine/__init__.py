@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tilescope.engine.session.compile import compile_programs
     from tilescope.engine.session.compiled_model import CompiledModel, compile_model
     from tilescope.engine.session.engine import Engine
+    from tilescope.engine.session.synthetic_data import with_synthetic_data
+    from tilescope.engine.transform.half import in_half
 
 __all__ = [
     "Builder",
@@ -40,9 +42,11 @@ __all__ = [
     "compile_model",
     "compile_programs",
     "concat",
+    "in_half",
     "load_machine",
     "load_onnx",
     "resolve_options",
+    "with_synthetic_data",
 ]
 
 _PLACES = {
@@ -60,9 +64,14 @@ _PLACES = {
     "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),
     "compile_programs": ("tilescope.engine.session.compile", "compile_programs"),
     "concat": ("tilescope.engine.graph", "concat"),
+    "in_half": ("tilescope.engine.transform.half", "in_half"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),
     "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),
     "resolve_options": ("tilescope.engine.options", "resolve"),
+    "with_synthetic_data": (
+        "tilescope.engine.session.synthetic_data",
+        "with_synthetic_data",
+    ),
 }
 
 follow_environment()

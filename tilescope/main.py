@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -54,6 +56,9 @@ _EXTRA_OF_PACKAGE = {
     "uvicorn": "web",
 }
 
+#: Commands that compute, or keep running; all others read a report, answer and end.
+_LASTING = ("run", "serve")
+
 EXIT_USAGE = 2
 EXIT_FAILED = 4
 EXIT_INTERNAL = 70
@@ -70,6 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     fit_streams()
+    if argv is None and sys.argv[1:2] and sys.argv[1] not in _LASTING:
+        _shorten_process()
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -88,6 +95,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _report_error(error)
     return code
+
+
+def _shorten_process() -> None:
+    """Spare a process that ends after one answer what only a long one profits from.
+
+    NumPy's OpenBLAS starts a thread per core at import, and they spin. The cyclic garbage
+    collector scans all rows of a report, when reading and again at exit.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()
+    atexit.register(gc.freeze)
 
 
 def _run(arguments: list[str]) -> int:

@@ -3,10 +3,61 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["directory_of", "memory_of", "options_of", "settings_of", "shapes_of"]
+from tilescope.completion import complete_machine
+
+__all__ = [
+    "BatchOption",
+    "MachineOption",
+    "PrecisionOption",
+    "SettingOption",
+    "ShapeOption",
+    "directory_of",
+    "memory_of",
+    "options_of",
+    "partials_of",
+    "settings_of",
+    "shapes_of",
+]
+
+
+ShapeOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Shape of an input with dynamic dimensions, as name=d0,d1; repeatable.",
+        show_default=False,
+    ),
+]
+MachineOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).",
+        autocompletion=complete_machine,
+    ),
+]
+BatchOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Size of the first dimension of every input that leaves it open; default 1.",
+        show_default=False,
+    ),
+]
+SettingOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Values of an input that shapes depend on, as name=v0,v1; fixed at compile"
+        " time; repeatable.",
+        show_default=False,
+    ),
+]
+PrecisionOption: TypeAlias = Annotated[
+    str, typer.Option(help="Type of what the model computes in float: float or half.")
+]
 
 
 def directory_of(text: str) -> Path:
@@ -26,6 +77,13 @@ def memory_of(share: float) -> dict[str, object]:
             f"--available-memory-proportion must be above 0 and at most 1, got {share:g}"
         )
     return {CONVOLUTION_MEMORY: share, MATMUL_MEMORY: share}
+
+
+def partials_of(name: str) -> dict[str, object]:
+    """Return the options that set the type of partial sums of convolutions and products."""
+    from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
+
+    return {CONVOLUTION_PARTIALS: name, MATMUL_PARTIALS: name}
 
 
 def options_of(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:

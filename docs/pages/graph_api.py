@@ -28,6 +28,7 @@ from tilescope.engine.library import (
     allocators,
     arg_reduce,
     batch_norm,
+    bit_cast,
     convolution,
     cumulative_sum,
     cycle_count,
@@ -47,6 +48,7 @@ from tilescope.engine.library import (
     multi_slice,
     multi_update,
     non_linearity,
+    non_maximum_suppression,
     one_hot,
     padding,
     pool,
@@ -128,6 +130,7 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         gather.scatter_elements,
         gather.scatter_nd,
     ),
+    "tilescope.engine.library.bit_cast": (bit_cast.bit_cast,),
     "tilescope.engine.library.sort": (
         sort.top_k,
         sort.top_k_with_permutation,
@@ -168,6 +171,9 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
             random_numbers,
         )
     },
+    "tilescope.engine.library.non_maximum_suppression": (
+        non_maximum_suppression.non_maximum_suppression,
+    ),
     "tilescope.engine.library.lstm": (lstm.lstm,),
     "tilescope.engine.library.gru": (gru.gru,),
     "tilescope.engine.library.rnn": (rnn.rnn,),

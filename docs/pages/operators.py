@@ -21,6 +21,8 @@ only, it replaces the operator. Functions defined in the model are inlined too.
 
 *Primitives* are the operations that the library computes in one call. A decomposed operator is
 replaced by primitives; an operator lowered whole calls the library itself.
+
+Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write.
 """
 
 
@@ -44,7 +46,9 @@ def render() -> str:
 
 
 def _versions(operator: Operator) -> list[int]:
-    """Return the opsets that changed an operator, in ascending order."""
+    """Return the opsets that changed an operator, in ascending order; 1 for another domain's."""
+    if operator.domain:
+        return [1]
     every = defs.get_all_schemas_with_history()
     return sorted(
         schema.since_version

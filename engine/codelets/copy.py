@@ -150,6 +150,7 @@ _CAST_VECTORS = {
 #: a further pass, and cycles for 0, 1, 2 or 3 remaining elements. Further ones cost as much as one.
 _CAST_LOOPS = {
     ("uint8", "float16"): (4, 4, 14, 9, (2, 12, 14, 22)),
+    ("float16", "int8"): (8, 4, 19, 16, (2, 14, 21, 29)),
     ("float16", "uint8"): (8, 4, 19, 16, (2, 14, 21, 29)),
     ("float8", "uint8"): (4, 8, 0, 28, (2, 5, 5, 5)),
     ("uint8", "float8"): (4, 8, 0, 37, (2, 7, 7, 7)),

@@ -12,8 +12,9 @@ __all__ = ["Rate", "make_rate", "rate_of"]
 #: Cycles and elements per loop iteration, by number type.
 Rate = Mapping[str, tuple[int, int]]
 
-# Assumption: a type without a vertex in the library takes as long as its storage type.
-_GOES_AS = {"uint8": "int32"}
+# Assumption: an integer type without a vertex in the library takes as long as int32, to which a
+# worker widens it.
+_GOES_AS = dict.fromkeys(("int8", "uint8", "int16", "uint16", "uint32"), "int32")
 
 
 def make_rate(

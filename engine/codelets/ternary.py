@@ -29,7 +29,7 @@ _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.c
 _ONE_BY_ONE = (5, 1)
 #: Cycles and elements per loop iteration, by number type.
 TERNARY_RATES: dict[str, Rate] = {
-    "select": dict.fromkeys(("float32", "float16", "int32", "uint8", "bool"), _ONE_BY_ONE),
+    "select": dict.fromkeys(("float32", "float16", "int32", "bool"), _ONE_BY_ONE),
     "clamp": {"float32": (2, 2), "float16": (2, 4), "int32": (7, 1)},
 }
 

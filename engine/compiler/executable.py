@@ -214,6 +214,8 @@ class Executable:
     #: Digests of the structure and of the weights of a model; empty for programs of the graph API.
     graph_digest: str = ""
     weights_digest: str = ""
+    #: Sentences about the program that whoever reads its report should know.
+    notices: tuple[str, ...] = ()
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:

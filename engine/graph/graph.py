@@ -83,6 +83,8 @@ class Graph:
         self.remote_buffers: list[RemoteBuffer] = []
         #: Codelets in use, by name.
         self.codelets: dict[str, Codelet] = {}
+        #: Vertices of elementwise operations, by what decides them; kept by the library.
+        self.vertices_of_operations: dict[tuple[Any, ...], Any] = {}
         #: Plans of operations in this graph, numbered from here.
         self.n_plans = 0
 

@@ -87,6 +87,11 @@ class Variable(Freezable):
         else:
             self.map_start, self.map_tile, self.partial_mapping = start, tile, None
 
+    def map_like(self, other: Variable) -> None:
+        """Take the mapping of a variable of the same graph that has as many elements."""
+        other.check_mapped()
+        self.map_start, self.map_tile, self.partial_mapping = other.map_start, other.map_tile, None
+
     def freeze(self) -> None:
         """Reject changes to the variable, its mapping and its values from now on."""
         self.map_start, self.map_tile = read_only(self.map_start), read_only(self.map_tile)

@@ -2,11 +2,12 @@
 
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
-from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.hints import Hints
+from tilescope.engine.ir.model import Count, Model
 from tilescope.engine.ir.operation import (
     ENGINE_DOMAIN,
+    Carries,
     Expansion,
-    Hints,
     Node,
     Operation,
     Operator,
@@ -18,7 +19,9 @@ from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, Value
 __all__ = [
     "ENGINE_DOMAIN",
     "MOST_DIMS",
+    "Carries",
     "Constant",
+    "Count",
     "Expansion",
     "Hints",
     "IrBuilder",

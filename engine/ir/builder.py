@@ -146,6 +146,14 @@ class IrBuilder:
             pairs = zip(operation.outputs, self.add(node, names), strict=True)
             values.update({old: new for old, new in pairs if old is not None and new is not None})
 
+    def rebuilt(self, model: Model) -> Model:
+        """Return a model on the same inputs, as this builder adds its operations."""
+        self.inputs = list(model.inputs)
+        values: dict[Value, Value] = {}
+        self.copy(model.operations, values)
+        outputs = [(name, values.get(value, value)) for name, value in model.outputs]
+        return self.finish(outputs, model.assumed_ones)
+
     def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
         """Return a region on other values, as this builder would add its operations."""
         inside = self.inside(region.name)

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
 from tilescope.engine.ir.value import Parameter, Value
 
-__all__ = ["Model", "walk"]
+__all__ = ["PRECISIONS", "Count", "Model", "walk"]
+
+#: What a model of floats may be computed in.
+PRECISIONS = ("float", "half")
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many entries of an output count, which data decide.
+
+    Parameters
+    ----------
+    axis
+        Axis of the output along which only the first entries count.
+    output
+        Name of the output that holds their number.
+    """
+
+    axis: int
+    output: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +47,12 @@ class Model:
         In an order in which they can run.
     assumed_ones
         Names of inputs whose first dimension has no size in the model and was taken as 1.
+    data
+        Contents of all inputs by name, on the device before a run; then nothing is copied from and
+        to the host. None if the host provides inputs and takes outputs.
+    counts
+        Of the outputs whose number of entries data decide, by name. The outputs that hold the
+        numbers are the engine's, not the model's.
     """
 
     name: str
@@ -32,6 +60,8 @@ class Model:
     outputs: tuple[tuple[str, Value], ...]
     operations: tuple[Operation, ...]
     assumed_ones: tuple[str, ...] = ()
+    data: Mapping[str, NDArray[Any]] | None = None
+    counts: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

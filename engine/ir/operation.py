@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.ir.hints import Hints
 from tilescope.engine.ir.value import Constant, Value
 
 __all__ = [
     "ENGINE_DOMAIN",
+    "Carries",
     "Emitter",
     "Expansion",
-    "Hints",
     "Node",
     "Operation",
     "Operator",
@@ -32,6 +33,10 @@ ENGINE_DOMAIN = "tilescope"
 
 #: Shape and dtype of a result.
 ResultType = tuple[tuple[int, ...], str]
+
+
+#: Takes a node, the axes of its operands whose entries are counted, and the shape of its result.
+Carries = Callable[["Node", Mapping[int, int], tuple[int, ...]], int | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,6 +66,13 @@ class Operator:
         returns the tensor of the result, or one per result.
     known_operands
         Positions of operands that decide shapes or plans: they must be known at compile time.
+    counted
+        Axes of a node's results along which data decide the number of entries, None for the other
+        results; empty where the operands are known. Such a node has one more result, the number.
+        The entries come first, and what follows them may be anything.
+    carries
+        Axis of the result along which only the first entries count, from those of operands, by
+        position, and the result's shape; None where the operator needs their number.
     gradient
         Emits the gradients of the operands, from the node and the gradients of its results. Where
         it is missing, the gradient follows from the decomposition.
@@ -73,6 +85,8 @@ class Operator:
     evaluate: Callable[[Node, Sequence[Any]], Sequence[NDArray[Any]]] | None = None
     lower: Callable[[Any, Any], Any] | None = None
     known_operands: tuple[int, ...] = ()
+    counted: Callable[[Node], Sequence[int | None]] | None = None
+    carries: Carries | None = None
     gradient: Callable[..., Any] | None = None
 
     @property
@@ -98,26 +112,6 @@ class Operator:
                 f"Operator {self.key!r} has no gradient: training is not supported yet"
             )
         return self.gradient
-
-
-@dataclass(frozen=True)
-class Hints:
-    """What the model's author asks of the compiler for one node; None leaves it to the options.
-
-    Parameters
-    ----------
-    available_memory_proportion
-        Share of a tile's memory that the operation may use while it runs.
-    partials_type
-        ``float`` or ``half``: the type of partial sums.
-    """
-
-    available_memory_proportion: float | None = None
-    partials_type: str | None = None
-
-    def stated(self) -> dict[str, Any]:
-        """Return the hints that the author gave, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +167,7 @@ class Node:
     version: int = 1
     n_outputs: int = 1
     regions: Mapping[str, Region] = field(default_factory=dict)
-    hints: Hints = Hints()
+    hints: Hints = field(default_factory=Hints)
     origin: Operation | None = None
 
     def __str__(self) -> str:

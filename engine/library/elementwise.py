@@ -34,14 +34,13 @@ from tilescope.engine.codelets.ternary import (
 )
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import BOOL, ComputeSet, DType, Joined, Stage, Tensor, View, dtype_of
+from tilescope.engine.graph import BOOL, DType, Joined, Stage, Tensor, View, dtype_of
 from tilescope.engine.graph.clone import CloneLayout, clone_layout
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.vertex_choice import choose_vertices
-from tilescope.engine.library.walk import Walk, joint_walks
+from tilescope.engine.library.vertex_memo import Vertices, add_together, vertices_of
 from tilescope.engine.machine import Machine
 
 __all__ = [
@@ -91,7 +90,7 @@ def similar(
             continue
         if builder.tiles.has(variable.map_tile):
             made = graph.add_variable(dtype, variable.shape, name, builder.debug)
-            graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
+            made.variable.map_like(variable)
             return Tensor(made.variable, 0, operand.dims)
     clones = [
         clone
@@ -135,12 +134,10 @@ def _apply(
     out: View,
 ) -> bool:
     """Add the compute set; return False if the strides are incompatible."""
-    walks = joint_walks(operands, out)
-    if walks is None:
+    vertices = vertices_of(builder.graph, name, (plain, in_blocks), operands, out)
+    if vertices is None:
         return False
-    compute_set = builder.compute_set(name)
-    for walk in walks:
-        _add_walk(builder, compute_set, name, plain, in_blocks, walk)
+    vertices.add_to(builder.graph, builder.compute_set(name))
     return True
 
 
@@ -152,22 +149,6 @@ def apply_to(
         in_order = row_major_copy(builder, x, "rearrange")
         is_done = _apply(builder, name, plain, in_blocks, [in_order], out)
         assert is_done, "row-major operands are compatible with the result"
-
-
-def _add_walk(
-    builder: Builder,
-    compute_set: ComputeSet,
-    name: str,
-    plain: Codelet,
-    in_blocks: Codelet,
-    walk: Walk,
-) -> None:
-    """Add the vertices of a walk to a compute set."""
-    for is_block, tiles, regions in walk.batches():
-        codelet = in_blocks if is_block else plain
-        machine = builder.graph.machine
-        for chosen, where, fields in choose_vertices(name, codelet, tiles, regions, machine):
-            builder.vertices(compute_set, chosen, where, fields)
 
 
 def copy_together(
@@ -194,20 +175,18 @@ def copy_together(
     BadGraph
         If the strides of a source and its target are incompatible even through a row-major copy.
     """
-    walks: list[Walk] = []
+    several: list[Vertices] = []
     for source, target in pairs:
-        found = joint_walks([source], target)
+        found = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [source], target)
         if found is None:
             middle = row_major_copy(builder, source, f"{name}/rowMajor")
-            found = joint_walks([middle], target)
+            found = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [middle], target)
         if found is None:
             raise BadGraph(
                 f"cannot copy {source.name!r} to {target.name!r}: their strides are incompatible"
             )
-        walks += found
-    compute_set = builder.compute_set(name, stage)
-    for walk in walks:
-        _add_walk(builder, compute_set, name, COPY, COPY_BLOCK, walk)
+        several.append(found)
+    add_together(builder.graph, builder.compute_set(name, stage), several)
 
 
 @checked

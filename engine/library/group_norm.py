@@ -16,12 +16,18 @@ from tilescope.engine.library.norm_statistics import (
     check_input,
     grouped,
     scaled,
+    standardised,
     statistics,
     ungrouped,
     whitened,
 )
 
-__all__ = ["group_norm_statistics", "group_norm_whiten", "group_normalise"]
+__all__ = [
+    "group_norm_statistics",
+    "group_norm_whiten",
+    "group_normalise",
+    "group_standardise",
+]
 
 
 @checked
@@ -103,6 +109,42 @@ def group_norm_whiten(
     apart = grouped(build, x, n_groups, is_strided=is_strided)
     white = whitened(build, apart, mean, inverse)
     return ungrouped(build, white, tuple(x.shape), n_groups, is_strided=is_strided)
+
+
+@checked
+def group_standardise(
+    builder: Builder, x: View, epsilon: float, n_groups: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a tensor whitened by its own stable statistics, and these.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        float16 or float32, shape (batch, channels, …).
+    epsilon
+        Added to the variance.
+    n_groups
+        Groups of channels; divides their number.
+
+    Returns
+    -------
+    whitened, mean, inverse standard deviation
+        Statistics have shape (batch × n_groups,) and the type of `x`.
+
+    Raises
+    ------
+    BadGraph
+        As `group_norm_statistics`.
+    """
+    check_input("group_standardise", x)
+    _check_groups("group_standardise", x, n_groups)
+    detail = {"shape": list(x.shape), "numGroups": n_groups, "epsilon": epsilon}
+    build = builder.inside("groupNormalise", "popnn.groupNormalise", detail)
+    apart = grouped(build, x, n_groups, is_strided=False)
+    white, mean, inverse = standardised(build, apart, epsilon)
+    return ungrouped(build, white, tuple(x.shape), n_groups, is_strided=False), mean, inverse
 
 
 @checked

@@ -29,8 +29,12 @@ _SOFTMAX = {
 #: include/popnn/NonLinearityDef.hpp.
 _HARD_SIGMOID = call("clamp", operand(0) * 0.2 + 0.5, 0, 1)
 
+#: x · max(0, min(1, x / 6 + 0.5)). Source: onnx, docs/Operators.md, HardSwish.
+_HARD_SWISH = operand(0) * call("clamp", operand(0) * (1 / 6) + 0.5, 0, 1)
+_EXPRESSIONS = {"hard_sigmoid": _HARD_SIGMOID, "hard_swish": _HARD_SWISH}
+
 #: Names that `non_linearity` takes.
-NON_LINEARITIES = (*_UNARY, "gelu", "swish", "hard_sigmoid", *_SOFTMAX)
+NON_LINEARITIES = (*_UNARY, "gelu", "swish", *_EXPRESSIONS, *_SOFTMAX)
 
 
 @checked
@@ -43,8 +47,9 @@ def non_linearity(builder: Builder, kind: str, x: View) -> Tensor:
         Target of the program.
     kind
         ``sigmoid``, ``hard_sigmoid``, ``relu``, ``tanh``, ``gelu`` (by tanh), ``gelu_erf``,
-        ``swish`` (also called silu), and along the last dimension ``softmax``, ``softmax_stable``
-        or ``softmax_scaled``: see `tilescope.engine.library.softmax.softmax`.
+        ``swish`` (also called silu), ``hard_swish``, and along the last dimension
+        ``softmax``, ``softmax_stable`` or ``softmax_scaled``: see
+        `tilescope.engine.library.softmax.softmax`.
     x
         float16 or float32, any layout.
 
@@ -64,8 +69,8 @@ def non_linearity(builder: Builder, kind: str, x: View) -> Tensor:
         return unary(build, kind, x)
     if kind in _SOFTMAX:
         return softmax(build, x, -1, **_SOFTMAX[kind])
-    if kind == "hard_sigmoid":
-        return map_expression(build, _HARD_SIGMOID, [x])
+    if kind in _EXPRESSIONS:
+        return map_expression(build, _EXPRESSIONS[kind], [x])
     out = similar(build, "out", [x], x.shape, x.dtype)
     flops = NON_LINEARITY_FLOPS[kind] * x.n_elements
     inner = build.inside("nonLinearity", "popnn.nonLinearity", flops=flops)
@@ -89,8 +94,8 @@ def non_linearity_in_place(builder: Builder, kind: str, x: View) -> None:
         unary_in_place(build, kind, x)
     elif kind in _SOFTMAX:
         softmax_in_place(build, x, -1, **_SOFTMAX[kind])
-    elif kind == "hard_sigmoid":
-        map_in_place(build, _HARD_SIGMOID, [x])
+    elif kind in _EXPRESSIONS:
+        map_in_place(build, _EXPRESSIONS[kind], [x])
     else:
         # No vertex in place: gelu and swish read their operand after their result is under way.
         copy_to(build, non_linearity(build, kind, x), x, "result")

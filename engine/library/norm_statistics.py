@@ -27,7 +27,9 @@ __all__ = [
     "StatisticsOptions",
     "check_input",
     "grouped",
+    "inverse_root_mean_square",
     "scaled",
+    "standardised",
     "statistics",
     "ungrouped",
     "whitened",
@@ -125,10 +127,7 @@ def statistics(builder: Builder, x: View, options: StatisticsOptions) -> tuple[T
     n = x.n_elements // n_channels
     partials = dtype_of(options.partials_type) if x.dtype == FLOAT16 else x.dtype
     if options.is_stable:
-        mean = _reduced(builder, "sum", x, dims, partials)
-        centre = mean if mean.dtype == x.dtype else cast(builder, mean, x.dtype)
-        apart = binary(builder, "subtract", x, centre)
-        power = _reduced(builder, "square_sum", apart, dims, partials)
+        mean, _, power = _differences(builder, x, dims, partials, partials)
     elif partials == x.dtype:
         both = [Reduction(name, x, dims, 1 / n) for name in ("sum", "square_sum")]
         mean, power = reduce_many(builder, both)
@@ -138,6 +137,39 @@ def statistics(builder: Builder, x: View, options: StatisticsOptions) -> tuple[T
     mean, power = mean.reshape(n_channels), power.reshape(n_channels)
     inverse = _inverse(builder, mean, power, x, options, scale)
     return (mean if mean.dtype == x.dtype else cast(builder, mean, x.dtype)), inverse
+
+
+def standardised(builder: Builder, x: View, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (x − mean) × inverse standard deviation, the means, and these inverses.
+
+    Bits are those of stable statistics and `whitened`, but the differences are computed once.
+    Sums are float32.
+    """
+    dims = [d for d in range(len(x.shape)) if d != 1]
+    mean, apart, power = _differences(builder, x, dims, FLOAT32, x.dtype)
+    mean, power = mean.reshape(x.shape[1]), power.reshape(x.shape[1])
+    options = StatisticsOptions(epsilon, is_stable=True)
+    inverse = _inverse(builder, mean, power, x, options, 1.0)
+    binary_in_place(builder, "multiply", apart, with_channels(x, inverse))
+    return apart, mean, inverse
+
+
+def _differences(
+    builder: Builder, x: View, dims: list[int], partials: DType, of_means: DType
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the means over dimensions, the differences to them, and the means of their squares."""
+    mean = _reduced(builder, "sum", x, dims, of_means)
+    centre = mean if mean.dtype == x.dtype else cast(builder, mean, x.dtype)
+    apart = binary(builder, "subtract", x, centre)
+    return mean, apart, _reduced(builder, "square_sum", apart, dims, partials)
+
+
+def inverse_root_mean_square(builder: Builder, x: View, epsilon: float) -> Tensor:
+    """Return the inverse root of the mean squares over all dimensions but the second."""
+    dims = [d for d in range(len(x.shape)) if d != 1]
+    power = _reduced(builder, "square_sum", x, dims, FLOAT32).reshape(x.shape[1])
+    options = StatisticsOptions(epsilon, is_stable=True)
+    return _inverse(builder, power, power, x, options, 1.0)
 
 
 def _reduced(builder: Builder, operation: str, x: View, dims: list[int], dtype: DType) -> Tensor:

@@ -8,10 +8,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
 from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import Operation, Parameter, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.program import Sequence, StreamCopyIn
@@ -37,14 +39,20 @@ class Lowering:
     builder: Builder
     tensors: dict[Value, Tensor] = field(default_factory=dict)
 
-    def add_input(self, value: Value) -> None:
-        """Add a variable for an input of the model, and its copy from the host."""
+    def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
+        """Add a variable for an input of the model, and its copy from the host.
+
+        With a content there is no copy: the input is on the device before the program starts.
+        """
         graph = self.builder.graph
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
         # A row stays together where there are rows enough for the tiles.
         self.builder.spread(tensor, grain=4 if prod(value.shape) >= 4 else 1)
         self.tensors[value] = _shaped(tensor, value.shape)
-        self.builder.sequence.add(StreamCopyIn(value.name, self.tensors[value]))
+        if content is None:
+            self.builder.sequence.add(StreamCopyIn(value.name, self.tensors[value]))
+        else:
+            tensor.variable.values = to_host(content, tensor.dtype, value.name).reshape(-1)
 
     def add(self, operations: Items[Operation]) -> None:
         """Lower operations in their order.

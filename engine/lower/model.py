@@ -36,9 +36,9 @@ def lower(
     lowering = Lowering(builder)
     for value in model.inputs:
         if value.known is None:
-            lowering.add_input(value)
+            lowering.add_input(value, None if model.data is None else model.data[value.name])
     lowering.add(model.operations)
     for name, value in model.outputs:
-        if value.known is None:
+        if value.known is None and model.data is None:
             root.add(StreamCopyOut(lowering.tensor(value), name))
     return graph, root, builder

@@ -17,8 +17,11 @@ __all__ = [
     "DTYPES",
     "FLOAT16",
     "FLOAT32",
+    "INT8",
+    "INT16",
     "INT32",
     "UINT8",
+    "UINT16",
     "UINT32",
     "DType",
     "dtype_of",
@@ -65,19 +68,25 @@ class DType:
 
 FLOAT32 = DType("float32", 4, "float32")
 FLOAT16 = DType("float16", 2, "float32", HALF)
+INT8 = DType("int8", 1, "int8")
+INT16 = DType("int16", 2, "int16")
 INT32 = DType("int32", 4, "int32")
 UINT8 = DType("uint8", 1, "uint8")
+UINT16 = DType("uint16", 2, "uint16")
 UINT32 = DType("uint32", 4, "uint32")
 BOOL = DType("bool", 1, "uint8")
 
-DTYPES = {d.name: d for d in (FLOAT32, FLOAT16, INT32, UINT32, UINT8, BOOL)}
+DTYPES = {d.name: d for d in (FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8, UINT8, BOOL)}
 _FROM_NUMPY = {
     "float32": FLOAT32,
     "float64": FLOAT32,
     "float16": FLOAT16,
+    "int8": INT8,
+    "int16": INT16,
     "int32": INT32,
     "int64": INT32,
     "uint8": UINT8,
+    "uint16": UINT16,
     "uint32": UINT32,
     "bool": BOOL,
 }

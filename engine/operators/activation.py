@@ -20,7 +20,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.layout import reshape
 
-__all__ = ["NON_LINEARITY", "RECORDS", "activation"]
+__all__ = ["NON_LINEARITY", "RECORDS", "activation", "clamped_line", "sloped"]
 
 Array = NDArray[Any]
 
@@ -47,6 +47,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": _gelu_array,
     "gelu_erf": _gelu_erf_array,
     "hard_sigmoid": _hard_sigmoid_array,
+    "hard_swish": lambda x: np.asarray(x * np.clip(x.astype(np.float64) / 6 + 0.5, 0, 1)),
     "swish": lambda x: np.asarray(x / (1 + np.exp(-x.astype(np.float64)))),
 }
 
@@ -86,10 +87,10 @@ def _hard_sigmoid(node: Node, into: Expansion) -> Value:
     alpha, beta = node.attributes["alpha"], node.attributes["beta"]
     if (alpha, beta) == (0.2, 0.5):
         return activation(into, "hard_sigmoid", x)
-    return _clamped_line(into, x, alpha, beta)
+    return clamped_line(into, x, alpha, beta)
 
 
-def _clamped_line(into: Expansion, x: Value, alpha: float, beta: float) -> Value:
+def clamped_line(into: Expansion, x: Value, alpha: float, beta: float) -> Value:
     """Emit max(0, min(1, alpha x + beta))."""
     sloped = binary(into, "multiply", x, scalar(into, alpha, x))
     line = binary(into, "add", sloped, scalar(into, beta, x))
@@ -98,8 +99,7 @@ def _clamped_line(into: Expansion, x: Value, alpha: float, beta: float) -> Value
 
 
 def _hard_swish(node: Node, into: Expansion) -> Value:
-    x = node.operand(0)
-    return binary(into, "multiply", x, _clamped_line(into, x, 1 / 6, 0.5))
+    return activation(into, "hard_swish", node.operand(0))
 
 
 def _swish(node: Node, into: Expansion) -> Value:
@@ -112,17 +112,17 @@ def _swish(node: Node, into: Expansion) -> Value:
 
 def _leaky_relu(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
-    return _sloped(into, x, scalar(into, node.attributes["alpha"], x))
+    return sloped(into, x, scalar(into, node.attributes["alpha"], x))
 
 
 def _parametric_relu(node: Node, into: Expansion) -> Value:
     x, slope = node.operand(0), node.operand(1)
     if node.version < 7 and len(slope.shape) == 1:  # one slope per channel
         slope = reshape(into, slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
-    return _sloped(into, x, slope)
+    return sloped(into, x, slope)
 
 
-def _sloped(into: Expansion, x: Value, slope: Value) -> Value:
+def sloped(into: Expansion, x: Value, slope: Value) -> Value:
     """Emit x above zero, and slope × x below."""
     below = binary(into, "minimum", x, scalar(into, 0, x))
     return binary(into, "add", unary(into, "relu", x), binary(into, "multiply", below, slope))

@@ -12,8 +12,10 @@ from onnx import TensorProto, helper
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, dtype_of
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.bit_cast import bit_cast
 from tilescope.engine.library.elementwise import cast
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import elementwise
 
 __all__ = ["CAST", "RECORDS"]
 
@@ -56,8 +58,7 @@ def _cast(node: Node, into: Expansion) -> Value:
         raise BadModel(
             f"{node} casts to {dtype} without saturation; the machine saturates: set saturate to 1"
         )
-    is_same = x.dtype == dtype or {x.dtype, dtype} <= {"float32", "float64"}
-    if x.known is None and is_same and node.attributes["to"] != TensorProto.BFLOAT16:
+    if x.known is None and x.dtype == dtype and node.attributes["to"] != TensorProto.BFLOAT16:
         return x
     return into.emit(CAST, x, dtype=dtype)
 
@@ -67,8 +68,43 @@ def _cast_like(node: Node, into: Expansion) -> Value:
     return x if x.dtype == dtype else into.emit(CAST, x, dtype=dtype)
 
 
+def _bit_cast_types(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    """Return the type of the result, which has as many bits as the operand's.
+
+    Raises
+    ------
+    BadModel
+        When it has not, or the device stores either in another way.
+    """
+    x = node.operand(0)
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    kinds = (np.dtype(x.dtype), dtype)
+    is_held = x.known is not None or all(
+        kind.itemsize < 8 and (kind.kind in "iub" or kind == np.float32) for kind in kinds
+    )
+    if kinds[0].itemsize != dtype.itemsize or not is_held:
+        raise BadModel(
+            f"{node} takes {x.dtype} as {dtype.name}: expected types of one size, float32 or"
+            " integers of at most 32 bits"
+        )
+    return [(x.shape, dtype.name)]
+
+
+def _bit_cast_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    x = np.ascontiguousarray(arrays[0])
+    dtype = helper.tensor_dtype_to_np_dtype(node.attributes["to"])
+    return [x.reshape(-1).view(dtype).reshape(arrays[0].shape)]
+
+
 RECORDS = (
     CAST,
-    Operator(name="Cast", decompose=_cast),
+    Operator(
+        name="BitCast",
+        infer=_bit_cast_types,
+        evaluate=_bit_cast_array,
+        lower=lambda at, op: bit_cast(at.builder, at.tensor(op.operand(0)), op.output.dtype),
+        carries=elementwise,
+    ),
+    Operator(name="Cast", decompose=_cast, carries=elementwise),
     Operator(name="CastLike", decompose=_cast_like),
 )

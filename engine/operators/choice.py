@@ -13,6 +13,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.elementwise import select
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import elementwise
 
 __all__ = ["RECORDS", "SELECT", "chosen"]
 
@@ -51,5 +52,6 @@ RECORDS = (
     Operator(
         name="Where",
         decompose=lambda node, into: chosen(into, *(node.operand(i) for i in range(3))),
+        carries=elementwise,
     ),
 )

@@ -9,9 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
-from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.choice import chosen
 from tilescope.engine.operators.elementwise import binary, scalar, unary
@@ -128,8 +125,6 @@ def _shrink(node: Node, into: Expansion) -> Value:
 
 def _bit_shift(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
-    if np.dtype(x.dtype).kind == "u":
-        raise BadModel(f"{node} shifts {x.dtype}, which is not supported yet; cast it to int32")
     is_left = node.attributes["direction"] == "LEFT"
     function = "shift_left" if is_left else "shift_right_sign_extend"
     return binary(into, function, x, node.operand(1))

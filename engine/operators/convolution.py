@@ -27,7 +27,7 @@ from tilescope.engine.operators.window import (
     windows,
 )
 
-__all__ = ["CONVOLUTION", "RECORDS"]
+__all__ = ["CONVOLUTION", "RECORDS", "convolved"]
 
 
 def _convolution_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
@@ -77,7 +77,22 @@ CONVOLUTION = Operator(
 
 
 def _convolution(node: Node, into: Expansion) -> Value:
-    x, w = node.operand(0), node.operand(1)
+    out = convolved(node, into, node.operand(0), node.operand(1))
+    bias = node.optional(2)
+    if bias is None:
+        return out
+    shape = (bias.shape[0], *(1,) * (len(out.shape) - 2))
+    return binary(into, "add", out, reshape(into, bias, shape))
+
+
+def convolved(node: Node, into: Expansion, x: Value, w: Value) -> Value:
+    """Emit a convolution with the window, groups and hints of a node, without a bias.
+
+    Raises
+    ------
+    BadModel
+        When input, weights and window do not fit.
+    """
     rank = len(x.shape)
     stated = tuple(node.attributes.get("kernel_shape", w.shape[2:]))
     if len(w.shape) != rank or stated != w.shape[2:]:
@@ -100,9 +115,6 @@ def _convolution(node: Node, into: Expansion) -> Value:
             **attributes,
         )
         out = restored(into, out, rank)
-    bias = node.optional(2)
-    if bias is not None:
-        out = binary(into, "add", out, reshape(into, bias, (bias.shape[0], *(1,) * (rank - 2))))
     return out
 
 

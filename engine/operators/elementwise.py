@@ -19,6 +19,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library import elementwise as library
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.cast import CAST
 from tilescope.engine.operators.layout import reshape
 
@@ -217,7 +218,11 @@ def scalar(into: Expansion, value: float, like: Value) -> Constant:
 
 
 def _unary_operator(name: str, function: str) -> Operator:
-    return Operator(name=name, decompose=lambda node, into: unary(into, function, node.operand(0)))
+    return Operator(
+        name=name,
+        decompose=lambda node, into: unary(into, function, node.operand(0)),
+        carries=elementwise,
+    )
 
 
 def _binary_operator(name: str, function: str) -> Operator:
@@ -233,7 +238,7 @@ def _binary_operator(name: str, function: str) -> Operator:
             return _power_of_two_types(into, a, b)
         return binary(into, function, a, b)
 
-    return Operator(name=name, decompose=decompose)
+    return Operator(name=name, decompose=decompose, carries=elementwise)
 
 
 def _power_of_two_types(into: Expansion, base: Value, exponent: Value) -> Value:
@@ -252,7 +257,7 @@ def _variadic_operator(name: str, function: str) -> Operator:
             result = binary(into, function, result, node.operand(index))
         return result
 
-    return Operator(name=name, decompose=decompose)
+    return Operator(name=name, decompose=decompose, carries=elementwise)
 
 
 def _bounds_nothing(bound: Value) -> bool:
@@ -281,5 +286,5 @@ RECORDS = (
     *(_unary_operator(name, function) for name, function in _UNARY.items()),
     *(_binary_operator(name, function) for name, function in _BINARY.items()),
     *(_variadic_operator(name, function) for name, function in _VARIADIC.items()),
-    Operator(name="Clip", decompose=_clip),
+    Operator(name="Clip", decompose=_clip, carries=elementwise),
 )

@@ -10,7 +10,7 @@ from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.library.padding import pad
 from tilescope.engine.lower import Lowering
 
-__all__ = ["EXPAND", "RECORDS"]
+__all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]
 
 
 def _lower_expand(at: Lowering, op: Operation) -> Tensor:
@@ -60,9 +60,11 @@ def _lower_cumulative_sum(at: Lowering, op: Operation) -> Tensor:
 
 EXPAND = Operator(name="Expand", lower=_lower_expand, known_operands=(1,))
 
+CUMULATIVE_SUM = Operator(name="CumSum", lower=_lower_cumulative_sum, known_operands=(1,))
+
 RECORDS = (
+    CUMULATIVE_SUM,
     EXPAND,
-    Operator(name="CumSum", lower=_lower_cumulative_sum, known_operands=(1,)),
     Operator(name="Pad", lower=_lower_pad, known_operands=(1, 2, 3)),
     Operator(name="Tile", lower=_lower_tile, known_operands=(1,)),
 )

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.operators.carried import same_axis
+from tilescope.engine.operators.choice import chosen
+from tilescope.engine.operators.elementwise import binary, scalar
+from tilescope.engine.operators.random_numbers import RANDOM_UNIFORM_LIKE
 
 __all__ = ["RECORDS"]
 
@@ -19,9 +24,32 @@ def _dropout(node: Node, into: Expansion) -> tuple[Value, Value]:
     trains = node.optional(2) is not None and node.known(2, "the training mode").any()
     ratio = node.known(1, "the ratio").item() if node.optional(1) is not None else 0.5
     if trains and ratio:
-        raise BadModel(f"{node} is in training mode; only inference is supported")
+        return _dropped(node, into, ratio)
     dtype = x.dtype if node.version < _BOOL_MASKS else "bool"
     return x, into.constant(np.ones(x.shape, dtype), "mask")
+
+
+def _dropped(node: Node, into: Expansion, ratio: float) -> tuple[Value, Value]:
+    """Emit zeros in a share of the places, the rest scaled to the same mean, and what is kept.
+
+    Raises
+    ------
+    BadModel
+        When the share is not between 0 and 1.
+    """
+    x = node.operand(0)
+    if not 0 <= ratio < 1:
+        raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
+    seed = node.attributes.get("seed")
+    drawn = into.emit(
+        RANDOM_UNIFORM_LIKE,
+        x,
+        **({} if seed is None else {"seed": float(seed)}),
+        dtype=TensorProto.FLOAT,
+    )
+    kept = binary(into, "greater_equal", drawn, scalar(into, ratio, drawn))
+    larger = binary(into, "multiply", x, scalar(into, 1 / (1 - ratio), x))
+    return chosen(into, kept, larger, scalar(into, 0, x)), kept
 
 
 #: From this version on a mask is of bools; before, it has the type of the operand.
@@ -29,6 +57,6 @@ _BOOL_MASKS = 10
 
 
 RECORDS = (
-    Operator(name="Dropout", decompose=_dropout, known_operands=(1, 2)),
-    Operator(name="Identity", decompose=_identity),
+    Operator(name="Dropout", decompose=_dropout, known_operands=(1, 2), carries=same_axis),
+    Operator(name="Identity", decompose=_identity, carries=same_axis),
 )

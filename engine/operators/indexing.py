@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Constant, Operation, Operator
+from tilescope.engine.ir import Constant, Node, Operation, Operator
 from tilescope.engine.library import elementwise as library
 from tilescope.engine.library.arg_reduce import arg_max, arg_min
 from tilescope.engine.library.gather import (
@@ -23,7 +23,7 @@ from tilescope.engine.library.one_hot import one_hot
 from tilescope.engine.library.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
 
-__all__ = ["GATHER_ND", "RECORDS", "SCATTER_ELEMENTS"]
+__all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
 
 #: ONNX's names of the reductions of a scatter.
 _REDUCTIONS = {
@@ -158,18 +158,36 @@ def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
     return Operator(name=name, lower=lower)
 
 
-GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd)
+def _gathered_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    """Return the axis of counted indices, or of a counted operand that is indexed along another."""
+    axis = node.axis(node.attributes["axis"], len(node.operand(0).shape))
+    if set(axes) == {1}:
+        return axis + axes[1]
+    if set(axes) != {0} or axes[0] == axis:
+        return None
+    return axes[0] if axes[0] < axis else axes[0] - 1 + len(node.operand(1).shape)
+
+
+def _gathered_tuples_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    is_tuple = set(axes) == {1} and axes[1] < len(node.operand(1).shape) - 1
+    return axes[1] if is_tuple else None
+
+
+ARG_MAX = _arg("ArgMax", arg_max)
+GATHER = Operator(name="Gather", lower=_lower_gather, carries=_gathered_axis)
+GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd, carries=_gathered_tuples_axis)
+SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd)
 SCATTER_ELEMENTS = Operator(name="ScatterElements", lower=_lower_scatter_elements)
 
 RECORDS = (
     GATHER_ND,
     SCATTER_ELEMENTS,
-    _arg("ArgMax", arg_max),
+    ARG_MAX,
     _arg("ArgMin", arg_min),
-    Operator(name="Gather", lower=_lower_gather),
+    GATHER,
     Operator(name="GatherElements", lower=_lower_gather_elements),
     Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
     Operator(name="Scatter", lower=_lower_scatter_elements),
-    Operator(name="ScatterND", lower=_lower_scatter_nd),
+    SCATTER_ND,
     Operator(name="TopK", lower=_lower_top_k, known_operands=(1,)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from tilescope.engine.errors import BadModel
@@ -9,6 +10,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.elementwise import rearranged
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import reshaped
 
 __all__ = ["RECORDS", "RESHAPE", "TRANSPOSE", "reshape"]
 
@@ -107,16 +109,23 @@ def _unsqueeze(node: Node, into: Expansion) -> Value:
 
 def _transpose(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
-    order = node.attributes.get("perm", range(len(x.shape))[::-1])
-    return into.emit(TRANSPOSE, x, order=tuple(order))
+    return into.emit(TRANSPOSE, x, order=_order(node))
+
+
+def _order(node: Node) -> tuple[int, ...]:
+    return tuple(node.attributes.get("perm", range(len(node.operand(0).shape))[::-1]))
+
+
+def _transposed_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int:
+    return _order(node).index(axes[0])
 
 
 RECORDS = (
     RESHAPE,
     TRANSPOSE,
-    Operator(name="Flatten", decompose=_flatten),
-    Operator(name="Reshape", decompose=_reshape, known_operands=(1,)),
-    Operator(name="Squeeze", decompose=_squeeze, known_operands=(1,)),
-    Operator(name="Transpose", decompose=_transpose),
-    Operator(name="Unsqueeze", decompose=_unsqueeze, known_operands=(1,)),
+    Operator(name="Flatten", decompose=_flatten, carries=reshaped),
+    Operator(name="Reshape", decompose=_reshape, known_operands=(1,), carries=reshaped),
+    Operator(name="Squeeze", decompose=_squeeze, known_operands=(1,), carries=reshaped),
+    Operator(name="Transpose", decompose=_transpose, carries=_transposed_axis),
+    Operator(name="Unsqueeze", decompose=_unsqueeze, known_operands=(1,), carries=reshaped),
 )

@@ -14,28 +14,25 @@ from tilescope.engine.graph import FLOAT32, Tensor
 from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.elementwise import binary as apply_binary
 from tilescope.engine.library.elementwise import cast, rearranged
-from tilescope.engine.library.group_norm import (
-    group_norm_statistics,
-    group_norm_whiten,
-    group_normalise,
-)
+from tilescope.engine.library.group_norm import group_standardise
 from tilescope.engine.library.in_place import binary_in_place
+from tilescope.engine.library.rms_norm import root_mean_square_normalise
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.cast import CAST
 from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.layout import reshape
 from tilescope.engine.operators.reduction import reduced
 
-__all__ = ["RECORDS"]
+__all__ = ["LAYER_NORMALIZATION", "RECORDS", "RMS_NORMALIZATION"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
 
 
-def _batch_normalization(node: Node, into: Expansion) -> Value:
+def _batch_normalization(node: Node, into: Expansion) -> Value | tuple[Value, ...]:
     x = node.operand(0)
     if node.attributes.get("training_mode", 0):
-        raise BadModel(f"{node} is in training mode; only inference is supported")
+        return _trained_batch(node, into)
     shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
     if node.version < 9 and not node.attributes.get("spatial", 1):
         shape = x.shape[1:]  # statistics of every element, not of channels
@@ -52,6 +49,30 @@ def _batch_normalization(node: Node, into: Expansion) -> Value:
         out = _scaled(into, wide, factor.reshape(shape), offset.reshape(shape))
         return into.emit(CAST, out, dtype=x.dtype)
     return _scaled(into, x, factor.reshape(shape), offset.reshape(shape))
+
+
+def _trained_batch(node: Node, into: Expansion) -> tuple[Value, Value, Value]:
+    """Emit the normalisation by the batch's own statistics, and the running mean and variance."""
+    x, channels = node.operand(0), node.operand(1).shape
+    axes = [d for d in range(len(x.shape)) if d != 1]
+    share = 1 / prod(x.shape[d] for d in axes)
+    wide = x if x.dtype != "float16" else into.emit(CAST, x, dtype="float32")
+    mean = reduced(into, "sum", wide, axes, share)
+    apart = unary(into, "square", binary(into, "subtract", wide, mean))
+    variance = reduced(into, "sum", apart, axes, share)
+    shape = (*channels, *(1,) * (len(x.shape) - 2))
+    scale, bias = (reshape(into, node.operand(i), shape) for i in (1, 2))
+    own = [reshape(into, value, shape) for value in (mean, variance)]
+    out = _normalised(node, into, [scale, bias, *own])
+    momentum = node.attributes["momentum"]
+    running = []
+    for before, now in zip((node.operand(3), node.operand(4)), own, strict=True):
+        flat = reshape(into, now, channels)
+        flat = flat if flat.dtype == before.dtype else into.emit(CAST, flat, dtype=before.dtype)
+        kept = binary(into, "multiply", before, scalar(into, momentum, before))
+        added = binary(into, "multiply", flat, scalar(into, 1 - momentum, flat))
+        running.append(binary(into, "add", kept, added))
+    return out, running[0], running[1]
 
 
 def _scaled(into: Expansion, x: Value, factor: Array, offset: Array) -> Value:
@@ -131,12 +152,10 @@ def _lower_layer(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     x, axis = at.tensor(op.operand(0)), _layer_axis(op)
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
     rows = rearranged(at.builder, x, (outer, inner), "rows")
-    mean, inverse = group_norm_statistics(
-        at.builder, rows, op.attributes["epsilon"], 1, is_stable=True
-    )
-    white = group_norm_whiten(at.builder, rows, mean, inverse)
+    white, mean, inverse = group_standardise(at.builder, rows, op.attributes["epsilon"], 1)
     out = rearranged(at.builder, white, tuple(x.shape), "rows")
-    binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+    if not _is_one(op.operand(1)):
+        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
     bias = op.optional(2)
     if bias is not None:
         binary_in_place(at.builder, "add", out, at.tensor(bias))
@@ -196,35 +215,48 @@ def _group_types(node: Node) -> list[Type]:
 def _lower_group(at: Lowering, op: Operation) -> Tensor:
     x, gamma, beta = (at.tensor(op.operand(i)) for i in range(3))
     n_groups, channels = _n_groups(op), x.shape[1]
-    mean, inverse = group_norm_statistics(
-        at.builder, x, op.attributes["epsilon"], n_groups, is_stable=True
-    )
+    white, *_ = group_standardise(at.builder, x, op.attributes["epsilon"], n_groups)
     if gamma.n_elements != channels:  # one per group
         gamma, beta = (
             factor.reshape(n_groups, 1).broadcast_to((n_groups, channels // n_groups))
             for factor in (gamma, beta)
         )
-        white = group_norm_whiten(at.builder, x, mean, inverse)
         by_channel = (1, n_groups, channels // n_groups, *x.shape[2:])
         apart = rearranged(at.builder, white, (x.shape[0], *by_channel[1:]), "groups")
         shape = (1, n_groups, channels // n_groups, *(1,) * (len(x.shape) - 2))
         out = apply_binary(at.builder, "multiply", apart, gamma.reshape(*shape))
         binary_in_place(at.builder, "add", out, beta.reshape(*shape))
         return rearranged(at.builder, out, tuple(x.shape), "groups")
-    return group_normalise(at.builder, x, gamma, beta, mean, inverse)[0]
+    for function, values in (("multiply", gamma), ("add", beta)):
+        factors = values.reshape(1, channels, *(1,) * (len(x.shape) - 2))
+        binary_in_place(at.builder, function, white, factors)
+    return white
 
 
-def _rms_normalization(node: Node, into: Expansion) -> Value:
-    """Emit x × scale / sqrt(mean of the squares + epsilon)."""
-    x = node.operand(0)
-    axis = node.axis(node.attributes["axis"], len(x.shape))
-    axes = tuple(range(axis, len(x.shape)))
-    _check_stash(node)
-    scale = 1 / prod(x.shape[axis:])
-    mean = reduced(into, "sum", unary(into, "square", x), axes, scale)
-    shifted = binary(into, "add", mean, scalar(into, node.attributes["epsilon"], x))
-    factor = unary(into, "inverse", unary(into, "sqrt", shifted))
-    return binary(into, "multiply", binary(into, "multiply", x, factor), node.operand(1))
+def _is_one(value: Value) -> bool:
+    return value.known is not None and bool((np.asarray(value.known) == 1).all())
+
+
+def _rms_types(node: Node) -> list[Type]:
+    return _layer_types(node)[:1]
+
+
+def _rms_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x = np.asarray(arrays[0])
+    wide = x.astype(np.float64)
+    mean = np.square(wide).mean(tuple(range(_layer_axis(node), x.ndim)), keepdims=True)
+    return [(wide / np.sqrt(mean + node.attributes["epsilon"]) * arrays[1]).astype(x.dtype)]
+
+
+def _lower_rms(at: Lowering, op: Operation) -> Tensor:
+    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
+    rows = rearranged(at.builder, x, (outer, inner), "rows")
+    out = root_mean_square_normalise(at.builder, rows, op.attributes["epsilon"])
+    out = rearranged(at.builder, out, tuple(x.shape), "rows")
+    if not _is_one(op.operand(1)):
+        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+    return out
 
 
 def _mean_variance_normalization(node: Node, into: Expansion) -> Value:
@@ -257,7 +289,15 @@ def _lp_normalization(node: Node, into: Expansion) -> Value:
     return binary(into, "divide", x, binary(into, "maximum", norm, least))
 
 
+RMS_NORMALIZATION = Operator(
+    name="RMSNormalization", infer=_rms_types, evaluate=_rms_arrays, lower=_lower_rms
+)
+LAYER_NORMALIZATION = Operator(
+    name="LayerNormalization", infer=_layer_types, evaluate=_layer_arrays, lower=_lower_layer
+)
+
 RECORDS = (
+    LAYER_NORMALIZATION,
     Operator(name="BatchNormalization", decompose=_batch_normalization),
     Operator(
         name="GroupNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
@@ -265,10 +305,7 @@ RECORDS = (
     Operator(
         name="InstanceNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
     ),
-    Operator(
-        name="LayerNormalization", infer=_layer_types, evaluate=_layer_arrays, lower=_lower_layer
-    ),
     Operator(name="LpNormalization", decompose=_lp_normalization),
     Operator(name="MeanVarianceNormalization", decompose=_mean_variance_normalization),
-    Operator(name="RMSNormalization", decompose=_rms_normalization),
+    RMS_NORMALIZATION,
 )

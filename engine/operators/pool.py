@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.pool import pool
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.pool_indices import largest_places
+from tilescope.engine.operators.slicing import padded
 from tilescope.engine.operators.volume import pooled_volume
 from tilescope.engine.operators.window import (
     as_images,
@@ -25,7 +27,7 @@ from tilescope.engine.operators.window import (
     windows,
 )
 
-__all__ = ["AVERAGE_POOL", "MAX_POOL", "RECORDS"]
+__all__ = ["AVERAGE_POOL", "MAX_POOL", "RECORDS", "average_pooled"]
 
 Arrays = Sequence[NDArray[Any]]
 
@@ -126,12 +128,36 @@ def _max_pool(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
     return out, restored(into, places, len(x.shape))
 
 
-def _average_pool(node: Node, into: Expansion) -> Value:
-    x = node.operand(0)
+def _with_elements(
+    node: Node, into: Expansion, x: Value, window: dict[str, Any]
+) -> tuple[Value, dict[str, Any]]:
+    """Emit an input with the node's own padding as zeros, and return the window without it."""
+    stated = replace(node, attributes={**node.attributes, "ceil_mode": 0})
+    own = geometry(stated, x.shape[2:], node.attributes["kernel_shape"])
+    rank = len(x.shape) - 2
+    sides = list(zip(own["padding_before"][-rank:], own["padding_after"][-rank:], strict=True))
+    for d, (before, after) in enumerate(sides):
+        x = padded(into, x, 2 + d, before, after)
+    rest = zip(window["padding_after"], own["padding_after"], strict=True)
+    none = (0,) * len(window["padding_before"])
+    left = tuple(whole - stated_after for whole, stated_after in rest)
+    return x, {**window, "padding_before": none, "padding_after": left}
+
+
+def average_pooled(node: Node, into: Expansion, x: Value) -> Value:
+    """Emit means over windows, with the geometry of a node.
+
+    Raises
+    ------
+    BadModel
+        When the geometry is invalid.
+    """
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
     counts = bool(node.attributes.get("count_include_pad", 0))
     if counts and node.attributes.get("ceil_mode", 0):
-        raise BadModel(f"{node} with both ceil_mode and count_include_pad is not supported yet")
+        # What the node pads counts, what ceil_mode adds does not: the padding becomes elements.
+        x, attributes = _with_elements(node, into, x, attributes)
+        counts = False
 
     _check_padding(node, attributes)
 
@@ -146,6 +172,9 @@ def _average_pool(node: Node, into: Expansion) -> Value:
 RECORDS = (
     MAX_POOL,
     AVERAGE_POOL,
-    Operator(name="AveragePool", decompose=_average_pool),
+    Operator(
+        name="AveragePool",
+        decompose=lambda node, into: average_pooled(node, into, node.operand(0)),
+    ),
     Operator(name="MaxPool", decompose=_max_pool),
 )

@@ -14,10 +14,11 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.library.elementwise import rearranged
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import rows
 from tilescope.engine.operators.elementwise import binary, scalar
 from tilescope.engine.operators.layout import TRANSPOSE, reshape
 
-__all__ = ["MATMUL", "RECORDS", "require_floats"]
+__all__ = ["MATMUL", "RECORDS", "gemm", "multiplied", "require_floats"]
 
 #: float8 products exist in the graph API only.
 _PRODUCT_TYPES = ("float16", "float32", "float64")
@@ -102,8 +103,8 @@ MATMUL = Operator(
 )
 
 
-def _matmul(node: Node, into: Expansion) -> Value:
-    a, b = node.operand(0), node.operand(1)
+def multiplied(node: Node, into: Expansion, a: Value, b: Value) -> Value:
+    """Emit a product by the rules of numpy, with the hints of a node."""
     rank_a, rank_b = len(a.shape), len(b.shape)
     if rank_a == 1:
         a = reshape(into, a, (1, *a.shape))
@@ -118,7 +119,14 @@ def _matmul(node: Node, into: Expansion) -> Value:
     return reshape(into, out, shape)
 
 
-def _gemm(node: Node, into: Expansion) -> Value:
+def gemm(node: Node, into: Expansion) -> Value:
+    """Emit alpha · a · b + beta · c of a node with Gemm's attributes.
+
+    Raises
+    ------
+    BadModel
+        When c does not broadcast to the product.
+    """
     a, b = node.operand(0), node.operand(1)
     if node.attributes["transA"]:
         a = into.emit(TRANSPOSE, a, order=(1, 0))
@@ -146,6 +154,10 @@ def _gemm(node: Node, into: Expansion) -> Value:
 
 RECORDS = (
     MATMUL,
-    Operator(name="Gemm", decompose=_gemm),
-    Operator(name="MatMul", decompose=_matmul),
+    Operator(name="Gemm", decompose=gemm, carries=rows),
+    Operator(
+        name="MatMul",
+        decompose=lambda node, into: multiplied(node, into, node.operand(0), node.operand(1)),
+        carries=rows,
+    ),
 )

@@ -22,7 +22,7 @@ from tilescope.engine.library import random_numbers as library
 from tilescope.engine.library.elementwise import binary, cast
 from tilescope.engine.lower import Lowering
 
-__all__ = ["RECORDS"]
+__all__ = ["RANDOM_UNIFORM_LIKE", "RECORDS"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
@@ -115,13 +115,9 @@ def _operator(name: str) -> Operator:
     return Operator(name=name, infer=lambda node: [_type(node)], evaluate=_evaluate, lower=_lower)
 
 
-RECORDS = tuple(
-    _operator(name)
-    for name in (
-        "Bernoulli",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    )
+RANDOM_UNIFORM_LIKE = _operator("RandomUniformLike")
+
+RECORDS = (
+    RANDOM_UNIFORM_LIKE,
+    *map(_operator, ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform")),
 )

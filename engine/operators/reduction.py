@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -114,6 +114,15 @@ def _root(into: Expansion, x: Value) -> Value:
     return unary(into, "sqrt", x)
 
 
+def _kept_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    """Return the axis where others are reduced."""
+    own = axes.get(0)
+    reduced_axes = node.axes(len(node.operand(0).shape))
+    if own is None or not reduced_axes or own in reduced_axes:
+        return None
+    return own if node.attributes["keepdims"] else own - sum(a < own for a in reduced_axes)
+
+
 _Step = Callable[[Expansion, Value], Value]
 
 
@@ -145,7 +154,7 @@ def _reduction(
             return reduced(into, operation, x, axes, 1 / count)
         return binary(into, "divide", reduced(into, operation, x, axes), scalar(into, count, x))
 
-    return Operator(name=name, decompose=decompose, known_operands=(1,))
+    return Operator(name=name, decompose=decompose, known_operands=(1,), carries=_kept_axis)
 
 
 def _global_average_pool(node: Node, into: Expansion) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import along_other_axes
 
 __all__ = ["CONCAT", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
 
@@ -155,9 +156,15 @@ def _concat(node: Node, into: Expansion) -> Value:
     return joined(into, node.operands, node.axis(node.attributes.get("axis", 1), rank))
 
 
-def _slice(node: Node, into: Expansion) -> Value:
-    x = node.operand(0)
-    rank = len(x.shape)
+def _stated(node: Node) -> list[tuple[int, int, int, int]]:
+    """Return axis, start, end and step of what a Slice says.
+
+    Raises
+    ------
+    BadModel
+        When they differ in number, an axis is named twice, or a step is 0.
+    """
+    rank = len(node.operand(0).shape)
     if node.version < 10:
         given = [node.attributes.get(key) for key in ("starts", "ends", "axes")]
     else:
@@ -173,10 +180,38 @@ def _slice(node: Node, into: Expansion) -> Value:
         raise BadModel(f"{node}: starts, ends, axes and steps differ in number")
     if len(set(axes)) < len(axes) or 0 in strides:
         raise BadModel(f"{node}: an axis is named twice, or a step is 0")
+    return list(zip(axes, begins, ends, strides, strict=True))
+
+
+def _slice(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    rank = len(x.shape)
     starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
-    for axis, begin, end, step in zip(axes, begins, ends, strides, strict=True):
+    for axis, begin, end, step in _stated(node):
         starts[axis], stops[axis], steps[axis] = slice(begin, end, step).indices(x.shape[axis])
     return part(into, x, starts, stops, steps)
+
+
+def _sliced_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    """Return the axis of a slice that starts at the first entry."""
+    if set(axes) != {0}:
+        return None
+    for axis, begin, end, step in _stated(node):
+        if axis == axes[0] and (begin != 0 or end < 0 or step != 1):
+            return None
+    return axes[0]
+
+
+def _joined_axis(node: Node, axes: Mapping[int, int], shape: tuple[int, ...]) -> int | None:
+    """Return the axis of a join along another one."""
+    axis = node.axis(node.attributes.get("axis", 1), len(shape))
+    is_alike = len(axes) == len(node.operands) and len(set(axes.values())) == 1
+    return axes[0] if is_alike and axes[0] != axis else None
+
+
+def _split_axis(node: Node, axes: Mapping[int, int], shape: tuple[int, ...]) -> int | None:
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    return None if axes.get(0) == axis else along_other_axes(node, axes, shape)
 
 
 def _split_sizes(node: Node, size: int) -> list[int]:
@@ -209,7 +244,7 @@ def _split(node: Node, into: Expansion) -> tuple[Value, ...]:
 RECORDS = (
     SLICE,
     CONCAT,
-    Operator(name="Concat", decompose=_concat),
-    Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4)),
-    Operator(name="Split", decompose=_split, known_operands=(1,)),
+    Operator(name="Concat", decompose=_concat, carries=_joined_axis),
+    Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4), carries=_sliced_axis),
+    Operator(name="Split", decompose=_split, known_operands=(1,), carries=_split_axis),
 )

@@ -15,7 +15,7 @@ from tilescope.engine.library.softmax import log_softmax, softmax
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.layout import reshape
 
-__all__ = ["RECORDS"]
+__all__ = ["LOG_SOFTMAX", "RECORDS", "SOFTMAX"]
 
 
 def _evaluate(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:

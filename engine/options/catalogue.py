@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tilescope.engine.options.patterns import PATTERNS, pattern_option
+
 __all__ = [
+    "ALLOW_OUT_OF_MEMORY",
     "AVAILABLE_MEMORY_PROPORTION",
     "CONVOLUTION_MEMORY",
     "CONVOLUTION_PARTIALS",
@@ -85,6 +88,8 @@ def _text(
     return OptionSpec(name, Kind.TEXT, default, description, acts, None, choices)
 
 
+ALLOW_OUT_OF_MEMORY = "debug.allowOutOfMemory"
+
 _ALL = "autoReport.all"
 
 _REPORT = (
@@ -137,7 +142,7 @@ _DEBUG = (
         choices=("vertex", "tile", "ipu", "device"),
     ),
     _flag(
-        "debug.allowOutOfMemory",
+        ALLOW_OUT_OF_MEMORY,
         "Complete the compilation of a program that does not fit and write its report",
         default=True,
         acts=True,
@@ -272,12 +277,16 @@ _PARTIALS = tuple(
     for name, what in ((CONVOLUTION_PARTIALS, "a convolution"), (MATMUL_PARTIALS, "a product"))
 )
 
-_OUTLINING = (
+_REWRITES = (
     _flag(
         OUTLINING,
         "Share vertices and exchange code between repeated operations of a model",
         default=True,
         acts=True,
+    ),
+    *(
+        _flag(pattern_option(name), text, default=True, acts=True)
+        for name, text in PATTERNS.items()
     ),
 )
 
@@ -289,7 +298,7 @@ OPTIONS: dict[str, OptionSpec] = {
         *_CACHE,
         *_MEMORY,
         *_PARTIALS,
-        *_OUTLINING,
+        *_REWRITES,
         *_PROFILER,
         *_TARGET,
         *_COMPILER,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilescope.engine.options.catalogue import OPTIONS, Value
+from tilescope.engine.options.patterns import PATTERNS, pattern_option
 from tilescope.engine.options.values import checked, parse_object
 
 __all__ = ["CACHE_VARIABLES", "ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
@@ -127,6 +128,11 @@ class EngineOptions:
         """Whether programs may have cycle counters: unless ``debug.instrument`` is turned off."""
         given = self._settings.get("debug.instrument")
         return given is None or bool(given.value)
+
+    @property
+    def patterns_off(self) -> list[str]:
+        """The rewrites of models that are turned off."""
+        return [name for name in PATTERNS if not self.flag(pattern_option(name))]
 
     def is_given(self, name: str) -> bool:
         """Whether an option was set, rather than left at its default."""

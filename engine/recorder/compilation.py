@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -238,13 +236,16 @@ def _write_parts(writer: ReportWriter, executable: Executable) -> None:
 
 
 def _write_notices(writer: ReportWriter, executable: Executable) -> None:
-    rows: Iterable[dict[str, str]] = ()
+    rows = [
+        {"severity": "info", "code": "narrowed_type", "message": message}
+        for message in executable.notices
+    ]
     if executable.overfull_tiles.size:
-        rows = [
+        rows.append(
             {
                 "severity": "error",
                 "code": "out_of_tile_memory",
                 "message": describe_overflow(executable),
             }
-        ]
+        )
     writer.add(notice, rows)

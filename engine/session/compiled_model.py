@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import PlanFolder
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
-from tilescope.engine.ir import Model, Value
+from tilescope.engine.ir import Count, Model, Value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
 from tilescope.engine.machine import Machine
@@ -27,7 +27,9 @@ from tilescope.engine.planner.memo import PlanMemo
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.outline import outline
+from tilescope.engine.session.synthetic_data import drawn_inputs
 from tilescope.engine.transform import transform
+from tilescope.engine.transform.narrowing import narrowed_types
 
 __all__ = ["CompiledModel", "compile_model"]
 
@@ -50,21 +52,15 @@ class CompiledModel:
     executable: Executable
 
     def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
-        """Return random inputs for a seed: normal for floats, small counts for integers."""
-        random = np.random.default_rng(seed)
-        inputs: dict[str, NDArray[Any]] = {}
-        for value in self.model.inputs:
-            if np.issubdtype(np.dtype(value.dtype), np.floating):
-                inputs[value.name] = random.standard_normal(value.shape).astype(value.dtype)
-            else:
-                high = 2 if value.dtype == "bool" else 8
-                inputs[value.name] = random.integers(0, high, value.shape).astype(value.dtype)
-        return inputs
+        """Return random inputs for a seed; none where synthetic data take their place."""
+        if self.model.data is not None:
+            return {}
+        return drawn_inputs(self.model, "random_normal", seed)
 
     def run(
         self, engine: Engine, inputs: Mapping[str, NDArray[Any]], name: str = ""
     ) -> dict[str, NDArray[Any]]:
-        """Run once and return the outputs by name.
+        """Run once and return the outputs by name; none of synthetic data.
 
         Parameters
         ----------
@@ -80,21 +76,33 @@ class CompiledModel:
         BadInput
             When an input is missing or unknown, or has the wrong shape or type.
         """
-        for value in self.model.inputs:
+        taken = self.model.inputs if self.model.data is None else ()
+        for value in taken:
             array = _checked_input(value, inputs)
             if array.size:
                 engine.connect_stream(value.name, array)
-        for extra in set(inputs) - {value.name for value in self.model.inputs}:
-            names = ", ".join(value.name for value in self.model.inputs)
-            raise BadInput(f"Unknown input {extra!r}; the model has {names}")
+        for extra in set(inputs) - {value.name for value in taken}:
+            names = ", ".join(value.name for value in taken) or "no inputs"
+            why = "" if self.model.data is None else ": its data are synthetic"
+            raise BadInput(f"Unknown input {extra!r}; the model has {names}{why}")
         engine.run(0, name)
         outputs: dict[str, NDArray[Any]] = {}
         for output, value in self.model.outputs:
             if value.known is not None:
                 outputs[output] = np.asarray(value.known)
-            else:
+            elif self.model.data is None:
                 outputs[output] = engine.output(output).astype(value.dtype)
-        return outputs
+        return outputs if self.model.data is not None else _counted(outputs, self.model.counts)
+
+
+def _counted(
+    outputs: dict[str, NDArray[Any]], counts: Mapping[str, Count]
+) -> dict[str, NDArray[Any]]:
+    """Return the model's outputs, cut to the entries that count."""
+    sizes = {name: int(outputs.pop(count.output)) for name, count in counts.items()}
+    for name, size in sizes.items():
+        outputs[name] = outputs[name][(slice(None),) * counts[name].axis + (slice(size),)]
+    return outputs
 
 
 def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -110,7 +118,7 @@ def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
     return array
 
 
-def compile_model(
+def compile_model(  # noqa: PLR0913 # the options of a compilation
     model: Model,
     machine: Machine,
     *,
@@ -120,6 +128,7 @@ def compile_model(
     cache_directory: Path | str | None = None,
     partials: PartialsTypes | None = None,
     outlines: bool = True,
+    without: Collection[str] = (),
 ) -> CompiledModel:
     """Compile a model for a machine; the result may not fit.
 
@@ -142,15 +151,19 @@ def compile_model(
         Type of the partial sums of half products; float by default.
     outlines
         Whether repeated operations share vertices and code where that pays.
+    without
+        Names of passes over the model to leave out; see `tilescope.engine.transform.PASSES`.
 
     Raises
     ------
+    BadOption
+        When there is no pass of such a name.
     BadModel
         When the model is not well-formed, or has an operation on unsupported types.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
     graph_digest, weights_digest = model_digests(model)
-    model = transform(model)
+    model = transform(model, without)
     cache_directory = cache_directory or resolve().cache_directory
     memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
 
@@ -173,7 +186,11 @@ def compile_model(
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
-        executable, record=record, graph_digest=graph_digest, weights_digest=weights_digest
+        executable,
+        record=record,
+        graph_digest=graph_digest,
+        weights_digest=weights_digest,
+        notices=narrowed_types(model),
     )
     return CompiledModel(model, executable)
 

@@ -15,27 +15,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.errors import BadInput, RunFailed
+from tilescope.engine.errors import BadInput, BadOption, OutOfTileMemory, RunFailed
 from tilescope.engine.frontend.onnx import load_onnx
+from tilescope.engine.frontend.onnx.census import take_census
 from tilescope.engine.frontend.onnx.read import model_digest
+from tilescope.engine.ir import Model
+from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.options.catalogue import OUTLINING
+from tilescope.engine.options.catalogue import ALLOW_OUT_OF_MEMORY, OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.synthetic_data import with_synthetic_data
+from tilescope.engine.transform import in_half
 
-__all__ = ["ModelRun", "Sizes", "read_inputs", "run_model", "write_outputs"]
+__all__ = ["PRECISIONS", "ModelRun", "Setup", "read_inputs", "run_model", "write_outputs"]
 
 _log = logging.getLogger(__name__)
+
+#: Bytes of weights that are compiled for a report although they do not fit: compiling takes about
+#: four times as much of this computer's memory.
+_MOST_REPORTED = 1 << 30
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What decides the sizes of a model that it leaves open itself.
+class Setup:
+    """What is said of a model besides its file: open sizes, precision, data.
 
     Parameters
     ----------
@@ -45,11 +54,18 @@ class Sizes:
         Size of the first dimension of inputs that leave it open; 1 if None.
     values
         Contents of inputs that shapes depend on, by name.
+    precision
+        ``half`` computes in half what the model computes in float; see `in_half`.
+    synthetic
+        Data that take the place of the inputs, on the device; None takes those of the host. See
+        `with_synthetic_data`.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
     values: Mapping[str, ArrayLike] = field(default_factory=dict)
+    precision: str = PRECISIONS[0]
+    synthetic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,13 +146,45 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
         raise RunFailed(f"Cannot write outputs to {path}: {reason}") from None
 
 
+def _check_weights_fit(path: Path, machine: Machine, setup: Setup, most_compiled: int) -> None:
+    """Refuse a model whose weights alone exceed the memory of all tiles, before it is read.
+
+    Weights up to `most_compiled` bytes are let pass: the report says what of them does not fit.
+
+    Raises
+    ------
+    OutOfTileMemory
+        When it cannot fit however it is compiled.
+    """
+    census = take_census(path, setup.shapes, setup.batch, setup.precision, setup.values)
+    capacity = machine.allocatable_bytes * machine.n_tiles
+    if census.weight_bytes <= max(capacity, most_compiled):
+        return
+    half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
+    raise OutOfTileMemory(
+        f"The weights of {path} take {census.weight_bytes:,} bytes, and all {machine.n_tiles:,}"
+        f" tiles together have {capacity:,}{half}"
+    )
+
+
+def _loaded(path: Path, setup: Setup, seed: int) -> Model:
+    """Return the model of a file, as it is set up."""
+    if setup.precision not in PRECISIONS:
+        allowed = " or ".join(PRECISIONS)
+        raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
+    model = load_onnx(path, setup.shapes, values=setup.values, batch=setup.batch)
+    if setup.precision == "half":
+        model = in_half(model)
+    return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
+
+
 def run_model(
     path: Path,
     machine: Machine,
     options: EngineOptions,
     *,
     inputs: Arrays | None = None,
-    sizes: Sizes | None = None,
+    setup: Setup | None = None,
     seed: int = 0,
     iterations: int = 1,
     progress: Callable[[str], None] | None = None,
@@ -153,8 +201,8 @@ def run_model(
         The engine options in effect.
     inputs
         By name; missing inputs are drawn at random.
-    sizes
-        What the model leaves open.
+    setup
+        What is said of the model.
     seed
         Seed of the random inputs.
     iterations
@@ -166,13 +214,18 @@ def run_model(
     ------
     BadModel, BadInput, UnsupportedOperators
         When the model or its inputs cannot be used.
+    BadOption
+        When the precision or the synthetic data are unknown.
     OutOfTileMemory
-        When it does not fit; the report of its compilation is still written.
+        When it does not fit; the report of its compilation is still written, unless its weights
+        alone exceed all tiles and 1 GiB.
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")
-    sizes = sizes or Sizes()
-    model = load_onnx(path, sizes.shapes, values=sizes.values, batch=sizes.batch)
+    setup = setup or Setup()
+    if not (options.allow_out_of_memory and options.is_given(ALLOW_OUT_OF_MEMORY)):
+        _check_weights_fit(path, machine, setup, _MOST_REPORTED if options.writes_report else 0)
+    model = _loaded(path, setup, seed)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
         path,
@@ -190,12 +243,17 @@ def run_model(
         cache_directory=options.cache_directory,
         partials=PartialsTypes.of(options),
         outlines=options.flag(OUTLINING),
+        without=options.patterns_off,
     )
     facts = {
         "model_name": path.stem,
         "model_sha256": model_digest(path),
         "seed": str(seed),
     }
+    if setup.precision != PRECISIONS[0]:
+        facts["precision"] = setup.precision
+    if setup.synthetic:
+        facts["synthetic_data"] = setup.synthetic
     if model.assumed_ones:
         facts["assumed_batch_of_one"] = json.dumps(list(model.assumed_ones))
     outputs: dict[str, NDArray[Any]] = {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.cycles import compute_cost
@@ -54,7 +55,7 @@ def outline(graph: Graph, root: ProgramSequence) -> None:
     the vertex state and exchange code that a call saves against the copies.
     Source: graphcore/popart, docs: SessionOptions.enableOutlining and outlineThreshold.
     """
-    uses = _Uses.of(Structures().leaves(root))
+    uses = _Uses(Structures().leaves(root))
     costs = _Costs(graph, uses)
     repeats = find_repeats(uses.leaves, costs.gain)
     outliner = _Outliner(graph, uses)
@@ -71,67 +72,68 @@ class _Roles:
 
     Parameters
     ----------
-    calls
-        Variables of every call, in the order in which the stretch names them.
+    variables
+        Of the program.
+    calls : ndarray of int64, shape (n_calls, n_places)
+        Numbers of the variables of every call, in the order in which the stretch names them.
     brought
         Whether calls copy the variable in: it has contents before the call.
     kept
         Whether calls copy it out: it is used after the call.
     """
 
-    calls: list[tuple[Variable, ...]]
+    variables: Sequence[Variable]
+    calls: NDArray[np.int64]
     brought: list[bool]
     kept: list[bool]
 
+    def of_call(self, call: int) -> tuple[Variable, ...]:
+        """Return the variables of a call."""
+        return tuple(self.variables[number] for number in self.calls[call].tolist())
 
-@dataclass(frozen=True)
+
 class _Uses:
     """The leaves of a program, and the first and last leaf that names a variable."""
 
-    leaves: list[Leaf]
-    first: dict[Variable, int]
-    last: dict[Variable, int]
-
-    @classmethod
-    def of(cls, leaves: list[Leaf]) -> _Uses:
-        first: dict[Variable, int] = {}
-        last: dict[Variable, int] = {}
+    def __init__(self, leaves: list[Leaf]) -> None:
+        self.leaves = leaves
+        self.first: dict[Variable, int] = {}
+        self.last: dict[Variable, int] = {}
+        numbers: dict[Variable, int] = {}
+        named: list[int] = []
+        self._offset = np.zeros(len(leaves) + 1, np.int64)
         for i, leaf in enumerate(leaves):
             for variable in leaf.variables:
-                first.setdefault(variable, i)
-                last[variable] = i
-        return cls(leaves, first, last)
+                self.first.setdefault(variable, i)
+                self.last[variable] = i
+                named.append(numbers.setdefault(variable, len(numbers)))
+            self._offset[i + 1] = len(named)
+        self.variables = list(numbers)
+        self._named = np.array(named, np.int64)
+        self._first, self._last = (
+            np.array([found[v] for v in self.variables], np.int64)
+            for found in (self.first, self.last)
+        )
+        self._is_constant = np.array([v.category == "constant" for v in self.variables], np.bool_)
 
     def roles(self, repeat: Repeat) -> _Roles:
         """Return the roles of the variables of a repeat.
 
         A variable that all calls read and none writes is not copied: they share it.
         """
-        calls = [_places(self.leaves[s : s + repeat.length]) for s in repeat.starts]
-        start = repeat.starts[0]
-        written = _written(self.leaves[start : start + repeat.length])
-        brought, kept = [], []
-        for place, variables in enumerate(zip(*calls, strict=True)):
-            is_written = calls[0][place] in written
-            is_shared = not is_written and len(set(variables)) == 1
-            has_contents = any(
-                variable.category == "constant" or self.first[variable] < at
-                for variable, at in zip(variables, repeat.starts, strict=True)
-            )
-            brought.append(not is_shared and (has_contents or not is_written))
-            kept.append(
-                is_written
-                and any(
-                    self.last[variable] >= at + repeat.length
-                    for variable, at in zip(variables, repeat.starts, strict=True)
-                )
-            )
-        return _Roles(calls, brought, kept)
-
-
-def _places(call: Sequence[Leaf]) -> tuple[Variable, ...]:
-    """Return the variables of a stretch, in the order in which it names them."""
-    return tuple(dict.fromkeys(v for leaf in call for v in leaf.variables))
+        starts = np.array(repeat.starts)
+        start, end = repeat.starts[0], repeat.starts[0] + repeat.length
+        slots = np.arange(self._offset[end] - self._offset[start])
+        names = self._named[self._offset[starts][:, None] + slots]
+        calls = names[:, np.sort(np.unique(names[0], return_index=True)[1])]
+        written = _written(self.leaves[start:end])
+        is_written = np.array([self.variables[i] in written for i in calls[0].tolist()], np.bool_)
+        is_shared = ~is_written & (calls == calls[0]).all(axis=0)
+        is_older = self._is_constant[calls] | (self._first[calls] < starts[:, None])
+        is_used = self._last[calls] >= (starts + repeat.length)[:, None]
+        brought = ~is_shared & (is_older.any(axis=0) | ~is_written)
+        kept = is_written & is_used.any(axis=0)
+        return _Roles(self.variables, calls, brought.tolist(), kept.tolist())
 
 
 def _written(call: Sequence[Leaf]) -> set[Variable]:
@@ -170,7 +172,8 @@ class _Costs:
             return 0
         roles = self.uses.roles(repeat)
         state = copy_cycles = 0.0
-        for variable, brought, kept in zip(roles.calls[0], roles.brought, roles.kept, strict=True):
+        first = roles.of_call(0)
+        for variable, brought, kept in zip(first, roles.brought, roles.kept, strict=True):
             if brought or kept:
                 of_copy = self._variable(variable)
                 state += (brought + kept) * of_copy[0]
@@ -232,15 +235,17 @@ class _Outliner:
         """Replace the stretches of a repeat."""
         roles = self.uses.roles(repeat)
         copied = [b or k for b, k in zip(roles.brought, roles.kept, strict=True)]
+        first = roles.of_call(0)
         own = tuple(
             self._cloned(variable) if is_copied else variable
-            for variable, is_copied in zip(roles.calls[0], copied, strict=True)
+            for variable, is_copied in zip(first, copied, strict=True)
         )
         function = self.uses.leaves[repeat.starts[0] : repeat.starts[0] + repeat.length]
-        of = dict(zip(roles.calls[0], own, strict=True))
+        of = dict(zip(first, own, strict=True))
         # Before its vertices move to the function's variables: what a site says stays.
-        for start, variables in zip(repeat.starts, roles.calls, strict=True):
-            self._call(start, function, list(zip(variables, own, strict=True)), roles)
+        for call, start in enumerate(repeat.starts):
+            pairs = list(zip(roles.of_call(call), own, strict=True))
+            self._call(start, function, pairs, roles)
         for leaf in function:
             compute_set = leaf.compute_set
             compute_set.batches = [_on(batch, of) for batch in compute_set.batches]
@@ -274,7 +279,7 @@ class _Outliner:
     def _cloned(self, variable: Variable) -> Variable:
         made = self.graph.add_variable(variable.dtype, variable.shape, "", variable.debug)
         made.variable.name = f"{variable.name}/outlined"
-        self.graph.set_tile_mapping(made, variable.map_start, variable.map_tile)
+        made.variable.map_like(variable)
         return made.variable
 
     def _copies(self, leaf: Leaf, pairs: Pairs, name: str) -> Program:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.graph import ComputeSet, Joined, Tensor, Variable
 from tilescope.engine.program import Execute, Function, Program
 from tilescope.engine.program import Sequence as ProgramSequence
 
-__all__ = ["Leaf", "Repeat", "Structures", "find_repeats"]
+__all__ = ["Leaf", "Repeat", "Structures", "all_repeats", "find_repeats"]
 
 #: Leaves of the longest stretch that is searched for.
 _LONGEST = 128  # Assumption: more than a layer of most networks has
@@ -150,54 +152,110 @@ def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> lis
     gain
         Returns what outlining a repeat gains; repeats without gain are left out.
     """
-    is_free = np.ones(len(leaves), np.bool_)
+    n_taken = np.zeros(len(leaves) + 1, np.int64)
     found: list[Repeat] = []
-    worth = {repeat: gain(repeat) for repeat in _all_repeats(leaves)}
+    worth = {repeat: gain(repeat) for repeat in all_repeats(leaves)}
     candidates = [repeat for repeat in worth if worth[repeat] > 0]
     while candidates:
         best = max(candidates, key=lambda repeat: (worth[repeat], -repeat.length, repeat.starts))
         found.append(best)
-        for start in best.starts:
-            is_free[start : start + best.length] = False
+        is_taken = np.zeros(len(leaves), np.bool_)
+        is_taken[np.add.outer(best.starts, np.arange(best.length))] = True
+        n_taken[1:] += np.cumsum(is_taken)
         left = []
         for repeat in candidates:
-            free = [s for s in repeat.starts if is_free[s : s + repeat.length].all()]
-            rest = Repeat(tuple(free), repeat.length)
-            if len(free) > 1 and rest not in worth:
+            starts = np.array(repeat.starts)
+            free = starts[n_taken[starts + repeat.length] == n_taken[starts]]
+            if free.size < 2:
+                continue
+            rest = (
+                repeat if free.size == starts.size else Repeat(tuple(free.tolist()), repeat.length)
+            )
+            if rest not in worth:
                 worth[rest] = gain(rest)
-            if len(free) > 1 and worth[rest] > 0:
+            if worth[rest] > 0:
                 left.append(rest)
         candidates = left
     return found
 
 
-def _all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
+def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
     """Return the repeated stretches of every length, with occurrences that do not overlap.
 
-    Stretches of a length are those of the length before with one leaf more: equal stretches have
-    equal leaves, which share variables in the same way.
+    Stretches of a length are those of the length before with one leaf more. Two are equal if their
+    leaves are and share variables in the same way: every variable was named last at the same place,
+    or not yet in the stretch.
     """
     found: list[Repeat] = []
-    numbers: list[dict[Variable, int]] = [{} for _ in leaves]
-    groups = [[*range(len(leaves))]]
+    codes = _Codes(leaves)
+    starts = np.arange(len(leaves))
+    group = np.zeros(starts.size, np.int64)
     for length in range(1, _LONGEST + 1):
-        longer: dict[tuple[object, ...], list[int]] = {}
-        for group, starts in enumerate(groups):
-            for start in starts:
-                at = start + length - 1
-                if at >= len(leaves) or not leaves[at].structure:
-                    continue
-                known = numbers[start]
-                wiring = tuple(known.setdefault(v, len(known)) for v in leaves[at].variables)
-                longer.setdefault((group, leaves[at].structure, wiring), []).append(start)
-        groups = [starts for starts in longer.values() if len(starts) > 1]
-        if not groups:
+        is_inside = starts + length <= len(leaves)
+        starts, group = starts[is_inside], group[is_inside]
+        code = codes.of(starts + length - 1, length)
+        has_structure = code >= 0
+        starts, group, code = starts[has_structure], group[has_structure], code[has_structure]
+        both = group * (code.max(initial=0) + 1) + code
+        _, group, count = np.unique(both, return_inverse=True, return_counts=True)
+        is_repeated = count[group] > 1
+        starts, group = starts[is_repeated], group[is_repeated]
+        if not starts.size:
             break
-        for starts in groups:
-            apart: list[int] = []
-            for start in starts:
-                if not apart or apart[-1] + length <= start:
-                    apart.append(start)
+        order = np.argsort(group, kind="stable")
+        ends = np.flatnonzero(np.append(np.diff(group[order]) != 0, True)) + 1
+        stretches = [starts[order[low:high]] for low, high in pairwise((0, *ends.tolist()))]
+        for stretch in sorted(stretches, key=lambda stretch: int(stretch[0])):
+            apart = _apart(stretch, length)
             if len(apart) > 1:
                 found.append(Repeat(tuple(apart), length))
     return found
+
+
+def _apart(starts: NDArray[np.int64], length: int) -> list[int]:
+    """Return the starts of stretches that do not overlap, the first ones first."""
+    apart: list[int] = []
+    at = 0
+    while at < starts.size:
+        start = int(starts[at])
+        apart.append(start)
+        at = int(np.searchsorted(starts, start + length))
+    return apart
+
+
+class _Codes:
+    """Numbers leaves: equal ones name equal structures and, within a stretch, equal variables."""
+
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        self._numbers: dict[object, int] = {}
+        self._by_leaf = np.full(len(leaves), -1, np.int64)
+        #: For every leaf, from which distance on it names one more variable of the stretch.
+        changes: list[list[tuple[int, int]]] = [[] for _ in range(_LONGEST + 1)]
+        last: dict[Variable, tuple[int, int]] = {}
+        for at, leaf in enumerate(leaves):
+            before = [last.get(variable) for variable in leaf.variables]
+            last.update({v: (at, place) for place, v in enumerate(leaf.variables)})
+            if not leaf.structure:
+                continue
+            distances = [None if b is None else (at - b[0], b[1]) for b in before]
+            self._by_leaf[at] = self._number(leaf.structure, distances, 0)
+            for reach in sorted({d[0] for d in distances if d is not None and d[0] < _LONGEST}):
+                number = self._number(leaf.structure, distances, reach)
+                changes[reach].append((at, number))
+        self._changes = [np.array(made, np.int64).reshape(-1, 2) for made in changes]
+        self._length = 1
+
+    def _number(
+        self, structure: bytes, distances: Sequence[tuple[int, int] | None], reach: int
+    ) -> int:
+        """Return the number of a leaf whose variables were named at most so many leaves ago."""
+        known = tuple(d if d is not None and d[0] <= reach else None for d in distances)
+        return self._numbers.setdefault((structure, known), len(self._numbers))
+
+    def of(self, at: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+        """Return the numbers of the last leaves of stretches; lengths ascend from call to call."""
+        for reach in range(self._length, length):
+            leaves, numbers = self._changes[reach].T
+            self._by_leaf[leaves] = numbers
+        self._length = length
+        return self._by_leaf[at]

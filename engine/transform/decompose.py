@@ -22,11 +22,7 @@ def decompose(model: Model, keep: Collection[str] = ()) -> Model:
         Keys of operators that stay whole; they need a lowering.
     """
     builder = _Decomposer(model.name, frozenset(keep))
-    builder.inputs = list(model.inputs)
-    values: dict[Value, Value] = {}
-    builder.copy(model.operations, values)
-    outputs = [(name, values.get(value, value)) for name, value in model.outputs]
-    return builder.finish(outputs, model.assumed_ones)
+    return builder.rebuilt(model)
 
 
 class _Decomposer(IrBuilder):

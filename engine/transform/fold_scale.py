@@ -45,12 +45,11 @@ def fold_scale(model: Model) -> Model:
         for operation in every
         if operation.operator is CONVOLUTION and operation.operand(1).known is not None
     ]
-    builder = _Folder(model.name, [chain for chain in chains if chain.is_worthwhile])
-    builder.inputs = list(model.inputs)
-    values: dict[Value, Value] = {}
-    builder.copy(model.operations, values)
-    outputs = [(name, values.get(value, value)) for name, value in model.outputs]
-    return builder.finish(outputs, model.assumed_ones)
+    chains = [chain for chain in chains if chain.is_worthwhile]
+    if not chains:
+        return model
+    builder = _Folder(model.name, chains)
+    return builder.rebuilt(model)
 
 
 @dataclass(eq=False)

@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Model, check_model
+from tilescope.engine.transform.activations import (
+    find_gelu,
+    find_hard_swish,
+    find_swish,
+    find_tanh_gelu,
+)
 from tilescope.engine.transform.decompose import decompose
 from tilescope.engine.transform.fold_scale import fold_scale
+from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
+from tilescope.engine.transform.powers import simplify_powers
+from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
+from tilescope.engine.transform.softmax import find_softmax
 
 __all__ = ["PASSES", "transform"]
 
-#: Every pass by name, in the order they run.
+#: Every pass by name, in the order they run; `engine.options.patterns` describes the rewrites.
 PASSES: Mapping[str, Callable[[Model], Model]] = MappingProxyType(
     {
         "decompose": decompose,
-        "fold_scale": fold_scale,
+        "pow_pattern": simplify_powers,
+        "layer_norm_pattern": find_layer_norm,
+        "rms_norm_pattern": find_rms_norm,
+        "softmax_pattern": find_softmax,
+        "erf_gelu_pattern": find_gelu,
+        "gelu_pattern": find_tanh_gelu,
+        "swish_pattern": find_swish,
+        "hard_swish_pattern": find_hard_swish,
+        "pre_scale": pre_scale,
+        "fold_batch_norm": fold_scale,
         "prune": prune,
     }
 )
 
 
 def transform(model: Model, without: Collection[str] = ()) -> Model:
-    """Return the model after all passes; it is checked after each of them.
+    """Return the model after all passes; it is checked after each that changes it.
 
     Parameters
     ----------
@@ -43,8 +63,12 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
     for name in without:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
+    data, counts = model.data, model.counts
     for name, apply in PASSES.items():
-        if name not in without:
-            model = apply(model)
-            check_model(model)
-    return model
+        if name in without:
+            continue
+        made = apply(model)
+        if made is not model:
+            check_model(made)
+        model = made
+    return replace(model, data=data, counts=counts)

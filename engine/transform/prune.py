@@ -18,4 +18,6 @@ def prune(model: Model) -> Model:
             kept.append(operation)
             wanted.update(operation.operands)
             wanted.update(v for region in operation.regions.values() for v in region.captured)
+    if len(kept) == len(model.operations):
+        return model
     return replace(model, operations=tuple(reversed(kept)))

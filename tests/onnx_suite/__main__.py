@@ -48,7 +48,8 @@ def outcome(case: Case) -> str:
 def main() -> None:
     """Run the cases of a list and write what became of each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lists", nargs="*", default=["onnx-1.6.0", "onnx-1.23.2"])
+    usual = ["onnx-1.6.0", "onnx-1.23.2", "onnx-1.23.2-extended"]
+    parser.add_argument("lists", nargs="*", default=usual)
     parser.add_argument("--only", default="", help="part of a case's name or of an operator's")
     parser.add_argument("--out", type=Path, default=ROOT / "build/onnx-suite.json")
     parser.add_argument("--cache", type=Path, default=ROOT / "build/onnx-suite")

@@ -25,7 +25,10 @@ __all__ = ["LISTS", "Case", "Reason", "cases", "missing", "names"]
 
 HERE = Path(__file__).parent
 #: Name of a list and its file: kind and name of a case in each line.
-LISTS = {name: HERE / f"{name}.txt" for name in ("onnx-1.6.0", "popart-1.6.0", "onnx-1.23.2")}
+LISTS = {
+    name: HERE / f"{name}.txt"
+    for name in ("onnx-1.6.0", "popart-1.6.0", "onnx-1.23.2", "onnx-1.23.2-extended")
+}
 _RTOL, _ATOL = 1e-3, 1e-7
 
 

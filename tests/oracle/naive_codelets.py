@@ -7,6 +7,7 @@ the scalars, and returns the output, or a tuple of them. `counts` are the sizes 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
@@ -100,6 +101,10 @@ REDUCTIONS: dict[str, Callable[[list[float]], float]] = {
     "log_add": lambda values: math.log(sum(map(math.exp, values))),
     "logical_and": all,
     "logical_or": any,
+}
+REINTERPRET: dict[str, Callable[[Any], Any]] = {
+    "float,int": lambda value: struct.unpack("<i", struct.pack("<f", value))[0],
+    "int,float": lambda value: struct.unpack("<f", struct.pack("<i", value))[0],
 }
 
 
@@ -518,6 +523,11 @@ NAIVE: dict[str, Naive] = _Naive(
         "poplar::Memcpy": _copy,
         "poplar::StridedCopy": _copy,
         "poplar_rt::Transpose": _copy,
+        **{
+            f"poplar::{kind}<{types}>": _unary(reinterpret)
+            for types, reinterpret in REINTERPRET.items()
+            for kind in ("Reinterpret", "StridedReinterpret")
+        },
         # The machine rounds values to the type when it stores them.
         "popops::Cast1D": _copy,
         "popops::Cast2D": _copy,

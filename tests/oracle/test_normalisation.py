@@ -109,6 +109,7 @@ def reference(kind: str, x: np.ndarray) -> np.ndarray:
         "gelu": lambda v: v / 2 * (1 + np.tanh(0.7978845608 * (v + 0.044715 * v**3))),
         "swish": lambda v: v * special.expit(v),
         "hard_sigmoid": lambda v: np.clip(0.2 * v + 0.5, 0, 1),
+        "hard_swish": lambda v: v * np.clip(v / 6 + 0.5, 0, 1),
         "softmax": lambda v: special.softmax(v, axis=-1),
         "softmax_stable": lambda v: special.softmax(v, axis=-1),
         "softmax_scaled": lambda v: special.softmax(v, axis=-1) * SOFTMAX_SCALING,

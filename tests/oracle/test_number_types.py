@@ -17,6 +17,7 @@ from tests.oracle.windows import naive_convolution, windows
 
 from tilescope.engine import load_machine
 from tilescope.engine.graph import dtype_of
+from tilescope.engine.library.bit_cast import bit_cast
 from tilescope.engine.library.convolution import convolution, matmul
 from tilescope.engine.library.elementwise import cast
 
@@ -57,6 +58,19 @@ def test_cast(
     exact = held(graph, x, values)
     expected = held(graph, out, np.floor(exact) if target == "uint8" else exact)
     assert result.astype(np.float64).tolist() == expected.tolist()
+
+
+@given(st.data(), machines(), shapes(), st.booleans(), seeds)
+def test_bit_cast(
+    data: st.DataObject, machine: Any, shape: Any, is_from_float: bool, seed: int
+) -> None:
+    source, target = ("float32", "int32") if is_from_float else ("int32", "float32")
+    graph, builder = new_builder(machine)
+    x = data.draw(views(graph, shape, source))
+    out = bit_cast(builder, x, target)
+    values = np.random.default_rng(seed).uniform(-1e9, 1e9, shape).astype(source)
+    (result,) = check(builder, [(x, values)], [out])
+    assert result.tobytes() == values.tobytes()
 
 
 @given(st.data(), narrow_machines(), float8_types, float8_types, st.booleans(), seeds)

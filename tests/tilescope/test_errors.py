@@ -240,6 +240,23 @@ def test_a_stream_without_the_characters_is_not_an_error(reports_directory: Path
     assert "bias" in done.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_query_starts_no_threads_of_blas(reports_directory: Path) -> None:
+    code = (
+        "import os, sys; from tilescope.main import main; main();"
+        "print('THREADS', len(os.listdir('/proc/self/task')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "summary", str(reports_directory / "baseline")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "THREADS 1"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["summary", "nothing.pop"]])
 def test_the_command_starts_light(arguments: list[str]) -> None:
     code = (

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.completion import complete_machine
 from tilescope.console import print_json, print_line, progress
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
+    BatchOption,
+    MachineOption,
+    PrecisionOption,
+    SettingOption,
+    ShapeOption,
     directory_of,
     memory_of,
     options_of,
+    partials_of,
     settings_of,
     shapes_of,
 )
@@ -35,18 +40,13 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --machine bow --tiles 64 --report out",
             "run model.onnx --shape x=1,3,224,224 --json",
             "run model.onnx --batch 4 --set sizes=2,12",
+            "run model.onnx --precision half --synthetic-data random_normal",
             "run model.onnx --option debug.instrument=false --quiet",
         )
     )
     def run(
         model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
-        machine: Annotated[
-            str,
-            typer.Option(
-                help="A preset (gc2, gc200, bow, c600) or a machine file (TOML).",
-                autocompletion=complete_machine,
-            ),
-        ] = "gc200",
+        machine: MachineOption = "gc200",
         parameters: Annotated[
             str, typer.Option(help="Parameter set: hardware or ipu_model.")
         ] = "hardware",
@@ -85,35 +85,31 @@ def register(app: typer.Typer) -> None:
                 metavar="<path>",
             ),
         ] = None,
-        shape: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Shape of an input with dynamic dimensions, as name=d0,d1; repeatable.",
-                show_default=False,
-            ),
-        ] = None,
-        batch: Annotated[
-            int | None,
-            typer.Option(
-                min=1,
-                help="Size of the first dimension of every input that leaves it open; default 1.",
-                show_default=False,
-            ),
-        ] = None,
-        setting: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--set",
-                help="Values of an input that shapes depend on, as name=v0,v1; fixed at compile"
-                " time; repeatable.",
-                show_default=False,
-            ),
-        ] = None,
+        shape: ShapeOption = None,
+        batch: BatchOption = None,
+        setting: SettingOption = None,
         available_memory_proportion: Annotated[
             float | None,
             typer.Option(
                 help="Share of tile memory available to a convolution or product, above 0 and up to"
                 " 1; default 0.6. Less memory may cost cycles.",
+                show_default=False,
+            ),
+        ] = None,
+        precision: PrecisionOption = "float",
+        partials: Annotated[
+            str | None,
+            typer.Option(
+                help="Type of the partial sums of convolutions and products in half: float or half;"
+                " default float.",
+                show_default=False,
+            ),
+        ] = None,
+        synthetic_data: Annotated[
+            str | None,
+            typer.Option(
+                help="Data on the device in place of inputs: zeros, random_normal or"
+                " random_uniform. Nothing is copied from and to the host.",
                 show_default=False,
             ),
         ] = None,
@@ -135,7 +131,7 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.session.model_run import (
-            Sizes,
+            Setup,
             read_inputs,
             run_model,
             write_outputs,
@@ -143,6 +139,9 @@ def register(app: typer.Typer) -> None:
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
+        for given_too, name in ((inputs, "--inputs"), (outputs, "--outputs")):
+            if synthetic_data is not None and given_too is not None:
+                raise typer.BadParameter(f"--synthetic-data and {name} are mutually exclusive")
         if no_report and report is not None:
             raise typer.BadParameter("--report and --no-report are mutually exclusive")
         flags: dict[str, dict[str, object]] = {}
@@ -152,6 +151,8 @@ def register(app: typer.Typer) -> None:
             flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
         if available_memory_proportion is not None:
             flags["--available-memory-proportion"] = memory_of(available_memory_proportion)
+        if partials is not None:
+            flags["--partials"] = partials_of(partials)
         if cache is not None:
             flags["--cache"] = {"enableEngineCaching": True, "cachePath": str(cache)}
         given = options_of(option or [], flags)
@@ -166,7 +167,13 @@ def register(app: typer.Typer) -> None:
                 simulated,
                 options,
                 inputs=None if inputs is None else read_inputs(inputs),
-                sizes=Sizes(shapes_of(shape or []), batch, settings_of(setting or [])),
+                setup=Setup(
+                    shapes_of(shape or []),
+                    batch,
+                    settings_of(setting or []),
+                    precision,
+                    synthetic_data,
+                ),
                 seed=seed,
                 iterations=iterations,
                 progress=tell,
@@ -209,6 +216,7 @@ def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, obj
         "max_tile_bytes": int(memory.excluding_gaps.max()),
         "max_address_bytes": int(memory.including_gaps.max()),
         "capacity_bytes": machine.allocatable_bytes,
+        "notices": list(executable.notices),
         "assumed_ones": list(done.compiled.model.assumed_ones),
         "outputs": [
             {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
@@ -226,6 +234,8 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
         f"Ran {model.name} on {machine.name}: {done.cycles:,} cycles,"
         f" {done.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
     )
+    for notice in executable.notices:
+        print_line(notice)
     for name in done.compiled.model.assumed_ones:
         sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
         print_line(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import onnx
 from onnx import defs, helper, inliner, shape_inference
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.walk import graphs_of
 
 __all__ = ["has_body", "with_bodies"]
 
@@ -38,7 +39,7 @@ def with_bodies(model: onnx.ModelProto, op_types: Collection[str], opset: int) -
     changed.CopyFrom(model)
     types = _types(model)
     functions: list[onnx.FunctionProto] = []
-    for graph in _graphs(changed.graph):
+    for graph in graphs_of(changed.graph):
         for node in graph.node:
             if node.domain not in ("", "ai.onnx") or node.op_type not in op_types:
                 continue
@@ -66,19 +67,10 @@ def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
         tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
         for tensor in model.graph.initializer
     }
-    for graph in _graphs(inferred.graph):
+    for graph in graphs_of(inferred.graph):
         for info in (*graph.input, *graph.value_info, *graph.output):
             types[info.name] = info.type
     return types
-
-
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Return a graph and its subgraphs."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _graphs(attribute.g)
 
 
 def _body(node: onnx.NodeProto, types: dict[str, onnx.TypeProto], opset: int) -> onnx.FunctionProto:

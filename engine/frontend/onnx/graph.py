@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import numpy_helper
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.counts import Counts
+from tilescope.engine.frontend.onnx.deciding import body_of
+from tilescope.engine.frontend.onnx.external import array_of
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
+from tilescope.engine.frontend.onnx.loops import Round, is_unrolled, unrolled
 from tilescope.engine.frontend.onnx.read import domain_of, key_of
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
 from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, Value
@@ -34,8 +39,14 @@ class GraphImport:
         A model's graph or a subgraph of a node.
     opsets
         Version of every operator set, by domain.
+    folder
+        Of the model's file, which external weights are relative to.
     values
         Values of the surrounding graphs, by name.
+    counts
+        Of the values whose number of entries data decide.
+    path
+        What the names of nodes begin with.
     """
 
     def __init__(
@@ -43,12 +54,18 @@ class GraphImport:
         builder: IrBuilder,
         graph: onnx.GraphProto,
         opsets: Mapping[str, int],
+        folder: Path,
         values: Mapping[str, Value] | None = None,
+        counts: Counts | None = None,
+        path: str = "",
     ) -> None:
         self.builder = builder
         self.graph = graph
         self.opsets = opsets
+        self.folder = folder
         self.values = dict(values or {})
+        self.counts = Counts() if counts is None else counts
+        self.path = path
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -63,7 +80,7 @@ class GraphImport:
             if element_type(tensor.data_type, what) == "object":
                 raise BadModel(f"{what} holds strings, which is not supported")
             try:
-                array = numpy_helper.to_array(tensor)
+                array = array_of(tensor, self.folder)
             except (TypeError, ValueError) as error:
                 reason = str(error).splitlines()[0]
                 raise BadModel(f"{what} does not hold what it declares: {reason}") from None
@@ -97,7 +114,7 @@ class GraphImport:
 
     def _add(self, proto: onnx.NodeProto, used: set[str]) -> None:
         """Add one node; `used` has the names that other nodes or the outputs read."""
-        name = (proto.name or proto.output[0]).strip("/")
+        name = self.path + (proto.name or proto.output[0]).strip("/")
         operator = OPERATORS[key_of(proto)]
         version = version_of(proto.op_type, domain_of(proto), self.opsets.get(domain_of(proto), 1))
         stated: dict[str, Any] = {}
@@ -105,7 +122,9 @@ class GraphImport:
         inputs = tuple(self.values[key] if key else None for key in proto.input)
         for attribute in proto.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                given = _given_to_a_body(proto, inputs)
+                if is_unrolled(proto, inputs, None):
+                    continue
+                given = _given_to_a_body(proto, inputs, version)
                 regions[attribute.name] = self._region(
                     f"{name}/{attribute.name}", attribute.g, given
                 )
@@ -124,17 +143,16 @@ class GraphImport:
             regions=regions,
             hints=hints,
         )
+        if is_unrolled(proto, inputs, regions.get("body")):
+            made = unrolled(replace(node, regions={}), self.builder, self._round_of(name, proto))
+            self.values.update(zip(proto.output, made, strict=True))
+            return
         names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
+        names = self.counts.with_number(node, names)
         try:
             results = self.builder.add(node, names)
-        except (
-            ArithmeticError,
-            LookupError,
-            MemoryError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+            self.counts.add(self.builder, node, results)
+        except _UNFORESEEN as error:
             # Operands that no check foresaw; the cause is kept for the log.
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
             raise BadModel(f"{node} cannot be used with its operands: {reason}") from error
@@ -143,6 +161,31 @@ class GraphImport:
                 if value.known is None:
                     check_type(value.dtype, f"Node {name!r}")
                 self.values[key] = value
+
+    def _round_of(self, name: str, proto: onnx.NodeProto) -> Round:
+        """Return what adds a round of a loop."""
+        body = body_of(proto)
+
+        def add(number: int, given: Sequence[Value]) -> list[Value]:
+            if len(given) != len(body.input):
+                raise BadModel(
+                    f"Node {name!r} (Loop): its body takes {len(body.input)} values, and the node"
+                    f" gives {len(given)}"
+                )
+            values = {info.name: value for info, value in zip(body.input, given, strict=True)}
+            inside = type(self)(
+                self.builder,
+                body,
+                self.opsets,
+                self.folder,
+                {**self.values, **values},
+                self.counts,
+                f"{name}/round{number}/",
+            )
+            inside.add_parameters()
+            return inside.add_nodes()
+
+        return add
 
     def _region(
         self, name: str, graph: onnx.GraphProto, given: Sequence[ResultType | None]
@@ -154,7 +197,9 @@ class GraphImport:
         BadModel
             When an input of it has no static shape, or it has no tensors.
         """
-        inside = GraphImport(self.builder.inside(name), graph, self.opsets, self.values)
+        inside = type(self)(
+            self.builder.inside(name), graph, self.opsets, self.folder, self.values, self.counts
+        )
         inside.add_parameters()
         inputs = []
         for info, known in zip_longest(graph.input, given[: len(graph.input)]):
@@ -175,11 +220,17 @@ class GraphImport:
             value = Value(info.name, sizes, element_type(tensor.elem_type, f"Input {info.name!r}"))
             inside.values[info.name] = value
             inputs.append(value)
-        return inside.builder.region(inputs, inside.add_nodes())
+        outputs = inside.add_nodes()
+        self.counts.check_none(name, outputs)
+        return inside.builder.region(inputs, outputs)
+
+
+#: Scan has no batch from this version on.
+_UNBATCHED_SCAN = 9
 
 
 def _given_to_a_body(
-    proto: onnx.NodeProto, inputs: Sequence[Value | None]
+    proto: onnx.NodeProto, inputs: Sequence[Value | None], version: int
 ) -> list[ResultType | None]:
     """Return the types that a loop gives its body, where they follow from its operands."""
     if proto.op_type == "Loop":
@@ -188,6 +239,11 @@ def _given_to_a_body(
     if proto.op_type != "Scan":
         return []
     attributes = {attribute.name: attribute_value(attribute) for attribute in proto.attribute}
+    if version < _UNBATCHED_SCAN:  # lengths come first, and all operands have a batch
+        inputs = [
+            None if value is None else Value(value.name, value.shape[1:], value.dtype)
+            for value in inputs[1:]
+        ]
     n_states = len(inputs) - attributes.get("num_scan_inputs", 0)
     axes = attributes.get("scan_input_axes") or (0,) * (len(inputs) - n_states)
     found: list[ResultType | None] = []

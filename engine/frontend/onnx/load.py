@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -61,7 +62,7 @@ def load_onnx(
     proto = read_model(path)
     graph = proto.graph
     builder = IrBuilder(graph.name or path.stem)
-    imported = GraphImport(builder, graph, opsets_of(proto))
+    imported = GraphImport(builder, graph, opsets_of(proto), path.parent)
     imported.add_parameters(frozenset(trainable))
     for name in trainable:
         if name not in imported.values:
@@ -90,6 +91,7 @@ def load_onnx(
         )
     assumed = open_inputs if batch is None else []
     for info, value in zip(graph.output, outputs, strict=True):
-        check_output(info, value, assumed)
+        check_output(info, value, assumed, imported.counts.axis(value))
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
-    return builder.finish(named, assumed)
+    numbers, counts = imported.counts.of_outputs(named)
+    return replace(builder.finish([*named, *numbers], assumed), counts=counts)

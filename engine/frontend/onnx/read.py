@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import google.protobuf.message
@@ -12,14 +11,24 @@ from onnx import defs, inliner
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
+from tilescope.engine.frontend.onnx.external import load_small_tensors, without_large_tensors
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
     order_nodes,
     with_dense_initializers,
 )
+from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
 from tilescope.engine.operators import OPERATORS, supported_operators
 
-__all__ = ["domain_of", "expanded", "key_of", "model_digest", "opsets_of", "read_model"]
+__all__ = [
+    "domain_of",
+    "expanded",
+    "key_of",
+    "model_digest",
+    "opsets_of",
+    "read_model",
+    "unsupported",
+]
 
 
 #: How deep bodies of operators that ONNX defines by others may be in each other.
@@ -33,7 +42,7 @@ def model_digest(path: Path) -> str:
     model = onnx.load_model_from_string(content)
     outside = {
         entry.value
-        for graph in (model.graph, *_subgraphs(model.graph))
+        for graph in graphs_of(model.graph)
         for tensor in graph.initializer
         for entry in tensor.external_data
         if entry.key == "location"
@@ -82,7 +91,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise BadModel(
             f"Model {path} has functions that cannot be inlined: {_one_line(error)}"
         ) from None
-    missing = _unsupported(model)
+    missing = unsupported(model)
     if not missing:
         return model
     n_nodes = sum(len(names) for names in missing.values())
@@ -110,14 +119,14 @@ def expanded(model: onnx.ModelProto) -> onnx.ModelProto:
     found, opset = model, opsets_of(model)[""]
     # A body may use operators that are again defined by others.
     for _ in range(_DEEPEST_BODIES):
-        missing = _unsupported(found)
+        missing = unsupported(found)
         bodies = {key for key in missing if has_body(key, opset)}
         if not missing:
             return found
         if bodies < set(missing):
             break
         found = with_bodies(found, bodies, opset)
-    return model if _unsupported(found) else found
+    return model if unsupported(found) else found
 
 
 def _checked(path: Path) -> onnx.ModelProto:
@@ -132,19 +141,16 @@ def _checked(path: Path) -> onnx.ModelProto:
         what = "is a directory" if path.is_dir() else "does not exist"
         raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
     try:
-        model = onnx.load(str(path))
+        model = onnx.load(str(path), load_external_data=False)
     except (google.protobuf.message.DecodeError, ValueError, UnicodeDecodeError) as error:
         raise BadModel(
             f"Model {path} is not an ONNX file or is truncated: {_one_line(error)}"
-        ) from None
-    except onnx.checker.ValidationError as error:
-        raise BadModel(
-            f"Model {path} has external weights that are not readable: {_one_line(error)}"
         ) from None
     except OSError as error:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    load_small_tensors(model, path.parent)
     check_imports(model)
     order_nodes(model.graph)
     # The checker wants a shape of every output, which ONNX allows a model to leave out.
@@ -157,7 +163,8 @@ def _checked(path: Path) -> onnx.ModelProto:
     for tensor_type in shapeless:
         tensor_type.shape.SetInParent()
     try:
-        onnx.checker.check_model(model)
+        with without_large_tensors(model):
+            onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise BadModel(f"Model {path} fails the ONNX checker: {_one_line(error)}") from None
     for tensor_type in shapeless:
@@ -174,27 +181,10 @@ def _one_line(error: Exception) -> str:
     return text.splitlines()[0][:200] if text else type(error).__name__
 
 
-def _subgraphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Return the subgraphs of a graph, at any depth."""
-    for node in _nodes(graph):
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield attribute.g
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Return the nodes of a graph and of its subgraphs."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
-
-
-def _unsupported(model: onnx.ModelProto) -> dict[str, list[str]]:
+def unsupported(model: onnx.ModelProto) -> dict[str, list[str]]:
     """Return the names of the nodes whose operator is not supported, by operator."""
     missing: dict[str, list[str]] = {}
-    for node in _nodes(model.graph):
+    for node in nodes_of(model.graph):
         operator = OPERATORS.get(key_of(node))
         if operator is None or operator.is_primitive:
             name = node.name or (node.output[0] if node.output else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -10,15 +10,12 @@ import onnx
 from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadInput
+from tilescope.engine.frontend.onnx.deciding import deciding_names
 from tilescope.engine.frontend.onnx.graph import GraphImport
-from tilescope.engine.frontend.onnx.read import expanded, key_of
+from tilescope.engine.frontend.onnx.read import expanded
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
-from tilescope.engine.operators import OPERATORS
 
 __all__ = ["add_settings", "inputs_to_set"]
-
-#: Their result follows from the shape of their operand, not from its content.
-_OF_SHAPE = frozenset({"Shape", "Size"})
 
 
 def inputs_to_set(model: onnx.ModelProto) -> list[str]:
@@ -27,32 +24,9 @@ def inputs_to_set(model: onnx.ModelProto) -> list[str]:
     A setting for each must be given to `load_onnx`; the other inputs are read at run time.
     """
     model = expanded(model)
-    producers: dict[str, onnx.NodeProto] = {}
-    wanted: list[str] = []
-    for node in _nodes(model.graph):
-        producers.update(dict.fromkeys(filter(None, node.output), node))
-        operator = OPERATORS.get(key_of(node))
-        places = operator.known_operands if operator else ()
-        wanted += [node.input[i] for i in places if i < len(node.input)]
-    needed: set[str] = set()
-    while wanted:
-        name = wanted.pop()
-        if not name or name in needed:
-            continue
-        needed.add(name)
-        producer = producers.get(name)
-        if producer is not None and producer.op_type not in _OF_SHAPE:
-            wanted += producer.input
+    needed = deciding_names(model.graph)
     initialized = {tensor.name for tensor in model.graph.initializer}
     return [i.name for i in model.graph.input if i.name in needed - initialized]
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
 
 
 def add_settings(

@@ -20,7 +20,8 @@ __all__ = [
     "stated_shape",
 ]
 
-_DEVICE_TYPES = {"float16", "float32", "int32", "int64", "bool", "float64", "uint8"}
+_INTEGER_TYPES = {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"}
+_DEVICE_TYPES = {"float16", "float32", "float64", "bool", *_INTEGER_TYPES}
 #: Types between nodes only: a cast makes them.
 _FLOAT8_TYPES = {"float8_e4m3fnuz", "float8_e5m2fnuz"}
 
@@ -120,8 +121,15 @@ def leaves_batch_open(info: onnx.ValueInfoProto, shapes: Mapping[str, tuple[int,
     return info.name not in shapes and stated[:1] == [None]
 
 
-def check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence[str]) -> None:
+def check_output(
+    info: onnx.ValueInfoProto,
+    value: Value,
+    assumed_ones: Sequence[str],
+    counted_axis: int | None = None,
+) -> None:
     """Refuse an output whose declared shape is not the one that is computed.
+
+    Along `counted_axis`, data decide the number of entries.
 
     Raises
     ------
@@ -143,7 +151,8 @@ def check_output(info: onnx.ValueInfoProto, value: Value, assumed_ones: Sequence
         return
     stated = stated_shape(info)
     if len(stated) == len(value.shape) and all(
-        s is None or s == size for s, size in zip(stated, value.shape, strict=True)
+        s is None or s == size or d == counted_axis
+        for d, (s, size) in enumerate(zip(stated, value.shape, strict=True))
     ):
         return
     taken = ""

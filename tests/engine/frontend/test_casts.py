@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.operators.graphs import info, model_of
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.errors import BadGraph, BadModel
@@ -99,3 +100,43 @@ def test_casts_to_bool_and_back_are_as_onnxruntimes(tmp_path: Path, back: bool) 
     found, expected = both(save(tmp_path / "m.onnx", TensorProto.BOOL, back=back), x)
     assert found.dtype == expected.dtype
     assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("float32", "int32"),
+        ("int32", "float32"),
+        ("uint32", "float32"),
+        ("int8", "uint8"),
+        ("uint16", "int16"),
+    ],
+)
+def test_bits_are_kept(tmp_path: Path, source: str, target: str) -> None:
+    size = np.dtype(source).itemsize
+    bits = np.random.default_rng(1).integers(0, 1 << (8 * size), (6, 8)).astype(f"uint{8 * size}")
+    if size == 4:  # no bits of infinity or NaN, which a machine may change
+        bits[bits & 0x7F800000 == 0x7F800000] = 0
+    x = bits.view(source)
+    kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in (source, target)]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["turned"]),
+        helper.make_node("BitCast", ["turned"], ["y"], to=kinds[1]),
+    ]
+    model = model_of(nodes, [info("x", x.shape, kinds[0])], [info("y", [8, 6], kinds[1])], opset=26)
+    model.ir_version = 13
+    path = tmp_path / "bits.onnx"
+    onnx.save(model, path)
+    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+    with Engine(made.executable, resolve_options(environ={})) as engine:
+        found = made.run(engine, {"x": x})["y"]
+    assert np.array_equal(found, np.ascontiguousarray(x.T).view(target))
+
+
+def test_bits_of_another_size_are_refused(tmp_path: Path) -> None:
+    node = helper.make_node("BitCast", ["x"], ["y"], name="bits", to=TensorProto.INT16)
+    model = model_of([node], [info("x", [3])], [info("y", [3], TensorProto.INT16)], opset=26)
+    model.ir_version = 13
+    onnx.save(model, tmp_path / "bits.onnx")
+    with pytest.raises(BadModel, match="takes float32 as int16: expected types of one size"):
+        load_onnx(tmp_path / "bits.onnx")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.engine.operators.graphs import both, info, model_of
 
-from tilescope.engine import compile_model, load_machine, load_onnx
+from tilescope.engine import load_machine, load_onnx
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx import inputs_to_set
 from tilescope.engine.lower import lower
 from tilescope.engine.program import If, Repeat, RepeatWhile, Sequence
 from tilescope.engine.transform import transform
@@ -143,7 +145,99 @@ def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
     assert transform(load_onnx(path)).operations == ()
 
 
-def test_a_loop_that_collects_results_is_refused(tmp_path: Path) -> None:
-    onnx.save(loop(rounds=3, limit=None, scan=True), tmp_path / "loop.onnx")
-    with pytest.raises(BadModel, match=r"Node 'rounds' \(Loop\) collects results of its rounds"):
-        compile_model(load_onnx(tmp_path / "loop.onnx"), load_machine("gc200", tiles_per_ipu=4))
+@pytest.mark.parametrize(
+    ("rounds", "limit"), [(5, None), (50, 30.0), (3, 30.0), (50, -100.0), (0, None)]
+)
+def test_results_of_rounds_are_collected(tmp_path: Path, rounds: int, limit: float | None) -> None:
+    """With a limit, data decide how many rounds run: fewer than 50, or 3, or one."""
+    model = loop(rounds=rounds, limit=limit, scan=True)
+    for found, expected in both(model, tmp_path / "loop.onnx", INPUTS):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_results_of_an_unknown_number_of_rounds_are_refused(tmp_path: Path) -> None:
+    onnx.save(loop(rounds=None, limit=30.0, scan=True), tmp_path / "loop.onnx")
+    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) returns .* state the largest number"):
+        load_onnx(tmp_path / "loop.onnx")
+
+
+def _growing(rounds: int | None, *, by_round: bool) -> onnx.ModelProto:
+    """Return a loop that lengthens its state, or takes a slice that its round decides."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["i", "first"], ["from"]),
+        helper.make_node("Add", ["from", "one"], ["to"]),
+        helper.make_node("Slice", ["x", "from", "to", "first"], ["part"]),
+    ]
+    if not by_round:
+        nodes = [helper.make_node("ReduceMax", ["grown"], ["part"], keepdims=1)]
+    nodes += [
+        helper.make_node("Concat", ["grown", "part"], ["longer"], axis=0),
+        helper.make_node("Identity", ["go"], ["go_on"]),
+    ]
+    inputs = [
+        info("i", [], TensorProto.INT64),
+        info("go", [], TensorProto.BOOL),
+        info("grown", [1]),
+    ]
+    outputs = [info("go_on", [], TensorProto.BOOL), info("longer", [None]), info("part", [1])]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    weights = {"first": np.array([0]), "one": np.array([1])}
+    graph_inputs = [info("x", [6])]
+    if rounds is None:
+        graph_inputs.append(info("n", [], TensorProto.INT64))
+    else:
+        weights["n"] = np.array(rounds)
+    start = helper.make_node("Slice", ["x", "first", "one"], ["start"])
+    node = helper.make_node("Loop", ["n", "", "start"], ["y", "parts"], name="rounds", body=body)
+    ends = [info("y", [None]), info("parts", [None, 1])]
+    return model_of([start, node], graph_inputs, ends, weights)
+
+
+@pytest.mark.parametrize("by_round", [True, False])
+def test_loops_with_changing_shapes_are_unrolled(tmp_path: Path, by_round: bool) -> None:
+    x = np.array([3, 1, 4, 1, 5, 9], np.float32)
+    model = _growing(4, by_round=by_round)
+    for found, expected in both(model, tmp_path / "grow.onnx", {"x": x}):
+        assert np.array_equal(found, expected)
+
+
+def test_a_loop_that_cannot_be_unrolled_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "grow.onnx"
+    onnx.save(_growing(None, by_round=True), path)
+    assert inputs_to_set(onnx.load(path)) == ["n"]
+    with pytest.raises(BadModel, match=r"'rounds' \(Loop\): shapes depend on its rounds, and the"):
+        load_onnx(path)
+    onnx.save(_growing(5000, by_round=False), path)
+    with pytest.raises(BadModel, match="more than 4,096 rounds, too many to unroll"):
+        load_onnx(path)
+
+
+@pytest.mark.parametrize("directions", [None, [1]])
+def test_a_scan_of_batches(tmp_path: Path, directions: list[int] | None) -> None:
+    """As opset 8 has it: every element of the batch is scanned on its own."""
+    nodes = [
+        helper.make_node("Add", ["total", "next"], ["sum"]),
+        helper.make_node("Mul", ["sum", "next"], ["made"]),
+    ]
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [info("total", [2]), info("next", [2])],
+        [info("sum", [2]), info("made", [2])],
+    )
+    attributes: dict[str, Any] = {"directions": directions} if directions else {}
+    node = helper.make_node(
+        "Scan", ["", "start", "x"], ["y", "z"], num_scan_inputs=1, body=body, **attributes
+    )
+    inputs = [info("start", [2, 2]), info("x", [2, 3, 2])]
+    model = model_of([node], inputs, [info("y", [2, 2]), info("z", [2, 3, 2])], opset=8)
+    given = {
+        "start": np.arange(4, dtype=np.float32).reshape(2, 2),
+        "x": np.arange(12, dtype=np.float32).reshape(2, 3, 2),
+    }
+    (last, _), (made, _) = both(model, tmp_path / "scan.onnx", given)
+    order = given["x"][:, ::-1] if directions else given["x"]
+    sums = given["start"][:, None] + order.cumsum(1)
+    assert np.array_equal(last, sums[:, -1])
+    assert np.array_equal(made, sums * order)

@@ -74,12 +74,12 @@ def test_an_operator_that_is_lowered_whole_takes_its_types_from_onnx(tmp_path: P
 
 def test_unsupported_operators_are_refused_with_the_list_of_supported_ones(tmp_path: Path) -> None:
     path = tmp_path / "missing.onnx"
-    onnx.save(_model("Det"), path)
+    onnx.save(_model("StringNormalizer"), path)
     with pytest.raises(UnsupportedOperators) as refused:
         load_onnx(path)
     first, second, last = str(refused.value).splitlines()
     assert first == "1 nodes of 1 operators are not supported yet:"
-    assert second == "  Det (1): new"
+    assert second == "  StringNormalizer (1): new"
     assert last == f"Supported operators: {', '.join(supported_operators())}."
 
 
@@ -93,7 +93,7 @@ def test_every_operator_has_a_way_to_the_machine() -> None:
             assert record.infer
             assert record.evaluate
             assert record.lower
-        else:
+        elif not record.domain:
             assert onnx.defs.has(record.name), record.key
 
 

@@ -21,6 +21,7 @@ from tilescope.engine.options import (
     engine_directory,
     resolve,
 )
+from tilescope.engine.options.patterns import PATTERNS, pattern_option
 
 
 def from_environment(text: str) -> EngineOptions:
@@ -116,6 +117,7 @@ def test_the_records_name_the_origin() -> None:
         "convolutionOptions.partialsType": ("float", "default"),
         "matmulOptions.partialsType": ("float", "default"),
         "enableOutlining": ("true", "default"),
+        **{pattern_option(name): ("true", "default") for name in PATTERNS},
     }
 
 

@@ -89,7 +89,7 @@ def test_a_norm_becomes_weights_and_one_sum(
     after = _functions(transform(model))
     assert after[:2] == ["convolution", "add"]
     assert after[2:] == (["relu", "multiply", "add"] if len(nodes) == 4 else [])
-    before = transform(model, without=["fold_scale"])
+    before = transform(model, without=["fold_batch_norm"])
     assert [context.name for context in before.operations[:1]] == ["conv_c"]
     x = _RANDOM.standard_normal((1, 4, 9, 9)).astype(np.float32)
     expected: Any
@@ -103,7 +103,7 @@ def test_a_norm_becomes_weights_and_one_sum(
 @pytest.mark.parametrize("nodes", _NOT_FOLDED.values(), ids=_NOT_FOLDED)
 def test_what_stays_as_it_is(tmp_path: Path, nodes: list[NodeProto]) -> None:
     model, _ = _load(tmp_path, nodes)
-    assert _functions(transform(model)) == _functions(transform(model, without=["fold_scale"]))
+    assert _functions(transform(model)) == _functions(transform(model, without=["fold_batch_norm"]))
 
 
 def test_weights_that_would_overflow_stay_as_they_are(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.engine.operators.graphs import info, model_of
 from tilescope.engine import compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel, BadOption
 from tilescope.engine.ir import Model
+from tilescope.engine.options.patterns import PATTERNS
 from tilescope.engine.transform import PASSES, decompose, prune, transform
 
 
@@ -42,7 +43,7 @@ def test_a_front_end_keeps_operators_whole(model: Model) -> None:
 
 
 def test_the_passes_run_in_their_order(model: Model) -> None:
-    assert list(PASSES) == ["decompose", "fold_scale", "prune"]
+    assert list(PASSES) == ["decompose", *PATTERNS, "prune"]
     by_hand = prune(decompose(model))
     assert _operators(transform(model)) == _operators(by_hand) == ["matmul", "binary", "softmax"]
     assert {operation.source for operation in by_hand.operations} == {"Gemm", "Softmax"}
@@ -51,7 +52,7 @@ def test_the_passes_run_in_their_order(model: Model) -> None:
 def test_a_pass_can_be_left_out(model: Model) -> None:
     assert _operators(transform(model, without=["decompose"])) == ["Gemm", "Dropout", "Softmax"]
     assert "unary" in _operators(transform(model, without=["prune"]))
-    with pytest.raises(BadOption, match="Unknown pass 'fuse': the passes are decompose, fold"):
+    with pytest.raises(BadOption, match="Unknown pass 'fuse': the passes are decompose, pow"):
         transform(model, without=["fuse"])
 
 

@@ -1,0 +1,216 @@
+"""Operators that onnxruntime's optimiser writes in place of several of ONNX's own.
+
+Source: onnxruntime, docs/ContribOperators.md, domain com.microsoft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.operators.activation import activation, clamped_line, sloped
+from tilescope.engine.operators.convolution import convolved
+from tilescope.engine.operators.elementwise import binary, scalar, unary
+from tilescope.engine.operators.indexing import GATHER
+from tilescope.engine.operators.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.normalisation import LAYER_NORMALIZATION, RMS_NORMALIZATION
+from tilescope.engine.operators.product import gemm, multiplied
+from tilescope.engine.operators.quantisation import as_type
+from tilescope.engine.operators.reduction import reduced
+
+__all__ = ["MICROSOFT", "RECORDS"]
+
+MICROSOFT = "com.microsoft"
+
+
+def _plus(into: Expansion, x: Value, bias: Value | None) -> Value:
+    return x if bias is None else binary(into, "add", x, bias)
+
+
+def _gelu(node: Node, into: Expansion) -> Value:
+    return activation(into, "gelu_erf", node.operand(0))
+
+
+def _bias_gelu(node: Node, into: Expansion) -> Value:
+    return activation(into, "gelu_erf", _plus(into, node.operand(0), node.operand(1)))
+
+
+def _fast_gelu(node: Node, into: Expansion) -> Value:
+    return activation(into, "gelu", _plus(into, node.operand(0), node.optional(1)))
+
+
+def _quick_gelu(node: Node, into: Expansion) -> Value:
+    x = node.operand(0)
+    inside = binary(into, "multiply", x, scalar(into, node.attributes.get("alpha", 1.702), x))
+    return binary(into, "multiply", x, unary(into, "sigmoid", inside))
+
+
+def _turned(node: Node, into: Expansion, x: Value, side: str) -> Value:
+    """Emit an operand of a fused product with its matrices transposed as the node says."""
+    rank = len(x.shape)
+    order = list(range(rank))
+    if rank > 1 and node.attributes.get(f"transBatch{side}", 0):
+        order = [*range(1, rank - 1), 0, rank - 1]
+    if rank > 1 and node.attributes.get(f"trans{side}", 0):
+        order[-2:] = reversed(order[-2:])
+    return x if order == list(range(rank)) else into.emit(TRANSPOSE, x, order=tuple(order))
+
+
+def _fused_matmul(node: Node, into: Expansion) -> Value:
+    a, b = (_turned(node, into, node.operand(i), side) for i, side in enumerate("AB"))
+    out = multiplied(node, into, a, b)
+    alpha = node.attributes.get("alpha", 1.0)
+    return out if alpha == 1 else binary(into, "multiply", out, scalar(into, alpha, out))
+
+
+def _leaky_relu(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    return sloped(into, x, scalar(into, parameters[0], x))
+
+
+def _hard_sigmoid(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    return clamped_line(into, x, *parameters)
+
+
+def _clip(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    low, high = (scalar(into, value, x) for value in parameters)
+    return binary(into, "minimum", binary(into, "maximum", x, low), high)
+
+
+#: Activations with parameters, and the values of those that are left out.
+_WITH_PARAMETERS: dict[
+    str, tuple[Callable[[Expansion, Value, Sequence[float]], Value], tuple[float, ...]]
+] = {
+    "Clip": (_clip, (-3.4028234663852886e38, 3.4028234663852886e38)),
+    "HardSigmoid": (_hard_sigmoid, (0.2, 0.5)),
+    "LeakyRelu": (_leaky_relu, (0.01,)),
+}
+_PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
+
+
+def _activated(node: Node, into: Expansion, x: Value, parameters: Sequence[float | None]) -> Value:
+    """Emit the activation that a node names; some of its parameters may be left out.
+
+    Raises
+    ------
+    BadModel
+        When it is unknown.
+    """
+    kind = node.attributes.get("activation", "")
+    if not kind:
+        return x
+    if kind in _PLAIN:
+        return unary(into, _PLAIN[kind], x)
+    if kind not in _WITH_PARAMETERS:
+        known = ", ".join(sorted([*_PLAIN, *_WITH_PARAMETERS]))
+        raise BadModel(f"{node}: its activation is {kind!r}: expected {known}")
+    function, usual = _WITH_PARAMETERS[kind]
+    given = [*parameters, *(None,) * len(usual)][: len(usual)]
+    return function(into, x, [u if g is None else g for g, u in zip(given, usual, strict=True)])
+
+
+def _fused_conv(node: Node, into: Expansion) -> Value:
+    node = replace(node, attributes={"group": 1, **node.attributes})
+    out = convolved(node, into, node.operand(0), node.operand(1))
+    bias = node.optional(2)
+    if bias is not None:
+        out = binary(
+            into, "add", out, reshape(into, bias, (bias.shape[0], *(1,) * (len(out.shape) - 2)))
+        )
+    out = _plus(into, out, node.optional(3))
+    return _activated(node, into, out, node.attributes.get("activation_params", ()))
+
+
+def _fused_gemm(node: Node, into: Expansion) -> Value:
+    usual = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+    node = replace(node, attributes={**usual, **node.attributes})
+    given = [node.attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
+    return _activated(node, into, gemm(node, into), given)
+
+
+def _epsilon(node: Node, usual: float) -> float:
+    return float(node.attributes.get("epsilon", usual))
+
+
+def _layer_normalised(
+    node: Node, into: Expansion, x: Value, factors: Value, offsets: Value | None
+) -> Value:
+    """Emit a layer normalisation of the last axis."""
+    operands = [x, factors] if offsets is None else [x, factors, offsets]
+    return into.emit(LAYER_NORMALIZATION, *operands, epsilon=_epsilon(node, 1e-5), axis=-1)
+
+
+def _skip_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+    """Emit the normalisation of a sum, and the sum as the fourth result."""
+    total = _plus(into, binary(into, "add", node.operand(0), node.operand(1)), node.optional(4))
+    out = _layer_normalised(node, into, total, node.operand(2), node.optional(3))
+    if node.n_outputs < 4:
+        return (out,)
+    axes = [len(total.shape) - 1]
+    mean = reduced(into, "sum", total, axes, 1 / total.shape[-1])
+    apart = unary(into, "square", binary(into, "subtract", total, mean))
+    variance = reduced(into, "sum", apart, axes, 1 / total.shape[-1])
+    above = binary(into, "add", variance, scalar(into, _epsilon(node, 1e-5), variance))
+    inverse = unary(into, "inverse", unary(into, "sqrt", above))
+    return out, as_type(into, mean, "float32"), as_type(into, inverse, "float32"), total
+
+
+def _skip_simplified_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+    total = _plus(into, binary(into, "add", node.operand(0), node.operand(1)), node.optional(3))
+    rank = len(total.shape)
+    epsilon = _epsilon(node, 1e-5)
+    out = into.emit(RMS_NORMALIZATION, total, node.operand(2), axis=-1, epsilon=epsilon)
+    if node.n_outputs < 4:
+        return (out,)
+    squares = reduced(into, "sum", unary(into, "square", total), [rank - 1], 1 / total.shape[-1])
+    above = binary(into, "add", squares, scalar(into, epsilon, squares))
+    inverse = as_type(into, unary(into, "inverse", unary(into, "sqrt", above)), "float32")
+    mean = as_type(into, reduced(into, "sum", total, [rank - 1], 1 / total.shape[-1]), "float32")
+    return out, mean, inverse, total
+
+
+def _embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+    """Emit the sum of word, position and segment embeddings, normalised.
+
+    The second result counts the tokens that the mask keeps in a sequence.
+    """
+    ids, words, positions = node.operand(0), node.operand(2), node.operand(3)
+    total = into.emit(GATHER, words, ids, axis=0)
+    given = node.optional(8)
+    if given is not None:
+        places = into.emit(GATHER, positions, given, axis=0)
+    else:
+        indices = into.constant(list(range(ids.shape[1])), "positions")
+        places = into.emit(GATHER, positions, indices, axis=0)
+    total = binary(into, "add", total, places)
+    segments, table = node.optional(1), node.optional(4)
+    if segments is not None and table is not None:
+        total = binary(into, "add", total, into.emit(GATHER, table, segments, axis=0))
+    out = _layer_normalised(node, into, total, node.operand(5), node.operand(6))
+    mask = node.optional(7)
+    if mask is None:
+        count: Value = into.constant([0] * ids.shape[0], "count")
+    else:
+        count = reshape(into, reduced(into, "sum", mask, [1]), (ids.shape[0],))
+    return out, as_type(into, count, "int32"), total
+
+
+def _operator(name: str, decompose: Callable[[Node, Expansion], Any]) -> Operator:
+    return Operator(name=name, domain=MICROSOFT, decompose=decompose)
+
+
+RECORDS = (
+    _operator("BiasGelu", _bias_gelu),
+    _operator("EmbedLayerNormalization", _embed_layer_normalization),
+    _operator("FastGelu", _fast_gelu),
+    _operator("FusedConv", _fused_conv),
+    _operator("FusedGemm", _fused_gemm),
+    _operator("FusedMatMul", _fused_matmul),
+    _operator("Gelu", _gelu),
+    _operator("QuickGelu", _quick_gelu),
+    _operator("SkipLayerNormalization", _skip_layer_normalization),
+    _operator("SkipSimplifiedLayerNormalization", _skip_simplified_layer_normalization),
+    _operator("TransposeMatMul", _fused_matmul),
+)

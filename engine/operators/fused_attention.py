@@ -1,0 +1,195 @@
+"""Attention as onnxruntime fuses it: with the projections of queries, keys and values inside.
+
+Source: onnxruntime, docs/ContribOperators.md, domain com.microsoft.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.operators.elementwise import binary, scalar
+from tilescope.engine.operators.fused import MICROSOFT
+from tilescope.engine.operators.integer_product import of_matrices
+from tilescope.engine.operators.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.product import MATMUL, multiplied
+from tilescope.engine.operators.quantisation import as_type
+from tilescope.engine.operators.slicing import along, joined
+from tilescope.engine.operators.softmax import SOFTMAX
+
+__all__ = ["RECORDS"]
+
+
+class _Heads(NamedTuple):
+    """Queries, keys and values: shape (batch, heads, sequence, head size)."""
+
+    q: Value
+    k: Value
+    v: Value
+
+
+def _in_heads(node: Node, into: Expansion, x: Value, sizes: tuple[int, ...]) -> _Heads:
+    """Emit the three parts of a projection with their heads apart.
+
+    Raises
+    ------
+    BadModel
+        When the number of heads does not divide them.
+    """
+    n = node.attributes["num_heads"]
+    if sum(sizes) != x.shape[2] or n < 1 or any(size % n for size in sizes):
+        raise BadModel(
+            f"{node}: {x.shape[2]} columns do not divide into queries, keys and values of"
+            f" {', '.join(map(str, sizes))} columns in {n} heads"
+        )
+    found, start = [], 0
+    for size in sizes:
+        piece = along(into, x, 2, start, start + size)
+        apart = reshape(into, piece, (*x.shape[:2], n, size // n))
+        found.append(into.emit(TRANSPOSE, apart, order=(0, 2, 1, 3)))
+        start += size
+    return _Heads(*found)
+
+
+def _with_past(into: Expansion, heads: _Heads, past: Value | None) -> _Heads:
+    """Emit keys and values after those of earlier calls: past has shape (2, …)."""
+    if past is None:
+        return heads
+    k, v = (reshape(into, along(into, past, 0, i, i + 1), past.shape[1:]) for i in range(2))
+    return _Heads(heads.q, joined(into, [k, heads.k], 2), joined(into, [v, heads.v], 2))
+
+
+def _masked(node: Node, into: Expansion, mask: Value, heads: _Heads) -> Value:
+    """Emit what a mask adds to scores, in a shape that broadcasts to them.
+
+    Raises
+    ------
+    BadModel
+        When the mask has another shape than lengths, keys, or queries and keys.
+    """
+    batch, _, n_queries, _ = heads.q.shape
+    n_keys = heads.k.shape[2]
+    if mask.shape == (batch,):  # lengths: what follows is padding
+        places = into.constant(np.arange(n_keys, dtype=mask.dtype), "places")
+        is_kept = binary(into, "less", places, reshape(into, mask, (batch, 1, 1, 1)))
+        kept = as_type(into, is_kept, heads.q.dtype)
+    elif mask.shape == (batch, n_keys):
+        kept = as_type(into, reshape(into, mask, (batch, 1, 1, n_keys)), heads.q.dtype)
+    elif mask.shape == (batch, n_queries, n_keys):
+        kept = as_type(into, reshape(into, mask, (batch, 1, n_queries, n_keys)), heads.q.dtype)
+    else:
+        raise BadModel(
+            f"{node}: its mask has shape {mask.shape}: expected ({batch},), ({batch}, {n_keys}) or"
+            f" ({batch}, {n_queries}, {n_keys})"
+        )
+    dropped = binary(into, "subtract", scalar(into, 1, kept), kept)
+    lowest = node.attributes.get("mask_filter_value", -10000.0)
+    return binary(into, "multiply", dropped, scalar(into, lowest, kept))
+
+
+def _attended(
+    node: Node, into: Expansion, heads: _Heads, mask: Value | None, bias: Value | None
+) -> Value:
+    """Emit softmax(q · kᵀ · scale + masks) · v: shape (batch, sequence, columns)."""
+    batch, n, n_queries, size = heads.q.shape
+    scale = node.attributes.get("scale") or 1 / sqrt(size)
+    q = binary(into, "multiply", heads.q, scalar(into, scale, heads.q))
+    turned = into.emit(TRANSPOSE, heads.k, order=(0, 1, 3, 2))
+    scores = into.emit(MATMUL, q, turned, **node.hints.stated())
+    if mask is not None:
+        scores = binary(into, "add", scores, _masked(node, into, mask, heads))
+    if node.attributes.get("unidirectional", 0):
+        n_keys = heads.k.shape[2]
+        ahead = np.arange(n_keys)[None] > np.arange(n_queries)[:, None] + (n_keys - n_queries)
+        lowest = np.where(ahead, np.finfo(scores.dtype).min, 0).astype(scores.dtype)
+        scores = binary(into, "add", scores, into.constant(lowest, "ahead"))
+    if bias is not None:
+        scores = binary(into, "add", scores, bias)
+    share = into.emit(SOFTMAX, scores, axis=3)
+    out = into.emit(MATMUL, share, heads.v, **node.hints.stated())
+    moved = into.emit(TRANSPOSE, out, order=(0, 2, 1, 3))
+    return reshape(into, moved, (batch, n_queries, n * heads.v.shape[3]))
+
+
+def _results(node: Node, into: Expansion, heads: _Heads, out: Value) -> tuple[Value, ...]:
+    """Return the result, and keys and values for the next call where the node has them."""
+    if node.n_outputs < 2:
+        return (out,)
+    parts = [reshape(into, part, (1, *part.shape)) for part in (heads.k, heads.v)]
+    return out, joined(into, parts, 0)
+
+
+def _check_options(node: Node, *options: str) -> None:
+    """Refuse options that are not supported.
+
+    Raises
+    ------
+    BadModel
+        Names the node and the option.
+    """
+    for key in options:
+        if node.attributes.get(key, 0):
+            raise BadModel(f"{node}: {key} is not supported yet; export the model without it")
+
+
+def _attention(node: Node, into: Expansion) -> tuple[Value, ...]:
+    _check_options(node, "do_rotary", "past_present_share_buffer")
+    x = multiplied(node, into, node.operand(0), node.operand(1))
+    bias = node.optional(2)
+    x = x if bias is None else binary(into, "add", x, bias)
+    sizes = node.attributes.get("qkv_hidden_sizes") or (x.shape[2] // 3,) * 3
+    heads = _with_past(into, _in_heads(node, into, x, tuple(sizes)), node.optional(4))
+    out = _attended(node, into, heads, node.optional(3), node.optional(5))
+    return _results(node, into, heads, out)
+
+
+def _quantised_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
+    _check_options(node, "do_rotary", "past_present_share_buffer")
+    x, weights, bias = (node.operand(i) for i in range(3))
+    zeros = node.optional(6), node.optional(7)
+    total = of_matrices(node, into, x, weights, zeros)
+    scale = binary(into, "multiply", node.operand(3), node.operand(4))
+    floats = binary(into, "multiply", as_type(into, total, scale.dtype), scale)
+    x = binary(into, "add", floats, bias)
+    sizes = (x.shape[2] // 3,) * 3
+    heads = _with_past(into, _in_heads(node, into, x, sizes), node.optional(8))
+    return _results(node, into, heads, _attended(node, into, heads, node.optional(5), None))
+
+
+def _multi_head_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
+    """Emit attention of queries, keys and values of shape (batch, sequence, columns).
+
+    Raises
+    ------
+    BadModel
+        When they are packed in one tensor, or have earlier keys.
+    """
+    given = [node.optional(i) for i in range(3)]
+    if any(x is None or len(x.shape) != 3 for x in given):
+        raise BadModel(f"{node}: expected queries, keys and values of three dimensions each")
+    if any(node.optional(i) is not None for i in (6, 7, 8, 9)) or node.n_outputs > 1:
+        raise BadModel(f"{node}: keys and values of earlier calls are not supported yet")
+    n = node.attributes["num_heads"]
+    bias, start, parts = node.optional(3), 0, []
+    for i in range(3):
+        x = node.operand(i)
+        size = x.shape[2]
+        if size % n:
+            raise BadModel(f"{node}: {n} heads do not divide {x.name!r} of shape {x.shape}")
+        if bias is not None:
+            x = binary(into, "add", x, along(into, bias, 0, start, start + size))
+            start += size
+        apart = reshape(into, x, (*x.shape[:2], n, size // n))
+        parts.append(into.emit(TRANSPOSE, apart, order=(0, 2, 1, 3)))
+    return (_attended(node, into, _Heads(*parts), node.optional(4), node.optional(5)),)
+
+
+RECORDS = (
+    Operator(name="Attention", domain=MICROSOFT, decompose=_attention),
+    Operator(name="MultiHeadAttention", domain=MICROSOFT, decompose=_multi_head_attention),
+    Operator(name="QAttention", domain=MICROSOFT, decompose=_quantised_attention),
+)

@@ -1,0 +1,276 @@
+"""Operators that onnxruntime's optimiser and quantiser write, against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tests.engine.operators.graphs import both, info, model_of
+
+from tilescope.engine import load_onnx
+from tilescope.engine.errors import BadModel
+
+RANDOM = np.random.default_rng(11)
+FLOATS, BYTES = (TensorProto.FLOAT,), (TensorProto.UINT8,)
+Given = Sequence[np.ndarray | None]
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def _bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RANDOM.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def _scalar(value: float, dtype: str = "float32") -> np.ndarray:
+    return np.array(value, dtype)
+
+
+def _model(
+    op_type: str, given: Given, kinds: Sequence[int] = FLOATS, **attributes: Any
+) -> onnx.ModelProto:
+    """Return a model of one node: its first input is the model's, the others are constants."""
+    names = ["" if array is None else f"i{k}" for k, array in enumerate(given)]
+    results = [f"y{k}" for k in range(len(kinds))]
+    node = helper.make_node(
+        op_type, names, results, name="fused", domain="com.microsoft", **attributes
+    )
+    arrays = {n: a for n, a in zip(names, given, strict=True) if a is not None}
+    first = arrays.pop(names[0])
+    kind = helper.np_dtype_to_tensor_dtype(first.dtype)
+    outputs = [
+        helper.make_tensor_value_info(name, of, None)
+        for name, of in zip(results, kinds, strict=True)
+    ]
+    model = model_of([node], [info("i0", first.shape, kind)], outputs, arrays)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
+def _compared(
+    tmp_path: Path, op_type: str, given: Given, kinds: Sequence[int] = FLOATS, **attributes: Any
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    first = given[0]
+    assert first is not None
+    model = _model(op_type, given, kinds, **attributes)
+    pairs = both(model, tmp_path / "fused.onnx", {"i0": first})
+    for found, expected in pairs:
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    return pairs
+
+
+_X, _W, _K = _floats(2, 5, 8), _floats(8, 6), _floats(4, 3, 3, 3)
+_FUSED: list[tuple[str, Given, dict[str, Any]]] = [
+    ("Gelu", [_X], {}),
+    ("QuickGelu", [_X], {"alpha": 1.5}),
+    ("BiasGelu", [_X, _floats(8)], {}),
+    ("FastGelu", [_X], {}),
+    ("FastGelu", [_X, _floats(8)], {}),
+    ("FusedMatMul", [_X, _W], {"alpha": 0.5}),
+    ("FusedMatMul", [_X, _floats(2, 5, 3)], {"transA": 1}),
+    ("FusedMatMul", [_X, _floats(2, 3, 8)], {"transB": 1, "alpha": 2.0}),
+    ("FusedMatMul", [_floats(5, 2, 8), _floats(2, 8, 3)], {"transBatchA": 1}),
+    ("FusedMatMul", [_floats(8, 2, 5), _floats(3, 2, 8)],
+     {"transBatchA": 1, "transA": 1, "transBatchB": 1, "transB": 1}),
+    ("TransposeMatMul", [_X, _floats(2, 3, 8)], {"transB": 1}),
+    ("FusedGemm", [_floats(4, 8), _W, _floats(6)], {"activation": "Relu", "alpha": 0.5}),
+    ("FusedGemm", [_floats(4, 8), _W],
+     {"activation": "LeakyRelu", "activation_alpha": 0.3}),
+    ("FusedConv", [_floats(1, 3, 7, 7), _K, _floats(4)],
+     {"activation": "HardSigmoid", "activation_params": [0.3, 0.4], "pads": [1, 1, 1, 1]}),
+    ("FusedConv", [_floats(1, 3, 7, 7), _K, _floats(4), _floats(1, 4, 5, 5)],
+     {"activation": "Relu"}),
+    ("FusedConv", [_floats(1, 3, 7, 7), _K],
+     {"activation": "Clip", "activation_params": [-1.0, 1.0]}),
+    ("SkipLayerNormalization", [_X, _floats(2, 5, 8), _floats(8)], {"epsilon": 1e-3}),
+    ("SkipLayerNormalization", [_X, _floats(2, 5, 8), _floats(8), _floats(8), _floats(8)], {}),
+    ("SkipSimplifiedLayerNormalization", [_X, _floats(2, 5, 8), _floats(8)], {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "attributes"),
+    _FUSED,
+    ids=[f"{i}-{one[0]}" for i, one in enumerate(_FUSED)],
+)
+def test_fused_operators(
+    tmp_path: Path, op_type: str, given: Given, attributes: dict[str, Any]
+) -> None:
+    ((found, expected),) = _compared(tmp_path, op_type, given, **attributes)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("op_type", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+def test_the_sum_of_a_skip_is_a_result(tmp_path: Path, op_type: str) -> None:
+    given = [_X, _floats(2, 5, 8), _floats(8)]
+    model = _model(op_type, given, FLOATS * 4)
+    del model.graph.output[1:3]
+    model.graph.node[0].output[1] = model.graph.node[0].output[2] = ""
+    for found, expected in both(model, tmp_path / "skip.onnx", {"i0": _X}):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_embeddings(tmp_path: Path) -> None:
+    ids = RANDOM.integers(0, 9, (2, 5)).astype(np.int32)
+    segments = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    tables = [_floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
+    given = [ids, segments, *tables, mask]
+    kinds = (TensorProto.FLOAT, TensorProto.INT32, TensorProto.FLOAT)
+    for found, expected in _compared(tmp_path, "EmbedLayerNormalization", given, kinds):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+_MASKS = [
+    None,
+    np.array([3, 5], np.int32),
+    np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32),
+    np.tril(np.ones((2, 5, 5), np.int32)),
+]
+
+
+@pytest.mark.parametrize("mask", _MASKS)
+@pytest.mark.parametrize("is_causal", [0, 1])
+def test_attention(tmp_path: Path, mask: np.ndarray | None, is_causal: int) -> None:
+    given = [_X, _floats(8, 24), _floats(24), mask]
+    pairs = _compared(tmp_path, "Attention", given, num_heads=2, unidirectional=is_causal)
+    np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
+
+
+def test_attention_after_earlier_keys(tmp_path: Path) -> None:
+    given = [_X, _floats(8, 24), _floats(24), None, _floats(2, 2, 2, 3, 4)]
+    for found, expected in _compared(
+        tmp_path, "Attention", given, FLOATS * 2, num_heads=2, unidirectional=1
+    ):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_attention_of_apart_operands(tmp_path: Path) -> None:
+    given = [_X, _floats(2, 7, 8), _floats(2, 7, 8), _floats(24)]
+    pairs = _compared(tmp_path, "MultiHeadAttention", given, num_heads=4)
+    np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
+
+
+def test_quantised_attention(tmp_path: Path) -> None:
+    weights = RANDOM.integers(-64, 64, (8, 24)).astype(np.int8)
+    given = [
+        _bytes(2, 5, 8), weights, _floats(24), _scalar(0.02), _scalar(0.01), None,
+        _scalar(128, "uint8"), _scalar(0, "int8"),
+    ]  # fmt: skip
+    pairs = _compared(tmp_path, "QAttention", given, num_heads=2)
+    np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
+
+
+def _q(scale: float, zero: int) -> list[np.ndarray]:
+    return [_scalar(scale), _scalar(zero, "uint8")]
+
+
+_A, _B = _bytes(2, 3, 6, 6), _bytes(2, 3, 6, 6)
+_QUANTISED: list[tuple[str, Given, dict[str, Any]]] = [
+    ("QLinearAdd", [_A, *_q(0.1, 100), _B, *_q(0.2, 50), *_q(0.25, 60)], {}),
+    ("QLinearAdd", [_A, *_q(0.1, 100), _bytes(6), *_q(0.2, 50), *_q(0.1, 128)], {}),
+    ("QuantizeLinear", [_floats(3, 50), *_q(0.02, 100)], {}),
+    ("QLinearMul", [_A, *_q(0.1, 100), _B, *_q(0.2, 50), *_q(0.5, 60)], {}),
+    ("QLinearSigmoid", [_A, *_q(0.05, 120), *_q(1 / 256, 0)], {}),
+    ("QLinearLeakyRelu", [_A, *_q(0.05, 120), *_q(0.04, 20)], {"alpha": 0.1}),
+    ("QLinearGlobalAveragePool", [_A, *_q(0.05, 120), *_q(0.01, 99)], {}),
+    ("QLinearAveragePool", [_A, *_q(0.05, 120), *_q(0.031, 99)],
+     {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("QLinearSoftmax", [_A, *_q(0.05, 120), *_q(1 / 256, 0)], {"axis": -1, "opset": 13}),
+    ("QGemm", [_bytes(4, 8), *_q(0.02, 120), RANDOM.integers(-64, 64, (6, 8)).astype(np.int8),
+               _scalar(0.01), _scalar(0, "int8"), np.arange(6, dtype=np.int32), *_q(0.02, 128)],
+     {"transB": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "attributes"),
+    _QUANTISED,
+    ids=[f"{i}-{one[0]}" for i, one in enumerate(_QUANTISED)],
+)
+def test_quantised_operators(
+    tmp_path: Path, op_type: str, given: Given, attributes: dict[str, Any]
+) -> None:
+    """Onnxruntime rounds scales before it adds: a value between two quanta may become either."""
+    ((found, expected),) = _compared(tmp_path, op_type, given, BYTES, **attributes)
+    apart = np.abs(found.astype(int) - expected)
+    assert apart.max() <= 1
+    assert (apart > 0).mean() < 0.02
+    assert len(np.unique(found)) > 5
+
+
+def test_quantised_tensors_are_joined(tmp_path: Path) -> None:
+    model = _model("QLinearConcat", [_A, *_q(0.1, 100), _B, *_q(0.2, 50)], BYTES, axis=1)
+    node = model.graph.node[0]
+    weights = {"ys": _scalar(0.15), "yz": _scalar(90, "uint8")}
+    inputs = ["ys", "yz", *node.input]
+    del node.input[:]
+    node.input.extend(inputs)
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in weights.items()
+    )
+    ((found, expected),) = both(model, tmp_path / "join.onnx", {"i0": _A})
+    assert np.abs(found.astype(int) - expected).max() <= 1
+    by_hand = np.clip(np.rint((_A - 100.0) * 0.1 / 0.15) + 90, 0, 255)
+    assert np.abs(found[:, :3] - by_hand).max() <= 1
+
+
+def test_choices_between_quantised_tensors(tmp_path: Path) -> None:
+    condition = RANDOM.integers(0, 2, _A.shape).astype(np.bool_)
+    given = [condition, _A, *_q(0.1, 100), _B, *_q(0.2, 50), *_q(0.15, 90)]
+    ((found, expected),) = _compared(tmp_path, "QLinearWhere", given, BYTES)
+    assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_products_that_return_floats(tmp_path: Path) -> None:
+    weights = RANDOM.integers(-64, 64, (8, 6)).astype(np.int8)
+    scale, zero = np.linspace(0.01, 0.02, 6, dtype=np.float32), np.zeros(6, np.int8)
+    given = [
+        _bytes(4, 8), weights, _scalar(0.02), scale, _scalar(120, "uint8"), zero, _floats(6)
+    ]  # fmt: skip
+    pairs = _compared(tmp_path, "MatMulIntegerToFloat", given)
+    np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
+    pairs = _compared(tmp_path, "DynamicQuantizeMatMul", [_floats(4, 8), weights, scale, zero])
+    np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_weights_of_four_bits(tmp_path: Path, has_zeros: bool) -> None:
+    n, depth, block = 6, 40, 16
+    n_blocks = -(-depth // block)
+    zeros = _bytes(n * -(-n_blocks // 2)) if has_zeros else None
+    given = [
+        _floats(3, depth), _bytes(n, n_blocks, block // 2),
+        np.abs(_floats(n * n_blocks)) + np.float32(0.1), zeros,
+    ]  # fmt: skip
+    sizes: dict[str, Any] = {"N": n, "K": depth, "bits": 4, "block_size": block}
+    pairs = _compared(tmp_path, "MatMulNBits", given, **sizes)
+    np.testing.assert_allclose(*pairs[0], rtol=1e-4, atol=1e-4)
+
+
+def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:
+    model = _model("FusedConv", [_floats(1, 3, 7, 7), _K], activation="Mish")
+    onnx.save(model, tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"'fused'.*its activation is 'Mish': expected Clip, Hard"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+def test_a_mask_of_another_shape_is_refused(tmp_path: Path) -> None:
+    given = [_X, _floats(8, 24), _floats(24), np.ones((2, 9), np.int32)]
+    onnx.save(_model("Attention", given, num_heads=2), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"mask has shape \(2, 9\): expected \(2,\), \(2, 5\) or"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+def test_floats_are_not_quantised_values(tmp_path: Path) -> None:
+    given = [_X, *_q(0.1, 3), _B, *_q(0.2, 50), *_q(0.25, 60)]
+    onnx.save(_model("QLinearAdd", given, BYTES), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match="'i0' is float32; expected int8 or uint8"):
+        load_onnx(tmp_path / "odd.onnx")

@@ -1,0 +1,1 @@
+"""Real models, whole: the catalogue beside onnxruntime, and ten thousand labelled digits."""

@@ -1,0 +1,130 @@
+"""What ``tilescope models check`` prints: what a model is made of, and whether it would run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilescope.console import Column, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from tilescope.engine.frontend.onnx.census import Census
+    from tilescope.engine.machine import Machine
+
+__all__ = ["advice", "print_check", "print_check_json"]
+
+#: Operators and nodes that one screen shows.
+_MOST_OPERATORS = 8
+_MOST_NODES = 3
+
+
+def advice(census: Census, machine: Machine, model: Path, precision: str) -> tuple[bool, list[str]]:
+    """Return whether nothing speaks against a run, and what to do next, a sentence each."""
+    if census.missing:
+        n_nodes = sum(map(len, census.missing.values()))
+        return False, [
+            f"The model cannot run: operators {', '.join(sorted(census.missing))} are not supported"
+            f" (nodes: {n_nodes:,}). Export it without them, or cut it before them."
+        ]
+    found = [
+        f"Shapes depend on input {name}: give its values with --set {name}=..."
+        for name in census.to_set
+    ]
+    if census.problem and not census.to_set:
+        found.append(f"The model cannot run: {census.problem}")
+    if found:
+        return False, found
+    capacity = _capacity(machine)
+    if census.least_bytes > capacity:
+        ways = ["a smaller batch or smaller inputs"] if census.weight_bytes <= capacity else []
+        if precision == "float" and census.least_bytes <= 2 * capacity:
+            ways.append("--precision half, which halves weights and results")
+        n_ipus = 1 << (-(-census.least_bytes // capacity) - 1).bit_length()
+        ways.append(f"{n_ipus} IPUs or more (--ipus {n_ipus})")
+        return False, [f"The model does not fit: use {' or '.join(ways)}."]
+    return True, [f"Next: tilescope run {model}"]
+
+
+def _capacity(machine: Machine) -> int:
+    """Return the bytes of all tiles that a program can use."""
+    return machine.allocatable_bytes * machine.n_tiles
+
+
+def print_check_json(census: Census, machine: Machine, model: Path, precision: str) -> bool:
+    """Print the check as JSON; return whether nothing speaks against a run."""
+    is_ready, steps = advice(census, machine, model, precision)
+    print_json(
+        {
+            "model": str(model),
+            "machine": machine.name,
+            "opset": census.opset,
+            "n_nodes": census.n_nodes,
+            "operators": census.operators,
+            "missing": census.missing,
+            "inputs": [
+                {"name": given.name, "dtype": given.dtype, "shape": list(given.shape)}
+                for given in census.inputs
+            ],
+            "inputs_to_set": list(census.to_set),
+            "n_parameters": census.n_parameters,
+            "multiply_adds": census.multiply_adds,
+            "weight_bytes": census.weight_bytes,
+            "activation_bytes": census.activation_bytes,
+            "least_bytes": census.least_bytes,
+            "capacity_bytes": _capacity(machine),
+            "n_unknown_shapes": census.n_unknown,
+            "is_ready": is_ready,
+            "advice": steps,
+        }
+    )
+    return is_ready
+
+
+def print_check(census: Census, machine: Machine, model: Path, precision: str) -> bool:
+    """Print the check on one screen; return whether nothing speaks against a run."""
+    from tilescope.analyser.quantities import format_bytes
+
+    is_ready, steps = advice(census, machine, model, precision)
+    capacity = _capacity(machine)
+    more = "at least " if census.n_unknown else ""
+    rows = [
+        ("Nodes", f"{census.n_nodes:,} of {len(census.operators)} operators, opset {census.opset}"),
+        ("Operators", _shortened([f"{k} {n:,}" for k, n in census.operators.items()])),
+        ("Not supported", _missing(census)),
+        *(("Input", str(given)) for given in census.inputs[:_MOST_OPERATORS]),
+        ("Parameters", f"{census.n_parameters:,}"),
+        ("Multiply-adds", f"{more}{census.multiply_adds:,} per run"),
+        ("Weights", format_bytes(census.weight_bytes, "binary")),
+        ("Results at once", format_bytes(census.activation_bytes, "binary")),
+        (
+            "Memory",
+            f"at least {format_bytes(census.least_bytes, 'binary')} of"
+            f" {format_bytes(capacity, 'binary')} on {machine.name}"
+            f" ({census.least_bytes / capacity:.1%}); code, copies and messages come on top",
+        ),
+    ]
+    if census.n_unknown:
+        rows.append(("Unknown", f"{census.n_unknown:,} results have no known shape: left out"))
+    print_table([Column("Model"), Column(str(model.name))], rows)
+    print_line()
+    for step in steps:
+        print_line(step)
+    return is_ready
+
+
+def _missing(census: Census) -> str:
+    """Return the operators that are missing, with their nodes."""
+    if not census.missing:
+        return "none"
+    return _shortened(
+        [
+            f"{operator} {len(names):,} ({_shortened(names, _MOST_NODES)})"
+            for operator, names in sorted(census.missing.items())
+        ]
+    )
+
+
+def _shortened(texts: list[str], most: int = _MOST_OPERATORS) -> str:
+    """Return the first texts, and how many more there are."""
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
