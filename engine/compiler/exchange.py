@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -10,84 +10,19 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.kernels.pairs import split_by_pair
+from tilescope.engine.compiler.phase_times import PhaseTimes
+from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.graph import ComputeSet, Variable
+from tilescope.engine.graph import ComputeSet
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
-from tilescope.engine.machine import Machine, link_loads, partners, tile_rows
+from tilescope.engine.machine import Machine, link_loads, partners
 
-__all__ = ["Addresses", "Exchange", "exchange_of"]
+__all__ = ["Exchange", "exchange_of"]
 
 #: The exchange moves words of this many bytes.
 _WORD_BYTES = 4
-
-
-class Addresses:
-    """Element numbers across all variables, and the tile that owns each element.
-
-    Parameters
-    ----------
-    base : ndarray of int64, shape (n_variables + 1,)
-        Number of element 0 of each variable.
-    map_start, map_tile : ndarray of int64
-        Mapped intervals in that numbering.
-    """
-
-    def __init__(self, variables: Sequence[Variable]) -> None:
-        sizes = np.array([v.n_elements for v in variables], dtype=np.int64)
-        self.base = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        self.item_bytes = np.array([v.dtype.n_bytes for v in variables], dtype=np.int64)
-        self.map_start = np.concatenate(
-            [v.map_start + b for v, b in zip(variables, self.base, strict=False)]
-            or [np.zeros(0, np.int64)]
-        )
-        self.map_tile = np.concatenate(
-            [v.map_tile for v in variables] or [np.zeros(0, np.int32)]
-        ).astype(np.int64)
-
-        self._first_byte = np.concatenate(
-            [np.zeros(1, np.int64), np.cumsum(sizes * self.item_bytes)]
-        )
-
-    def bytes_of(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bytes of runs, which may span several variables: ndarray of int64."""
-        if (self.item_bytes == self.item_bytes[0]).all():
-            return length * int(self.item_bytes[0])
-        return self._bytes_before(start + length) - self._bytes_before(start)
-
-    def _bytes_before(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the total bytes of all elements before each given one: ndarray of int64."""
-        variable = np.minimum(self.variable_of(element), self.item_bytes.size - 1)
-        inside = (element - self.base[variable]) * self.item_bytes[variable]
-        before: NDArray[np.int64] = self._first_byte[variable] + inside
-        return before
-
-    def variable_of(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the variable of each element: ndarray of int64."""
-        return np.searchsorted(self.base, element, side="right") - 1
-
-    def places_of(self, tile: NDArray[np.int64], element: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where elements lie in the memory of tiles, in elements: ndarray of int64.
-
-        Two elements of a variable on one tile are as far apart as their places. What a tile does
-        not own is in a buffer, in the order of the elements.
-        """
-        interval = np.searchsorted(self.map_start, element, side="right") - 1
-        is_own = self.map_tile[interval] == tile
-        place = self._interval_place[interval] + element - self.map_start[interval]
-        return np.where(is_own, place, int(self.base[-1]) + self.base.size + element)
-
-    @cached_property
-    def _interval_place(self) -> NDArray[np.int64]:
-        """Place of each mapped interval: after the earlier ones of its variable on its tile."""
-        length = np.diff(np.append(self.map_start, self.base[-1]))
-        variable = self.variable_of(self.map_start)
-        order = np.argsort(self.map_tile, kind="stable")
-        before = np.cumsum(length[order]) - length[order]
-        place = np.empty_like(before)
-        place[order] = before
-        # A gap between variables: they need not be neighbours in memory.
-        return place + variable
 
 
 @dataclass(frozen=True)
@@ -131,11 +66,20 @@ class Exchange:
         """
         return self._bytes_of_union(self.sender, self.start, self.length, n_tiles)
 
-    def cost(self, machine: Machine) -> StepCost:
-        """Return the cost of the phase: the busiest endpoint at the exchange rate.
+    def cost(self, machine: Machine, schedule: Schedule) -> StepCost:
+        """Return the cost of the phase: when the last tile has received and sent all.
+
+        Parameters
+        ----------
+        machine
+            Source of the rates and the fixed costs.
+        schedule
+            That of this exchange.
 
         Notes
         -----
+        Tiles send by a schedule, in which no tile sends or receives two things at a time; the IPU
+        Model counts the bytes of the busiest tile instead.
         Data that both tiles of a pair receive arrives over their shared bus at double rate, in
         items of two contiguous words; the sender then also uses its partner's lane. Data that goes
         to pairs and to single tiles is then sent twice. A phase uses paired transfers where that
@@ -143,26 +87,21 @@ class Exchange:
         Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ExchangeEstimator.hpp (shared bus);
         osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE (64-bit items, the partner's lane).
         """
-        n_tiles, n_ipus = machine.n_tiles, machine.n_ipus
-        sent, received = self.sent(n_tiles), self.received(n_tiles)
-        fragments = self.fragments(n_tiles)
-        paired_bytes = np.zeros(n_tiles, np.int64)
-        receiving, sending = (
-            np.ceil(n_bytes / machine.exchange_bytes_per_cycle).astype(np.int64)
-            for n_bytes in (received, sent)
-        )
-        cycles = _endpoint_cycles(receiving, sending, fragments, machine)
+        n_ipus = machine.n_ipus
+        fragments = self.fragments(machine.n_tiles)
+        way = self._one_by_one(machine, schedule)
+        cycles = way.cycles(fragments, machine)
+        paired_bytes = np.zeros(machine.n_tiles, np.int64)
         if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
             in_pairs = self._in_pairs(machine)
             if in_pairs is not None:
-                paired_bytes, receiving, sending = in_pairs
-                paired = _endpoint_cycles(receiving, sending, fragments, machine)
-                # Each IPU chooses on its own: its phases last as long as its busiest tile.
+                paired = in_pairs.cycles(fragments, machine)
+                # Each IPU chooses on its own: its phases last as long as its latest tile.
                 alone_by_ipu, paired_by_ipu = (
                     done.reshape(n_ipus, -1).max(axis=1) for _, done in (cycles, paired)
                 )
                 takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
-                paired_bytes = np.where(takes_pairs, paired_bytes, 0)
+                paired_bytes = np.where(takes_pairs, in_pairs.paired_bytes, 0)
                 cycles = (
                     np.where(takes_pairs, paired[0], cycles[0]),
                     np.where(takes_pairs, paired[1], cycles[1]),
@@ -170,8 +109,8 @@ class Exchange:
         phase = {
             "cycles": cycles[1].reshape(n_ipus, -1).max(axis=1),
             "tile_cycles": cycles[0],
-            "sent_bytes": sent,
-            "received_bytes": received,
+            "sent_bytes": self.sent(machine.n_tiles),
+            "received_bytes": self.received(machine.n_tiles),
             "paired_bytes": paired_bytes,
             "fragments": fragments,
         }
@@ -180,10 +119,17 @@ class Exchange:
             return StepCost.of(machine, "internal", **phase)
         return StepCost.of(machine, "external", **{**phase, **links})
 
-    def _in_pairs(
-        self, machine: Machine
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-        """Return the bytes received in pairs, and the receiving and sending cycles, of every tile.
+    def _one_by_one(self, machine: Machine, schedule: Schedule) -> PhaseTimes:
+        """Return the way to send every fragment to single tiles."""
+        n_tiles, rate = machine.n_tiles, machine.exchange_bytes_per_cycle
+        receiving = np.ceil(self.received(n_tiles) / rate).astype(np.int64)
+        sending = np.ceil(self.sent(n_tiles) / rate).astype(np.int64)
+        if not machine.exchange_is_scheduled:
+            return PhaseTimes(receiving, sending, receiving, sending)
+        return PhaseTimes(receiving, sending, *schedule.ends())
+
+    def _in_pairs(self, machine: Machine) -> PhaseTimes | None:
+        """Return the way in which pairs receive together what both tiles need.
 
         None where no pair shares data, so paired transfers cannot be faster.
         """
@@ -198,20 +144,37 @@ class Exchange:
             return None
         n_bytes = length * (self.n_bytes[order] // self.length[order])[piece]
         sender, receiver = sender[piece], receiver[piece]
+        # Both tiles of a pair receive single words that they share, each by itself.
         pair = is_shared & (n_bytes >= 2 * _WORD_BYTES)
-        alone, single_words = ~pair, is_shared & ~pair
-        received = np.bincount(receiver[alone], n_bytes[alone], n_tiles)
-        received += np.bincount(partner[receiver[single_words]], n_bytes[single_words], n_tiles)
+        twice = np.flatnonzero(is_shared & ~pair)
+        alone = np.concatenate([np.flatnonzero(~pair), twice])
+        receiver_alone = receiver[alone]
+        receiver_alone[alone.size - twice.size :] = partner[receiver[twice]]
+        single, double = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
+        received = np.bincount(receiver_alone, n_bytes[alone], n_tiles)
         shared = np.bincount(receiver[pair], n_bytes[pair], n_tiles)
         shared += np.bincount(partner[receiver[pair]], n_bytes[pair], n_tiles)
         sent = self._bytes_of_union(sender[alone], start[alone], length[alone], n_tiles)
         wide = self._bytes_of_union(sender[pair], start[pair], length[pair], n_tiles)
         # A sender of double words uses its partner's lane, so each of the two waits for both.
         wide = wide + np.where(partner >= 0, wide[partner], 0)
-        single, double = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
         receiving = np.ceil(received / single + shared / double).astype(np.int64)
         sending = np.ceil(sent / single + wide / double).astype(np.int64)
-        return shared.astype(np.int64), receiving, sending
+        paired_bytes = shared.astype(np.int64)
+        if not machine.exchange_is_scheduled:
+            return PhaseTimes(receiving, sending, receiving, sending, paired_bytes)
+        columns = sender, receiver, start, length, n_bytes
+        wide_parts = Parts.of(*(column[pair] for column in columns))
+        sender, _, start, length, n_bytes = (column[alone] for column in columns)
+        narrow = Sends.of(Parts.of(sender, receiver_alone, start, length, n_bytes), single)
+        of_pairs = Sends.of(wide_parts, double, partner)
+        schedule = Schedule.of(narrow.and_then(of_pairs), n_tiles)
+        return PhaseTimes(receiving, sending, *schedule.ends(), paired_bytes)
+
+    def schedule(self, machine: Machine) -> Schedule:
+        """Return when everything is sent, if no data is received in pairs."""
+        parts = Parts.of(self.sender, self.receiver, self.start, self.length, self.n_bytes)
+        return Schedule.of(Sends.of(parts, machine.exchange_bytes_per_cycle), machine.n_tiles)
 
     @cached_property
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -267,24 +230,6 @@ class Exchange:
             "link_out_bytes": np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64),
             "link_in_bytes": np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64),
         }
-
-
-def _endpoint_cycles(
-    receiving: NDArray[np.int64],
-    sending: NDArray[np.int64],
-    fragments: NDArray[np.int64],
-    machine: Machine,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every tile's busy cycles, and its finish time counted from the sync."""
-    receiving = np.maximum(receiving, fragments * machine.exchange_fragment_cycles)
-    rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
-    done_receiving = receiving + machine.exchange_start_cycles
-    done_receiving += machine.exchange_row_cycles * rows
-    done = np.maximum(
-        np.where(receiving > 0, done_receiving, 0),
-        np.where(sending > 0, sending + machine.exchange_start_cycles, 0),
-    )
-    return np.maximum(receiving, sending), done
 
 
 def exchange_of(

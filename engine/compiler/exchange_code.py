@@ -11,6 +11,7 @@ from tilescope.engine.intervals.runs import join_runs
 
 if TYPE_CHECKING:
     from tilescope.engine.compiler.exchange import Exchange
+    from tilescope.engine.compiler.sends import Schedule
     from tilescope.engine.machine import Machine
 
 __all__ = ["exchange_code_bytes"]
@@ -24,31 +25,43 @@ _CONTINUED_WORDS = 4096  # Source: osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFER
 Ids = NDArray[np.int64]
 
 
-def exchange_code_bytes(exchange: Exchange, machine: Machine) -> Ids:
+def exchange_code_bytes(exchange: Exchange, schedule: Schedule, machine: Machine) -> Ids:
     """Return the exchange code of each tile: ndarray of int64, shape (n_tiles,), bytes.
+
+    Parameters
+    ----------
+    exchange, schedule
+        What moves, and when.
+    machine
+        Source of the sizes of instructions.
 
     Notes
     -----
-    A tile that takes part has a fixed overhead. A receiver sets source and pointer whenever the
-    next fragment of its buffer comes from another tile. A sender sends what is contiguous in its
-    memory in one run, whoever receives which part: receivers select the words at their times. A run
-    has one instruction, and one per continuation.
-    Source: osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE: a sent word has no destination, and
-    `sendoff` continues a send.
+    A tile that takes part has a fixed overhead. A receiver sets source and pointer whenever it
+    listens to another tile, and the pointer alone where the next piece of its buffer is to be
+    filled. A buffer is in the order of the elements; a piece comes from one tile.
+    A sender sends what is contiguous in its memory in one run, whoever receives which part:
+    receivers select the words at their times. A run has one instruction, and one per continuation.
+    Source: osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE: a sent word has no destination,
+    `sendoff` continues a send, `sendpicp` (two words) sets source and pointer, `delaypic` (one
+    word) the pointer.
     """
     n_tiles = machine.n_tiles
     _, sender, receiver = exchange.in_order
-    is_change = np.ones(sender.size, dtype=np.bool_)
-    is_change[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
-    changes = np.bincount(receiver[is_change], minlength=n_tiles)
+    is_piece = np.ones(sender.size, dtype=np.bool_)
+    is_piece[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
+    pieces = np.bincount(receiver[is_piece], minlength=n_tiles)
+    sources = schedule.sources()
+    pointers = np.maximum(pieces - sources, 0)
     tile, words = _sent_runs(exchange)
     further = np.maximum(words - machine.exchange_words_per_send, 0)
     per_run = 1 + -(-further // _CONTINUED_WORDS)
     sends = np.bincount(tile, per_run, n_tiles).astype(np.int64)
     return np.where(
-        changes + sends > 0,
+        sources + sends > 0,
         machine.exchange_code_bytes_per_phase
-        + changes * machine.exchange_code_bytes_per_source
+        + sources * machine.exchange_code_bytes_per_source
+        + pointers * machine.exchange_code_bytes_per_pointer
         + sends * machine.exchange_code_bytes_per_send,
         0,
     )

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tilescope.engine.compiler.accesses import accesses, overwritten, written
+from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles import compute_cost
-from tilescope.engine.compiler.exchange import Addresses, Exchange
+from tilescope.engine.compiler.exchange import Exchange
 from tilescope.engine.compiler.exchange_code import exchange_code_bytes
 from tilescope.engine.compiler.executable import Node, RemoteAccess, Step, StreamAccess, VertexUse
 from tilescope.engine.compiler.host_copy import host_copy_cost
@@ -254,12 +255,13 @@ class Lowering:
             n_bytes=max(variable.dtype.n_bytes, 4) * one,
             addresses=self.addresses,
         )
-        cost = StepCost.nothing(machine) if exchange.is_empty else exchange.cost(machine)
+        schedule = exchange.schedule(machine)
+        cost = StepCost.nothing(machine) if exchange.is_empty else exchange.cost(machine, schedule)
         kind = "GlobalExchange" if cost.sync_zone == "external" else "DoExchange"
         step = self._step(parent, kind, f"{name}/decision", debug, cost)
         step.reads = (variable.variable_id,)
         if not exchange.is_empty:
-            step.code_bytes = Column.of(exchange_code_bytes(exchange, machine))
+            step.code_bytes = Column.of(exchange_code_bytes(exchange, schedule, machine))
 
     def _step(
         self,

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.exchange import Addresses, Exchange, exchange_of
+from tilescope.engine.compiler.exchange import Exchange, exchange_of
 from tilescope.engine.compiler.exchange_code import exchange_code_bytes
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import StepCost
@@ -48,11 +49,12 @@ class Transfer:
         if exchange.is_empty:
             return None
         variables = np.unique(exchange.addresses.variable_of(exchange.start))
+        schedule = exchange.schedule(machine)
         return cls(
-            exchange.cost(machine),
+            exchange.cost(machine, schedule),
             tuple(variables.tolist()),
             _messages(exchange, exchange.receiver if is_input else exchange.sender),
-            Column.of(exchange_code_bytes(exchange, machine)),
+            Column.of(exchange_code_bytes(exchange, schedule, machine)),
         )
 
 

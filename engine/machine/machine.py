@@ -36,6 +36,7 @@ class Machine:
     exchange_rows: int
     exchange_words_per_send: int
     exchange_fragment_cycles: int
+    exchange_is_scheduled: int
     sync_cycles: int
     external_sync_fixed_cycles: int
     external_sync_hop_cycles: float
@@ -62,6 +63,7 @@ class Machine:
     control_code_bytes_per_step: int
     control_code_bytes: int
     exchange_code_bytes_per_source: int
+    exchange_code_bytes_per_pointer: int
     exchange_code_bytes_per_send: int
     exchange_code_bytes_per_phase: int
     host_exchange_code_bytes: int

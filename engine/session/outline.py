@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
+from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.cycles import compute_cost
-from tilescope.engine.compiler.exchange import Addresses
 from tilescope.engine.compiler.transfer import around
 from tilescope.engine.graph import ComputeSet, Graph, Tensor, Variable, VertexBatch
 from tilescope.engine.library.builder import Builder

@@ -133,7 +133,8 @@ print(json.dumps({"static_s": static_s, "decided_s": decided_s}))
 _INFERENCE = (
     _BUILD
     + """
-from tilescope.engine.compiler.exchange import Addresses, exchange_of
+from tilescope.engine.compiler.addresses import Addresses
+from tilescope.engine.compiler.exchange import exchange_of
 from tilescope.engine.compiler.liveness import live_ranges
 from tilescope.engine.compiler.lowering import Lowering
 from tilescope.engine.compiler.layout import lay_out
@@ -148,7 +149,7 @@ def once(n, n_ipus):
     addresses = Addresses(image.variables)
     began = perf_counter()
     moved = exchange_of(image.compute_sets, addresses, is_input=True)
-    cost = moved.cost(graph.machine)
+    cost = moved.cost(graph.machine, moved.schedule(graph.machine))
     inferred = perf_counter()
     liveness = live_ranges(image, lowering.steps, roots)
     lay_out(image, lowering.steps, liveness, is_instrumented=True)

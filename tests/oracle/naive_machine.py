@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 from tests.oracle.naive_codelets import NAIVE
+from tests.oracle.naive_schedule import ends_of, sends_of
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
 from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
@@ -321,24 +322,32 @@ class NaiveMachine:
         """Return the busy cycles and the end time of every tile."""
         machine = self.graph.machine
         slow, fast = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
-        sent_alone = {(s, e) for s, r, e in moved if (r, e) not in shared}
-        sent_wide = {(s, e) for s, r, e in moved if (r, e) in shared}
+        narrow = {(s, r, e) for s, r, e in moved if (r, e) not in shared}
+        wide = {(s, r, e) for s, r, e in moved if (r, e) in shared}
+        n_bytes = self._item_bytes
+        received_at: Mapping[int, int] = {}
+        sent_at: Mapping[int, int] = {}
+        if machine.exchange_is_scheduled:
+            sends = sends_of(narrow, n_bytes, slow)
+            received_at, sent_at = ends_of([*sends, *sends_of(wide, n_bytes, fast, self._partner)])
         busy, done = {}, {}
         for tile in range(machine.n_tiles):
             pair = (tile, self._partner(tile))
-            n_bytes = self._item_bytes
-            single = sum(n_bytes(e) for s, r, e in moved if r == tile and (r, e) not in shared)
-            double = sum(n_bytes(e) for s, r, e in moved if r == tile and (r, e) in shared)
+            single = sum(n_bytes(e) for _, r, e in narrow if r == tile)
+            double = sum(n_bytes(e) for _, r, e in wide if r == tile)
             receiving = math.ceil(single / slow + double / fast)
-            receiving = max(receiving, traffic.fragments[tile] * machine.exchange_fragment_cycles)
-            single = sum(n_bytes(e) for s, e in sent_alone if s == tile)
-            double = sum(n_bytes(e) for s, e in sent_wide if s in pair)
+            control = traffic.fragments[tile] * machine.exchange_fragment_cycles
+            received = max(received_at.get(tile, receiving), control)
+            receiving = max(receiving, control)
+            single = sum(n_bytes(e) for s, e in {(s, e) for s, _, e in narrow} if s == tile)
+            double = sum(n_bytes(e) for s, e in {(s, e) for s, _, e in wide} if s in pair)
             sending = math.ceil(single / slow + double / fast)
             row = naive_row(tile % machine.tiles_per_ipu, machine.exchange_rows)
             start = machine.exchange_start_cycles
-            arrives = receiving and receiving + start + row * machine.exchange_row_cycles
+            arrives = receiving and received + start + row * machine.exchange_row_cycles
+            sent = sent_at.get(tile, 0 if machine.exchange_is_scheduled else sending)
             busy[tile] = max(receiving, sending)
-            done[tile] = max(arrives, sending and sending + start)
+            done[tile] = max(arrives, sending and sent + start)
         return busy, done
 
     def _item_bytes(self, element: Element) -> int:

@@ -1,4 +1,4 @@
-"""Exchange code: runs of a sender's memory, and source changes of a receiver."""
+"""Exchange code: runs of a sender's memory, changes of source and pointer of a receiver."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tilescope.engine.program import Sequence
 from tilescope.engine.session.compile import compile_programs
 
 MACHINE = load_machine("c600", tiles_per_ipu=6)
-FIXED, SOURCE, SEND = (
+FIXED, SOURCE, POINTER, SEND = (
     MACHINE.exchange_code_bytes_per_phase,
     MACHINE.exchange_code_bytes_per_source,
+    MACHINE.exchange_code_bytes_per_pointer,
     MACHINE.exchange_code_bytes_per_send,
 )
 
@@ -54,7 +55,8 @@ def test_overlapping_reads_are_one_run() -> None:
 def test_intervals_that_are_neighbours_in_memory_are_one_run() -> None:
     """Tile 0 holds elements 0 to 7 and 16 to 23, one after the other; tile 1 those between."""
     code = code_of(copied([0], 24, [(0, 0), (8, 1), (16, 0)], 24))
-    assert code == [FIXED + SEND, FIXED + SEND, FIXED + 3 * SOURCE, 0, 0, 0]
+    # Three pieces of the buffer, of which the first and the last come one after the other.
+    assert code == [FIXED + SEND, FIXED + SEND, FIXED + 2 * SOURCE + POINTER, 0, 0, 0]
 
 
 def test_runs_apart_in_memory_are_sent_one_by_one() -> None:

@@ -1,0 +1,187 @@
+"""The sends of an exchange and when they begin: an exchange is a schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.compiler.kernels.send_schedule import begin_of_sends
+from tilescope.engine.compiler.kernels.sends import parts_of_fragments
+
+__all__ = ["Parts", "Schedule", "Sends"]
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of fragments, each with one set of receivers; a send joins those of one set.
+
+    Parameters
+    ----------
+    sender, start, n_bytes : ndarray of int64, shape (n_parts,)
+        Tile, first element and size, sorted by tile and element.
+    send : ndarray of int64, shape (n_parts,)
+        Number of the send; sends are numbered by their first parts.
+    first : ndarray of int64, shape (n_parts + 1,)
+        Place of each part's first receiver.
+    receiver : ndarray of int64, shape (n_receipts,)
+        Tiles that receive each part.
+    """
+
+    sender: Ids
+    start: Ids
+    n_bytes: Ids
+    send: Ids
+    first: Ids
+    receiver: Ids
+
+    @classmethod
+    def of(cls, sender: Ids, receiver: Ids, start: Ids, length: Ids, n_bytes: Ids) -> Parts:
+        """Cut fragments where their sets of receivers change.
+
+        Parameters
+        ----------
+        sender, receiver, start, length, n_bytes : ndarray of int64, shape (n_fragments,)
+            Tiles, elements and bytes of fragments.
+        """
+        order = np.argsort(sender * (start.max(initial=0) + 1) + start, kind="stable")
+        columns = (c[order] for c in (sender, start, length, n_bytes, receiver))
+        part_sender, part_start, part_bytes, key, first, receivers = parts_of_fragments(*columns)
+        _, example, send = np.unique(key, return_index=True, return_inverse=True)
+        by_place = np.empty(example.size, np.int64)
+        by_place[np.argsort(example)] = np.arange(example.size)
+        return cls(part_sender, part_start, part_bytes, by_place[send], first, receivers)
+
+
+@dataclass(frozen=True)
+class Sends:
+    """What tiles send: each send goes from one tile to a set of tiles, which all listen.
+
+    Parameters
+    ----------
+    sender : ndarray of int64, shape (n_sends,)
+        Tile.
+    lane : ndarray of int64, shape (n_sends,)
+        Tile whose transmit lane a send of double words uses as well, or -1.
+    cycles : ndarray of int64, shape (n_sends,)
+        Duration.
+    first : ndarray of int64, shape (n_sends + 1,)
+        Place of each send's first receiver.
+    receiver : ndarray of int64, shape (n_receipts,)
+        Tiles that receive each send.
+    """
+
+    sender: Ids
+    lane: Ids
+    cycles: Ids
+    first: Ids
+    receiver: Ids
+
+    @classmethod
+    def of(cls, parts: Parts, bytes_per_cycle: float, partner: Ids | None = None) -> Sends:
+        """Join the parts that a tile sends to the same tiles.
+
+        Parameters
+        ----------
+        parts
+            What is sent.
+        bytes_per_cycle
+            Rate.
+        partner : ndarray of int64, shape (n_tiles,), optional
+            The other tile of every tile's pair, if both receive every part. The sender uses its own
+            partner's lane as well.
+        """
+        _, example = np.unique(parts.send, return_index=True)
+        n_bytes = np.bincount(parts.send, parts.n_bytes, example.size)
+        begins, sizes = parts.first[example], parts.first[example + 1] - parts.first[example]
+        receiver, sender = parts.receiver[_ranges(begins, sizes)], parts.sender[example]
+        lane = np.full_like(sender, -1)
+        if partner is not None:
+            lane, sizes = partner[sender], 2 * sizes
+            receiver = np.stack([receiver, partner[receiver]], axis=1).reshape(-1)
+        first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        cycles = np.ceil(n_bytes / bytes_per_cycle).astype(np.int64)
+        return cls(sender, lane, cycles, first, receiver)
+
+    def and_then(self, other: Sends) -> Sends:
+        """Return these sends and others."""
+        sender, lane, cycles, receiver = (
+            np.concatenate([getattr(self, name), getattr(other, name)])
+            for name in ("sender", "lane", "cycles", "receiver")
+        )
+        first = np.append(self.first, other.first[1:] + self.first[-1])
+        return Sends(sender, lane, cycles, first, receiver)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When each send begins: no tile sends or receives two things at a time.
+
+    Parameters
+    ----------
+    sends
+        What is sent.
+    begin : ndarray of int64, shape (n_sends,)
+        Cycles from the first payload.
+    n_tiles
+        Number of tiles.
+    """
+
+    sends: Sends
+    begin: Ids
+    n_tiles: int
+
+    @classmethod
+    def of(cls, sends: Sends, n_tiles: int) -> Schedule:
+        """Let tiles send as soon as they and their receivers are free.
+
+        Notes
+        -----
+        A list schedule. Preferred are sends whose tiles have most to send and receive in all, then
+        those with most receivers, then the longest.
+        Source: osmarks/ipu-stack, crates/ipu-codegen/src/exchange.rs (2026-08-17), the first
+        schedule of a phase: transfers as soon as their tiles are free, by endpoint pressure,
+        fan-out and words. What it tries afterwards to shorten it is not done here.
+        """
+        size = np.diff(sends.first)
+        at = np.repeat(np.arange(size.size), size)
+        load = np.bincount(sends.sender, sends.cycles, n_tiles)
+        load += np.bincount(sends.receiver, sends.cycles[at], n_tiles)
+        pressure = load[sends.sender] + np.bincount(at, load[sends.receiver], size.size)
+        order = np.lexsort((-sends.cycles, -size, -pressure, sends.sender))
+        first_of_tile = np.searchsorted(sends.sender[order], np.arange(n_tiles + 1))
+        begin = begin_of_sends(
+            sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile
+        )
+        return cls(sends, begin, n_tiles)
+
+    def ends(self) -> tuple[Ids, Ids]:
+        """Return when each tile has received all and sent all: two ndarrays of int64, (n_tiles,).
+
+        Cycles from the first payload, 0 for a tile that has nothing to receive or to send.
+        """
+        sends, end = self.sends, self.begin + self.sends.cycles
+        sent, received = np.zeros(self.n_tiles, np.int64), np.zeros(self.n_tiles, np.int64)
+        np.maximum.at(sent, sends.sender, end)
+        np.maximum.at(received, sends.receiver, np.repeat(end, np.diff(sends.first)))
+        return received, sent
+
+    def sources(self) -> Ids:
+        """Return how often each tile sets the tile that it listens to: int64, shape (n_tiles,)."""
+        sends = self.sends
+        send = np.repeat(np.arange(sends.sender.size), np.diff(sends.first))
+        send = send[np.lexsort((self.begin[send], sends.receiver))]
+        receiver = np.sort(sends.receiver)
+        sender = sends.sender[send]
+        is_change = np.ones(send.size, np.bool_)
+        is_change[1:] = (receiver[1:] != receiver[:-1]) | (sender[1:] != sender[:-1])
+        return np.bincount(receiver[is_change], minlength=self.n_tiles)
+
+
+def _ranges(begins: Ids, sizes: Ids) -> Ids:
+    """Return begin, begin + 1, … of every range, one after the other: ndarray of int64."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)
