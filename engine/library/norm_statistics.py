@@ -13,7 +13,7 @@ from tilescope.engine.codelets.inverse_std_deviation import INVERSE_STD_DEVIATIO
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor, View, blocks, dtype_of
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import binary, cast, rearranged, similar, vector_elements
+from tilescope.engine.library.elementwise import binary, cast, rearranged, similar
 from tilescope.engine.library.in_place import binary_in_place
 from tilescope.engine.library.reduce import (
     Reduction,
@@ -179,7 +179,6 @@ def _reduced(builder: Builder, operation: str, x: View, dims: list[int], dtype: 
         return reduce(builder, operation, x, dims, scale)
     shape = [1 if d in dims else size for d, size in enumerate(x.shape)]
     out = builder.graph.add_variable(dtype, shape, operation, builder.debug)
-    builder.spread(out, grain=vector_elements(builder.tiles.machine, out.dtype))
     reduce_with_output(builder, operation, x, out, dims, scale)
     return out
 

@@ -10,11 +10,13 @@ import onnx
 import pytest
 from tests.engine.transform.rewrites import Taken, written
 from tests.engine.transform.test_activations import GELU, HARD_SWISH, SWISH, TANH_GELU
-from tests.engine.transform.test_normalisation import pytorch, rms
+from tests.engine.transform.test_normalisation import like, pytorch, rms, root, white
 from tests.engine.transform.test_softmax import stable
+from tests.fidelity.read_off import total_cycles
 
-from tilescope.engine import load_machine, resolve_options
+from tilescope.engine import load_machine, load_onnx, resolve_options
 from tilescope.engine.options.patterns import PATTERNS, pattern_option
+from tilescope.engine.session.compiled_model import compile_model
 from tilescope.engine.session.model_run import run_model
 from tilescope.reports import open_report
 from tilescope.reports.schema import engine_option
@@ -27,6 +29,17 @@ def batch_norm(x: Taken) -> Taken:
     numbers = np.arange(1, 5, dtype=np.float32)
     weights = np.linspace(-1, 1, 4 * 4 * 3 * 3, dtype=np.float32).reshape(4, 4, 3, 3)
     return x.op("Conv", weights).op("BatchNormalization", numbers, numbers, numbers, numbers)
+
+
+SCALE, BIAS = np.random.default_rng(4).standard_normal((2, 768)).astype(np.float32)
+
+
+def rms_of_rows(x: Taken) -> Taken:
+    return like(x, SCALE) * (x / root((x * x).mean(-1) + 1e-5))
+
+
+def of_rows(x: Taken) -> Taken:
+    return white(x, -1) * like(x, SCALE) + like(x, BIAS)
 
 
 def first(formulas: dict[str, Any]) -> Any:
@@ -76,3 +89,16 @@ def test_an_option_changes_the_program_and_not_the_values(name: str, tmp_path: P
     assert steps[0] != steps[1]
     for key, array in on.outputs.items():
         np.testing.assert_allclose(array, off.outputs[key], rtol=3e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("formula", [of_rows, rms_of_rows])
+def test_whole_normalisations_are_faster(formula: Any, dtype: str, tmp_path: Path) -> None:
+    """Statistics of 256 rows of 768 stay on the tiles that reduce them."""
+    onnx.save(written(formula, (256, 768), dtype), tmp_path / "model.onnx")
+    machine = load_machine("c600")
+    whole, apart = (
+        compile_model(load_onnx(tmp_path / "model.onnx"), machine, without=off).executable
+        for off in ((), tuple(PATTERNS))
+    )
+    assert total_cycles(whole) < total_cycles(apart)
