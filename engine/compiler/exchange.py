@@ -126,7 +126,7 @@ class Exchange:
         sending = np.ceil(self.sent(n_tiles) / rate).astype(np.int64)
         if not machine.exchange_is_scheduled:
             return PhaseTimes(receiving, sending, receiving, sending)
-        return PhaseTimes(receiving, sending, *schedule.ends())
+        return PhaseTimes(receiving, sending, schedule.received_at, schedule.sent_at)
 
     def _in_pairs(self, machine: Machine) -> PhaseTimes | None:
         """Return the way in which pairs receive together what both tiles need.
@@ -169,7 +169,8 @@ class Exchange:
         narrow = Sends.of(Parts.of(sender, receiver_alone, start, length, n_bytes), single)
         of_pairs = Sends.of(wide_parts, double, partner)
         schedule = Schedule.of(narrow.and_then(of_pairs), n_tiles)
-        return PhaseTimes(receiving, sending, *schedule.ends(), paired_bytes)
+        ends = schedule.received_at, schedule.sent_at
+        return PhaseTimes(receiving, sending, *ends, paired_bytes)
 
     def schedule(self, machine: Machine) -> Schedule:
         """Return when everything is sent, if no data is received in pairs."""

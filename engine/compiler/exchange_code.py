@@ -51,7 +51,7 @@ def exchange_code_bytes(exchange: Exchange, schedule: Schedule, machine: Machine
     is_piece = np.ones(sender.size, dtype=np.bool_)
     is_piece[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
     pieces = np.bincount(receiver[is_piece], minlength=n_tiles)
-    sources = schedule.sources()
+    sources = schedule.sources
     pointers = np.maximum(pieces - sources, 0)
     tile, words = _sent_runs(exchange)
     further = np.maximum(words - machine.exchange_words_per_send, 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.kernels.send_schedule import begin_of_sends
+from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
 from tilescope.engine.compiler.kernels.sends import parts_of_fragments
 
 __all__ = ["Parts", "Schedule", "Sends"]
@@ -49,11 +49,7 @@ class Parts:
         """
         order = np.argsort(sender * (start.max(initial=0) + 1) + start, kind="stable")
         columns = (c[order] for c in (sender, start, length, n_bytes, receiver))
-        part_sender, part_start, part_bytes, key, first, receivers = parts_of_fragments(*columns)
-        _, example, send = np.unique(key, return_index=True, return_inverse=True)
-        by_place = np.empty(example.size, np.int64)
-        by_place[np.argsort(example)] = np.arange(example.size)
-        return cls(part_sender, part_start, part_bytes, by_place[send], first, receivers)
+        return cls(*parts_of_fragments(*columns))
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,9 @@ class Sends:
             The other tile of every tile's pair, if both receive every part. The sender uses its own
             partner's lane as well.
         """
-        _, example = np.unique(parts.send, return_index=True)
+        n_sends = int(parts.send.max(initial=-1)) + 1
+        example = np.empty(n_sends, np.int64)
+        example[parts.send[::-1]] = np.arange(parts.send.size)[::-1]  # the first part of each
         n_bytes = np.bincount(parts.send, parts.n_bytes, example.size)
         begins, sizes = parts.first[example], parts.first[example + 1] - parts.first[example]
         receiver, sender = parts.receiver[_ranges(begins, sizes)], parts.sender[example]
@@ -126,13 +124,18 @@ class Schedule:
         What is sent.
     begin : ndarray of int64, shape (n_sends,)
         Cycles from the first payload.
-    n_tiles
-        Number of tiles.
+    received_at, sent_at : ndarray of int64, shape (n_tiles,)
+        Cycles from the first payload until each tile has received all and sent all; 0 for a tile
+        that has nothing to receive or to send.
+    sources : ndarray of int64, shape (n_tiles,)
+        How often each tile sets the tile that it listens to.
     """
 
     sends: Sends
     begin: Ids
-    n_tiles: int
+    received_at: Ids
+    sent_at: Ids
+    sources: Ids
 
     @classmethod
     def of(cls, sends: Sends, n_tiles: int) -> Schedule:
@@ -153,32 +156,8 @@ class Schedule:
         pressure = load[sends.sender] + np.bincount(at, load[sends.receiver], size.size)
         order = np.lexsort((-sends.cycles, -size, -pressure, sends.sender))
         first_of_tile = np.searchsorted(sends.sender[order], np.arange(n_tiles + 1))
-        begin = begin_of_sends(
-            sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile
-        )
-        return cls(sends, begin, n_tiles)
-
-    def ends(self) -> tuple[Ids, Ids]:
-        """Return when each tile has received all and sent all: two ndarrays of int64, (n_tiles,).
-
-        Cycles from the first payload, 0 for a tile that has nothing to receive or to send.
-        """
-        sends, end = self.sends, self.begin + self.sends.cycles
-        sent, received = np.zeros(self.n_tiles, np.int64), np.zeros(self.n_tiles, np.int64)
-        np.maximum.at(sent, sends.sender, end)
-        np.maximum.at(received, sends.receiver, np.repeat(end, np.diff(sends.first)))
-        return received, sent
-
-    def sources(self) -> Ids:
-        """Return how often each tile sets the tile that it listens to: int64, shape (n_tiles,)."""
-        sends = self.sends
-        send = np.repeat(np.arange(sends.sender.size), np.diff(sends.first))
-        send = send[np.lexsort((self.begin[send], sends.receiver))]
-        receiver = np.sort(sends.receiver)
-        sender = sends.sender[send]
-        is_change = np.ones(send.size, np.bool_)
-        is_change[1:] = (receiver[1:] != receiver[:-1]) | (sender[1:] != sender[:-1])
-        return np.bincount(receiver[is_change], minlength=self.n_tiles)
+        columns = sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile
+        return cls(sends, *schedule_of_sends(*columns))
 
 
 def _ranges(begins: Ids, sizes: Ids) -> Ids:

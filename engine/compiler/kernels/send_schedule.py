@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import cached_jit, jit
 
-__all__ = ["begin_of_sends"]
+__all__ = ["schedule_of_sends"]
 
 Ids = NDArray[np.int64]
 
@@ -51,18 +51,21 @@ def _busy_until(send, now, sends, until, waits_for):  # type: ignore[no-untyped-
 
 
 @cached_jit
-def _begin(lane, cycles, first, receiver, order, first_of_tile):  # type: ignore[no-untyped-def]
+def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-def]
+    lane, first, receiver = sends
     n_tiles, n_sends = first_of_tile.size - 1, lane.size
     begin = np.zeros(n_sends, np.int64)
     until = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
     sends_until, receives_until = until
-    sends = lane, first, receiver
+    sent_at, sources = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
+    listens_to = np.full(n_tiles, -1, np.int64)
     head, following = _lists(order, first_of_tile, n_sends)
     waits_for = np.full(n_sends, -1, np.int64)
-    free = [(np.int64(0), np.int64(tile)) for tile in range(n_tiles) if head[tile] >= 0]
+    # Tiles by the cycle in which they are free: cycle times tiles, plus tile.
+    free = [np.int64(tile) for tile in range(n_tiles) if head[tile] >= 0]
     heapq.heapify(free)
     while len(free) > 0:
-        now, tile = free[0]
+        now, tile = free[0] // n_tiles, free[0] % n_tiles
         send, before, soonest = np.int64(-1), np.int64(-1), sends_until[tile]
         if soonest <= now:  # else its lane was lent to its partner
             send, soonest = head[tile], _NEVER
@@ -73,29 +76,32 @@ def _begin(lane, cycles, first, receiver, order, first_of_tile):  # type: ignore
             soonest = min(soonest, busy_until)
             before, send = send, following[send]
         if send < 0:
-            heapq.heapreplace(free, (soonest, tile))
+            heapq.heapreplace(free, soonest * n_tiles + tile)
             continue
         begin[send], end = now, now + cycles[send]
-        sends_until[tile] = end
+        sends_until[tile] = sent_at[tile] = end
         if lane[send] >= 0:
             sends_until[lane[send]] = end
         for place in range(first[send], first[send + 1]):
-            receives_until[receiver[place]] = end
+            to = receiver[place]
+            receives_until[to] = end
+            sources[to] += listens_to[to] != tile
+            listens_to[to] = tile
         if before < 0:
             head[tile] = following[send]
         else:
             following[before] = following[send]
         if head[tile] >= 0:
-            heapq.heapreplace(free, (end, tile))
+            heapq.heapreplace(free, end * n_tiles + tile)
         else:
             heapq.heappop(free)
-    return begin
+    return begin, receives_until, sent_at, sources
 
 
-def begin_of_sends(
+def schedule_of_sends(
     lane: Ids, cycles: Ids, first: Ids, receiver: Ids, order: Ids, first_of_tile: Ids
-) -> Ids:
-    """Return the cycle in which each send begins: ndarray of int64, shape (n_sends,).
+) -> tuple[Ids, Ids, Ids, Ids]:
+    """Schedule sends.
 
     A tile that is free begins the first of its sends whose receivers are all free. Of tiles that
     are free in the same cycle, the lower number goes first.
@@ -112,6 +118,17 @@ def begin_of_sends(
         Sends by tile, the preferred first.
     first_of_tile : ndarray of int64, shape (n_tiles + 1,)
         Place of each tile's first send in that order.
+
+    Returns
+    -------
+    begin : ndarray of int64, shape (n_sends,)
+        Cycle in which each send begins.
+    received_at, sent_at : ndarray of int64, shape (n_tiles,)
+        Cycle in which each tile has received all and sent all; 0 for nothing.
+    sources : ndarray of int64, shape (n_tiles,)
+        How often each tile sets the tile that it listens to.
     """
-    begin: Ids = _begin(lane, cycles, first, receiver, order, first_of_tile)
-    return begin
+    made: tuple[Ids, Ids, Ids, Ids] = _schedule(
+        cycles, (lane, first, receiver), order, first_of_tile
+    )
+    return made

@@ -31,17 +31,46 @@ def _grown(values, n):  # type: ignore[no-untyped-def]
     return more
 
 
+@jit
+def _place(key, keys):  # type: ignore[no-untyped-def]
+    """Return the place of a key in a table with free places, or that where it belongs."""
+    place = np.int64(key & np.uint64(keys.size - 1))
+    while keys[place] != 0 and keys[place] != key:
+        place = (place + 1) % keys.size
+    return place
+
+
+@jit
+def _number(bits, n_known, table):  # type: ignore[no-untyped-def]
+    """Return the number of a set of tiles, how many are known, and the table of known ones."""
+    key = bits | np.uint64(1)  # 0 is a free place
+    keys, numbers = table
+    if 2 * n_known >= keys.size:
+        more = np.zeros(2 * keys.size, np.uint64), np.zeros(2 * keys.size, np.int64)
+        for old in range(keys.size):
+            if keys[old] != 0:
+                place = _place(keys[old], more[0])
+                more[0][place], more[1][place] = keys[old], numbers[old]
+        keys, numbers = more
+    place = _place(key, keys)
+    if keys[place] == 0:
+        keys[place], numbers[place] = key, n_known
+        n_known += 1
+    return numbers[place], n_known, (keys, numbers)
+
+
 @cached_jit
 def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped-def]
     n = sender.size
     part_sender = np.empty(n + 1, np.int64)
     part_start = np.empty(n + 1, np.int64)
     part_bytes = np.empty(n + 1, np.int64)
-    key = np.empty(n + 1, np.uint64)
+    send = np.empty(n + 1, np.int64)
     first = np.empty(n + 2, np.int64)
     receivers = np.empty(n + 1, np.int64)
     active = np.empty(16, np.int64)
-    n_parts, n_receivers = 0, 0
+    n_parts, n_receivers, n_sends = 0, 0, 0
+    table = np.zeros(64, np.uint64), np.zeros(64, np.int64)
     first[0] = 0
     i = 0
     while i < n:
@@ -64,7 +93,7 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
             part_sender = _grown(part_sender, n_parts + 1)
             part_start = _grown(part_start, n_parts + 1)
             part_bytes = _grown(part_bytes, n_parts + 1)
-            key, first = _grown(key, n_parts + 1), _grown(first, n_parts + 2)
+            send, first = _grown(send, n_parts + 1), _grown(first, n_parts + 2)
             receivers = _grown(receivers, n_receivers + n_active)
             bits = _mixed(-1 - tile)
             item_bytes = n_bytes[active[0]] // length[active[0]]
@@ -79,7 +108,7 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
                     kept += 1
             part_sender[n_parts], part_start[n_parts] = tile, at
             part_bytes[n_parts] = (stop - at) * item_bytes
-            key[n_parts] = bits
+            send[n_parts], n_sends, table = _number(bits, n_sends, table)
             n_parts += 1
             first[n_parts] = n_receivers
             n_active, at = kept, stop
@@ -88,7 +117,7 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
         part_sender[:n_parts].copy(),
         part_start[:n_parts].copy(),
         part_bytes[:n_parts].copy(),
-        key[:n_parts].copy(),
+        send[:n_parts].copy(),
         first[: n_parts + 1].copy(),
         receivers[:n_receivers].copy(),
     )
@@ -96,7 +125,7 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
 
 def parts_of_fragments(
     sender: Ids, start: Ids, length: Ids, n_bytes: Ids, receiver: Ids
-) -> tuple[Ids, Ids, Ids, NDArray[np.uint64], Ids, Ids]:
+) -> tuple[Ids, Ids, Ids, Ids, Ids, Ids]:
     """Cut fragments where the set of receivers changes.
 
     Parameters
@@ -108,14 +137,12 @@ def parts_of_fragments(
     -------
     sender, start, n_bytes : ndarray of int64, shape (n_parts,)
         Tile, first element and size of each part, sorted by tile and element.
-    key : ndarray of uint64, shape (n_parts,)
-        Equal for parts with the same sender and receivers.
+    send : ndarray of int64, shape (n_parts,)
+        Number of the sender with this set of receivers, in the order of the first parts.
     first : ndarray of int64, shape (n_parts + 1,)
         Place of each part's first receiver.
     receivers : ndarray of int64
         Tiles that receive each part.
     """
-    parts: tuple[Ids, Ids, Ids, NDArray[np.uint64], Ids, Ids] = _parts(
-        sender, start, length, n_bytes, receiver
-    )
+    parts: tuple[Ids, Ids, Ids, Ids, Ids, Ids] = _parts(sender, start, length, n_bytes, receiver)
     return parts

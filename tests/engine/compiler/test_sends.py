@@ -40,9 +40,9 @@ def begins(schedule: Schedule) -> dict[tuple[int, tuple[int, ...]], int]:
 def test_a_receiver_takes_one_sender_at_a_time() -> None:
     schedule = schedule_of([(0, 2, 0, 5), (1, 2, 10, 3)])
     assert begins(schedule) == {(0, (2,)): 0, (1, (2,)): 5}
-    received, sent = schedule.ends()
+    received, sent = schedule.received_at, schedule.sent_at
     assert (received[2], sent[0], sent[1]) == (8, 5, 8)
-    assert schedule.sources().tolist() == [0, 0, 2, 0, 0, 0, 0, 0]
+    assert schedule.sources.tolist() == [0, 0, 2, 0, 0, 0, 0, 0]
 
 
 def test_a_tile_sends_one_thing_at_a_time_while_it_receives() -> None:
@@ -56,10 +56,10 @@ def test_what_several_tiles_need_is_sent_once() -> None:
     schedule = schedule_of([(0, 1, 0, 8), (0, 2, 4, 8)])
     assert schedule.sends.cycles.tolist() == [4, 4, 4]
     assert begins(schedule)[0, (1, 2)] == 0
-    received, sent = schedule.ends()
+    received, sent = schedule.received_at, schedule.sent_at
     assert sent[0] == 12
     assert sorted(received[1:3].tolist()) == [8, 12]
-    assert schedule.sources()[1:3].tolist() == [1, 1]  # it listens to the same tile all the time
+    assert schedule.sources[1:3].tolist() == [1, 1]  # it listens to the same tile all the time
 
 
 def test_an_exchange_of_all_with_all_is_longer_than_its_busiest_tile() -> None:
