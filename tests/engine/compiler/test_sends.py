@@ -1,4 +1,4 @@
-"""Schedules of exchanges: by hand on a few tiles, and their rules on random ones."""
+"""Schedules of exchanges: on a few tiles, counted out, and their rules on random ones."""
 
 from __future__ import annotations
 
