@@ -182,7 +182,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
-        executable = _with_less(compiled, executable)
+        executable = _with_less(compiled, memo, executable)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
@@ -196,14 +196,19 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
 
 def _with_less(
-    compiled: Callable[[AvailableMemory], Executable], executable: Executable
+    compiled: Callable[[AvailableMemory], Executable], memo: PlanMemo, executable: Executable
 ) -> Executable:
     """Return the program compiled with the largest share of temporary memory at which it fits.
 
-    If it does not fit at any, the program is returned as it is.
+    If it does not fit at any, the program is returned as it is. Shares that leave all plans as they
+    were are passed over: the program would be the same.
     """
-    share = AvailableMemory().halved()
+    last = AvailableMemory()
+    share = last.halved()
     while share is not None:
+        if memo.splits_equally(last.convolution, share.convolution):
+            share = share.halved()
+            continue
         _log.info(
             "%d tiles overfull: compiling with %g of tile memory for an operation",
             executable.overfull_tiles.size,
@@ -212,5 +217,5 @@ def _with_less(
         found = compiled(share)
         if not found.overfull_tiles.size:
             return found
-        share = share.halved()
+        last, share = share, share.halved()
     return executable
