@@ -226,8 +226,7 @@ def run_model(
         When the precision or the synthetic data are unknown.
     OutOfTileMemory
         When it does not fit; the report of its compilation is still written, unless its weights
-        or one of its values exceed all tiles and 1 GiB, or its operations the code of a tile and
-        10,000.
+        or one of its values exceed all tiles and 1 GiB, or its steps the code of a tile and 10,100.
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")

@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         " on all 4 tiles",
     ),
     "product in a branch": (_product_in_a_branch, "Value 'h' of shape (1000000, 1000000) takes"),
-    "many nodes": (_of_many_nodes, "computes 11,000 operations, whose control code takes at least"),
+    "many nodes": (_of_many_nodes, "takes 11,002 steps or more, one for every operation"),
 }
 
 
