@@ -97,7 +97,8 @@ def test_a_chain_whose_control_code_exceeds_a_tile_is_refused() -> None:
     assert str(refused.value) == (
         "Model 'chain' takes 34 steps or more, one for every operation, input and output, and"
         " their control code at least 608 bytes on every tile: a tile of gc200 holds code in its"
-        " first 600 bytes only; split the model, join its inputs, or write repeated operations as a Loop"
+        " first 600 bytes only; split the model, join its inputs, or write repeated operations as a"
+        " Loop"
     )
     for n, excess in ((31, NOTHING_BEYOND), (32, Excess(0, 34)), (32, None)):
         with pytest.raises(AssertionError, match="lowered"):
