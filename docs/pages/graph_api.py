@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from tilescope.engine.codelets.binary_functions import BINARY_RATES
@@ -286,7 +287,7 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
     for name, value in vars(kind).items():
         if name.startswith("_"):
             continue
-        if isinstance(value, property):
+        if isinstance(value, property | cached_property):
             yield name, value
         elif inspect.isfunction(value):
             yield f"{name}{_signature(value)}", value

@@ -28,11 +28,11 @@ from tilescope.engine.graph.variable import Variable, to_host
 from tilescope.engine.machine import Machine
 from tilescope.engine.number.dtype import DType, dtype_of
 
-__all__ = ["Graph"]
+__all__ = ["REPORTED_BYTES", "Graph"]
 
 #: A variable up to this size is compiled even if it does not fit, so that the report can explain
-#: the overflow; a variable that is larger than this and than the machine is rejected, bytes.
-_COMPILED_BYTES = 1 << 44  # Assumption: larger than any real variable, yet sums fit 64 bits.
+#: the overflow; a variable that is larger than this and than all tiles is rejected, bytes.
+REPORTED_BYTES = 1 << 30  # Assumption: compiling takes up to four times as much host memory.
 
 
 class Graph:
@@ -186,11 +186,12 @@ class Graph:
             )
         self._check_type(dtype, debug.join(name))
         n_bytes = prod(sizes) * dtype.n_bytes
-        room_bytes = self.machine.n_tiles * self.machine.bytes_per_tile
-        if n_bytes > max(room_bytes, _COMPILED_BYTES):
+        room_bytes = self.machine.capacity_bytes
+        if n_bytes > max(room_bytes, REPORTED_BYTES):
             raise OutOfTileMemory(
                 f"Variable {debug.join(name)!r} of shape {sizes} takes {n_bytes:,} bytes:"
-                f" {self.machine.name} has {room_bytes:,} in total; split it, or make it smaller"
+                f" {self.machine.name} has {room_bytes:,} on all {self.machine.n_tiles:,} tiles;"
+                " split it, or make it smaller"
             )
         variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
         self.variables.append(variable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ class Tensor:
     offset: int
     dims: tuple[Dim, ...]
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Logical shape."""
         return tuple(prod(size for size, _ in dim) for dim in self.dims)
@@ -128,26 +129,31 @@ class Tensor:
         BadGraph
             When the number of elements differs, or an atom would be split unevenly.
         """
-        sizes = whole_shape(self.shape, shape)
+        dims = self._split_into(whole_shape(self.shape, shape))
+        if dims is None:
+            raise BadGraph(
+                f"Shape {tuple(shape)} is not a view of a tensor of shape {self.shape} with"
+                f" strides {self.atoms}; copy it first"
+            )
+        return Tensor(self.variable, self.offset, dims)
+
+    def _split_into(self, sizes: Sequence[int]) -> tuple[Dim, ...] | None:
+        """Return the dimensions of a view of other sizes; None when an atom is not divisible."""
         atoms = list(self.atoms)
         dims: list[Dim] = []
         for size in reversed(sizes):
             taken = _split_off(atoms, size)
             if taken is None:
-                raise BadGraph(
-                    f"Shape {tuple(shape)} is not a view of a tensor of shape {self.shape} with"
-                    f" strides {self.atoms}; copy it first"
-                )
+                return None
             dims.append(tuple(taken) if taken else ((1, 0),))
-        return replace(self, dims=tuple(reversed(dims)))
+        return tuple(reversed(dims))
 
     def can_reshape(self, *shape: int) -> bool:
         """Return whether a reshape to that shape is a view."""
         try:
-            self.reshape(*shape)
+            return self._split_into(whole_shape(self.shape, shape)) is not None
         except BadGraph:
             return False
-        return True
 
     def dim_shuffle(self, *order: int) -> Tensor:
         """Return the tensor with its dimensions permuted.

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.model import Model
-from tilescope.engine.ir.operation import Expansion, Node, Operation, Operator, Region
+from tilescope.engine.ir.operation import (
+    Expansion,
+    Node,
+    Operation,
+    Operator,
+    Region,
+    ResultType,
+)
 from tilescope.engine.ir.schema import (
     evaluate_by_reference,
     infer_by_schema,
@@ -21,10 +28,13 @@ from tilescope.engine.ir.schema import (
 )
 from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
-__all__ = ["IrBuilder", "decomposed", "results_of"]
+__all__ = ["IrBuilder", "TypeMemo", "decomposed", "results_of"]
 
 #: Elements of a result that is folded; larger ones are computed on the device, if they fit.
 _MOST_FOLDED = 1 << 28
+
+#: Types of the results of nodes by what decides them; see `_request`.
+TypeMemo: TypeAlias = dict[tuple[Any, ...], tuple[ResultType, ...]]
 
 _NODE_FIELDS = tuple(field.name for field in fields(Node))
 
@@ -42,6 +52,7 @@ class IrBuilder:
         self.name = name
         self.inputs: list[Value] = []
         self.operations: list[Operation] = []
+        self._types: TypeMemo = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
         """Add an input of the model."""
@@ -113,7 +124,7 @@ class IrBuilder:
         BadModel
             When the operands do not agree, or the operator does not compute a result that is used.
         """
-        results = results_of(node, outputs)
+        results = results_of(node, outputs, self._types)
         if any(value is not None and value.known is None for value in results):
             self.operations.append(_operation(node, results))
         return results
@@ -135,13 +146,10 @@ class IrBuilder:
     def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
         """Add operations on other values; `values` maps old to new and takes in the results."""
         for operation in operations:
-            node = replace(
-                _node(operation),
-                inputs=tuple(None if v is None else values.get(v, v) for v in operation.inputs),
-                regions={
-                    key: self.copied(region, values) for key, region in operation.regions.items()
-                },
-            )
+            inputs = tuple(None if v is None else values.get(v, v) for v in operation.inputs)
+            regions = {key: self.copied(r, values) for key, r in operation.regions.items()}
+            stated = {name: getattr(operation, name) for name in _NODE_FIELDS}
+            node = Node(**stated | {"inputs": inputs, "regions": regions})
             names = [value.name if value else "" for value in operation.outputs]
             pairs = zip(operation.outputs, self.add(node, names), strict=True)
             values.update({old: new for old, new in pairs if old is not None and new is not None})
@@ -193,7 +201,9 @@ class IrBuilder:
         )
 
 
-def results_of(node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+def results_of(
+    node: Node, outputs: Sequence[str], memo: TypeMemo | None = None
+) -> tuple[Value | None, ...]:
     """Return the results of a node, with their content where it can be known.
 
     Parameters
@@ -202,6 +212,8 @@ def results_of(node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         An operator with its operands.
     outputs
         Names of the results; empty for those that nobody uses.
+    memo
+        Of the nodes before, to infer the types of equal nodes once; None infers them anew.
 
     Raises
     ------
@@ -209,9 +221,15 @@ def results_of(node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         When the operands do not agree, or the operator does not compute a result that is used.
     """
     label = next(filter(None, outputs), node.name)
-    values = decomposed(node, Expansion(IrBuilder(node.name), node, label)) or _inferred(
-        node, label
-    )
+    key = None if memo is None else _request(node)
+    types = None if memo is None or key is None else memo.get(key)
+    if types is not None:
+        values = tuple(Value(label, *one) for one in types)
+    else:
+        into = Expansion(IrBuilder(node.name), node, label)
+        values = decomposed(node, into) or _inferred(node, label)
+        if memo is not None and key is not None and all(v.known is None for v in values):
+            memo[key] = tuple((value.shape, value.dtype) for value in values)
     results: list[Value | None] = []
     for index, name in enumerate(outputs):
         if index < len(values) and len(values[index].shape) > MOST_DIMS:
@@ -254,9 +272,27 @@ def _inferred(node: Node, label: str) -> tuple[Value, ...]:
     return tuple(Value(label, tuple(map(int, shape)), dtype) for shape, dtype in types)
 
 
-def _node(operation: Operation) -> Node:
-    """Return an operation without its results."""
-    return Node(**{name: getattr(operation, name) for name in _NODE_FIELDS})
+def _request(node: Node) -> tuple[Any, ...] | None:
+    """Return what decides the types of a node's results; None where that is not easily compared.
+
+    Of operands whose content is known, the content may decide: they count as themselves.
+    """
+    if node.regions:
+        return None
+    attributes = tuple(
+        (name, type(value), tuple(value) if isinstance(value, list) else value)
+        for name, value in node.attributes.items()
+    )
+    operands = tuple(
+        value if value is None or value.known is not None else (value.shape, value.dtype)
+        for value in node.inputs
+    )
+    key = (node.operator, node.version, node.n_outputs, attributes, operands)
+    try:
+        hash(key)
+    except TypeError:  # an attribute holds an array
+        return None
+    return key
 
 
 def _operation(node: Node, outputs: tuple[Value | None, ...]) -> Operation:

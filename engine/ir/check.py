@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir.builder import results_of
+from tilescope.engine.ir.builder import TypeMemo, results_of
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.value import Value
@@ -22,19 +22,21 @@ def check_model(model: Model) -> None:
         Names the operation that breaks a rule.
     """
     available = set(model.inputs)
-    _check_operations(model.operations, available)
+    _check_operations(model.operations, available, {})
     for name, value in model.outputs:
         if value.is_computed and value not in available:
             raise BadModel(f"Output {name!r} is not computed by any operation")
 
 
-def _check_operations(operations: Sequence[Operation], available: set[Value]) -> None:
+def _check_operations(
+    operations: Sequence[Operation], available: set[Value], memo: TypeMemo
+) -> None:
     """Check operations in their order; `available` takes in their results."""
     for operation in operations:
         _check_available(operation, operation.operands, available)
         for key, region in operation.regions.items():
-            _check_region(operation, key, region, available)
-        _check_results(operation)
+            _check_region(operation, key, region, available, memo)
+        _check_results(operation, memo)
         available.update(operation.results)
 
 
@@ -44,7 +46,9 @@ def _check_available(operation: Operation, values: Iterable[Value], available: s
             raise BadModel(f"{operation} uses {value.name!r} before it is computed")
 
 
-def _check_region(operation: Operation, key: str, region: Region, available: set[Value]) -> None:
+def _check_region(
+    operation: Operation, key: str, region: Region, available: set[Value], memo: TypeMemo
+) -> None:
     """Check a region: it reads its inputs, what it captures, and what it computes itself.
 
     Raises
@@ -54,13 +58,13 @@ def _check_region(operation: Operation, key: str, region: Region, available: set
     """
     _check_available(operation, region.captured, available)
     inside = {*region.inputs, *region.captured}
-    _check_operations(region.operations, inside)
+    _check_operations(region.operations, inside, memo)
     for value in region.outputs:
         if value.is_computed and value not in inside:
             raise BadModel(f"{operation}: result {value.name!r} of its {key} is not computed there")
 
 
-def _check_results(operation: Operation) -> None:
+def _check_results(operation: Operation, memo: TypeMemo) -> None:
     """Refuse an operation whose results are not those that its operator infers.
 
     Raises
@@ -69,7 +73,8 @@ def _check_results(operation: Operation) -> None:
         Names the operation, and type and shape on both sides.
     """
     names = [value.name if value else "" for value in operation.outputs]
-    for stated, inferred in zip(operation.outputs, results_of(operation, names), strict=True):
+    results = results_of(operation, names, memo)
+    for stated, inferred in zip(operation.outputs, results, strict=True):
         if stated is None or inferred is None:
             continue
         if (inferred.shape, inferred.dtype) != (stated.shape, stated.dtype):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -173,7 +174,7 @@ class Node:
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Value, ...]:
         """The inputs that are given."""
         return tuple(value for value in self.inputs if value is not None)
@@ -248,7 +249,7 @@ class Operation(Node):
 
     outputs: tuple[Value | None, ...]
 
-    @property
+    @cached_property
     def results(self) -> tuple[Value, ...]:
         """The outputs that are used."""
         return tuple(value for value in self.outputs if value is not None)

@@ -84,6 +84,11 @@ class Machine:
         return self.non_interleaved_bytes + self.interleaved_bytes
 
     @property
+    def capacity_bytes(self) -> int:
+        """Memory of all tiles available to programs, bytes."""
+        return self.n_tiles * self.allocatable_bytes
+
+    @property
     def latest_start_cycles(self) -> int:
         """Cycles from the sync to the first payload at the farthest row of tiles."""
         return self.exchange_start_cycles + self.exchange_row_cycles * (self.exchange_rows - 1)

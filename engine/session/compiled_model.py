@@ -24,6 +24,7 @@ from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.memo import PlanMemo
+from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.outline import outline
@@ -129,6 +130,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     partials: PartialsTypes | None = None,
     outlines: bool = True,
     without: Collection[str] = (),
+    excess: Excess | None = REPORTED,
 ) -> CompiledModel:
     """Compile a model for a machine; the result may not fit.
 
@@ -153,6 +155,8 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         Whether repeated operations share vertices and code where that pays.
     without
         Names of passes over the model to leave out; see `tilescope.engine.transform.PASSES`.
+    excess
+        How large a model that cannot fit may be and still be compiled; None compiles all.
 
     Raises
     ------
@@ -160,10 +164,14 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         When there is no pass of such a name.
     BadModel
         When the model is not well-formed, or has an operation on unsupported types.
+    OutOfTileMemory
+        When a value, or the least code of its operations, exceeds the tiles by more than `excess`.
     """
     began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
-    graph_digest, weights_digest = model_digests(model)
-    model = transform(model, without)
+    stated, model = model, transform(model, without)
+    if excess is not None:
+        check_capacity(model, machine, excess)
+    graph_digest, weights_digest = model_digests(stated)
     cache_directory = cache_directory or resolve().cache_directory
     memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
 
@@ -182,7 +190,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
-        executable = _with_less(compiled, executable)
+        executable = _with_less(compiled, memo, executable)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
@@ -196,14 +204,19 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
 
 def _with_less(
-    compiled: Callable[[AvailableMemory], Executable], executable: Executable
+    compiled: Callable[[AvailableMemory], Executable], memo: PlanMemo, executable: Executable
 ) -> Executable:
     """Return the program compiled with the largest share of temporary memory at which it fits.
 
-    If it does not fit at any, the program is returned as it is.
+    If it does not fit at any, the program is returned as it is. Shares that leave all plans as they
+    were are passed over: the program would be the same.
     """
-    share = AvailableMemory().halved()
+    last = AvailableMemory()
+    share = last.halved()
     while share is not None:
+        if memo.splits_equally(last.convolution, share.convolution):
+            share = share.halved()
+            continue
         _log.info(
             "%d tiles overfull: compiling with %g of tile memory for an operation",
             executable.overfull_tiles.size,
@@ -212,5 +225,5 @@ def _with_less(
         found = compiled(share)
         if not found.overfull_tiles.size:
             return found
-        share = share.halved()
+        last, share = share, share.halved()
     return executable

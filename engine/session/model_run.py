@@ -19,6 +19,7 @@ from tilescope.engine.errors import BadInput, BadOption, OutOfTileMemory, RunFai
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.census import take_census
 from tilescope.engine.frontend.onnx.read import model_digest
+from tilescope.engine.frontend.onnx.skeleton import stored_bytes
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine
@@ -26,6 +27,7 @@ from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import ALLOW_OUT_OF_MEMORY, OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.session.capacity import NOTHING_BEYOND, REPORTED, Excess
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.synthetic_data import with_synthetic_data
@@ -34,10 +36,6 @@ from tilescope.engine.transform import in_half
 __all__ = ["PRECISIONS", "ModelRun", "Setup", "read_inputs", "run_model", "write_outputs"]
 
 _log = logging.getLogger(__name__)
-
-#: Bytes of weights that are compiled for a report although they do not fit: compiling takes about
-#: four times as much of this computer's memory.
-_MOST_REPORTED = 1 << 30
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -146,25 +144,35 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
         raise RunFailed(f"Cannot write outputs to {path}: {reason}") from None
 
 
-def _check_weights_fit(path: Path, machine: Machine, setup: Setup, most_compiled: int) -> None:
+def _check_weights_fit(path: Path, machine: Machine, setup: Setup, excess: Excess) -> None:
     """Refuse a model whose weights alone exceed the memory of all tiles, before it is read.
 
-    Weights up to `most_compiled` bytes are let pass: the report says what of them does not fit.
+    Weights within the excess are let pass: the report says what of them does not fit.
 
     Raises
     ------
     OutOfTileMemory
         When it cannot fit however it is compiled.
     """
+    capacity = machine.capacity_bytes
+    most_bytes = max(capacity, excess.n_bytes)
+    if stored_bytes(path) <= most_bytes:
+        return
     census = take_census(path, setup.shapes, setup.batch, setup.precision, setup.values)
-    capacity = machine.allocatable_bytes * machine.n_tiles
-    if census.weight_bytes <= max(capacity, most_compiled):
+    if census.weight_bytes <= most_bytes:
         return
     half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
     raise OutOfTileMemory(
         f"The weights of {path} take {census.weight_bytes:,} bytes, and all {machine.n_tiles:,}"
         f" tiles together have {capacity:,}{half}"
     )
+
+
+def _excess(options: EngineOptions) -> Excess | None:
+    """Return how large a model that cannot fit may be; None where it is to run all the same."""
+    if options.allow_out_of_memory and options.is_given(ALLOW_OUT_OF_MEMORY):
+        return None
+    return REPORTED if options.writes_report else NOTHING_BEYOND
 
 
 def _loaded(path: Path, setup: Setup, seed: int) -> Model:
@@ -218,13 +226,14 @@ def run_model(
         When the precision or the synthetic data are unknown.
     OutOfTileMemory
         When it does not fit; the report of its compilation is still written, unless its weights
-        alone exceed all tiles and 1 GiB.
+        or one of its values exceed all tiles and 1 GiB, or its steps the code of a tile and 10,100.
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")
     setup = setup or Setup()
-    if not (options.allow_out_of_memory and options.is_given(ALLOW_OUT_OF_MEMORY)):
-        _check_weights_fit(path, machine, setup, _MOST_REPORTED if options.writes_report else 0)
+    excess = _excess(options)
+    if excess is not None:
+        _check_weights_fit(path, machine, setup, excess)
     model = _loaded(path, setup, seed)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
@@ -244,6 +253,7 @@ def run_model(
         partials=PartialsTypes.of(options),
         outlines=options.flag(OUTLINING),
         without=options.patterns_off,
+        excess=excess,
     )
     facts = {
         "model_name": path.stem,

@@ -25,19 +25,19 @@ _HARD_LINE = {term(x=1): 1 / 6, term(): 0.5}
 
 def find_gelu(model: Model) -> Model:
     """Return the model with one operator for x · (1 + erf(x / √2)) / 2, in any order."""
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _gelus(uses, "erf", _ERF_ARGUMENT, "gelu_erf"))
 
 
 def find_tanh_gelu(model: Model) -> Model:
     """Return the model with one operator for x · (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2."""
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _gelus(uses, "tanh", _TANH_ARGUMENT, "gelu"))
 
 
 def find_swish(model: Model) -> Model:
     """Return the model with one operator for x · sigmoid(x)."""
-    uses = Uses.of(model)
+    uses = Uses(model)
     found = (
         _activation(uses, op.operand(0), op, {op}, _SWISH, "swish", "Swish")
         for op in uses.of_function("sigmoid")
@@ -47,7 +47,7 @@ def find_swish(model: Model) -> Model:
 
 def find_hard_swish(model: Model) -> Model:
     """Return the model with one operator for x · min(max(x + 3, 0), 6) / 6, in any scale."""
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _hard_swishes(uses))
 
 

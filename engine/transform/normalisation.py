@@ -31,13 +31,13 @@ def find_layer_norm(model: Model) -> Model:
     Over the last dimensions it is a layer normalisation; over all after the second one, with a
     scale and a bias per channel, an instance normalisation. Scale and bias may be missing.
     """
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _matches(uses, has_mean=True))
 
 
 def find_rms_norm(model: Model) -> Model:
     """Return the model with one operator for x / √(mean of the squares + epsilon) · scale."""
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _matches(uses, has_mean=False))
 
 

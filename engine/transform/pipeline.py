@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tilescope.engine.errors import BadOption
+from tilescope.engine.host_memory import uncollected
 from tilescope.engine.ir import Model, check_model
 from tilescope.engine.transform.activations import (
     find_gelu,
@@ -43,6 +44,7 @@ PASSES: Mapping[str, Callable[[Model], Model]] = MappingProxyType(
 )
 
 
+@uncollected()
 def transform(model: Model, without: Collection[str] = ()) -> Model:
     """Return the model after all passes; it is checked after each that changes it.
 

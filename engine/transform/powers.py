@@ -47,7 +47,7 @@ def simplify_powers(model: Model) -> Model:
     for roots of minus infinity, which C's pow says is infinity.
     Source of the cases: PyTorch, aten/src/ATen/native/cpu/PowKernel.cpp.
     """
-    uses = Uses.of(model)
+    uses = Uses(model)
     found = [match for op in uses.of_function("power") if (match := _match(op)) is not None]
     return rewritten(model, found)
 

@@ -31,7 +31,7 @@ def pre_scale(model: Model) -> Model:
     the rounding of every weight and stay.
     Source: graphcore/PopRT, benchmarks/bert/test_bert_base.py: pass pre_scale.
     """
-    uses = Uses.of(model)
+    uses = Uses(model)
     scaling = _Scaling(uses)
     for operation in uses.of_function("multiply", "divide"):
         scaling.take(operation)

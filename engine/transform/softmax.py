@@ -23,7 +23,7 @@ def find_softmax(model: Model) -> Model:
     Whether or not the maximum was subtracted, the operator subtracts it: powers that would
     overflow do not.
     """
-    uses = Uses.of(model)
+    uses = Uses(model)
     return rewritten(model, _softmaxes(uses))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tilescope.engine.ir import Expansion, IrBuilder, Model, Operation, Value
 from tilescope.engine.operators.cast import CAST
@@ -31,45 +32,54 @@ def function_of(operation: Operation | None) -> str:
     return "cast" if operation.operator is CAST else ""
 
 
-@dataclass(eq=False)
 class Uses:
     """The operations of a model by what they compute and read.
 
+    Most passes find nothing to rewrite: what takes a look at every value is made on first use.
+
     Parameters
+    ----------
+    model
+        The model.
+
+    Attributes
     ----------
     operations
         All, those of regions included.
-    producer, readers
-        By value.
-    kept
-        Values that a model or a region returns.
-    block
-        Number of the list of operations that an operation is in.
     """
 
-    operations: list[Operation] = field(default_factory=list)
-    producer: dict[Value, Operation] = field(default_factory=dict)
-    readers: dict[Value, list[Operation]] = field(default_factory=lambda: defaultdict(list))
-    kept: set[Value] = field(default_factory=set)
-    block: dict[Operation, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, model: Model) -> Uses:
-        """Return the uses of a model's values."""
-        uses = cls(kept={value for _, value in model.outputs})
-        blocks: list[Sequence[Operation]] = [model.operations]
-        for number, operations in enumerate(blocks):  # grows while it is walked
+    def __init__(self, model: Model) -> None:
+        self._outputs = [value for _, value in model.outputs]
+        self._blocks: list[Sequence[Operation]] = [model.operations]
+        for operations in self._blocks:  # grows while it is walked
             for operation in operations:
-                uses.operations.append(operation)
-                uses.block[operation] = number
-                for value in operation.operands:
-                    uses.readers[value].append(operation)
-                for value in operation.results:
-                    uses.producer[value] = operation
-                for region in operation.regions.values():
-                    blocks.append(region.operations)
-                    uses.kept.update(region.outputs)
-        return uses
+                self._blocks += [region.operations for region in operation.regions.values()]
+        self.operations = [operation for block in self._blocks for operation in block]
+
+    @cached_property
+    def producer(self) -> dict[Value, Operation]:
+        """The operation that computes a value."""
+        return {value: operation for operation in self.operations for value in operation.results}
+
+    @cached_property
+    def readers(self) -> dict[Value, list[Operation]]:
+        """The operations that read a value, in their order."""
+        found: dict[Value, list[Operation]] = defaultdict(list)
+        for operation in self.operations:
+            for value in operation.operands:
+                found[value].append(operation)
+        return found
+
+    @cached_property
+    def kept(self) -> set[Value]:
+        """Values that the model or a region returns."""
+        regions = (region for op in self.operations for region in op.regions.values())
+        return {*self._outputs, *(value for region in regions for value in region.outputs)}
+
+    @cached_property
+    def block(self) -> dict[Operation, int]:
+        """Number of the list of operations that an operation is in."""
+        return {op: number for number, block in enumerate(self._blocks) for op in block}
 
     def of_function(self, *functions: str) -> list[Operation]:
         """Return the operations of an elementwise function."""

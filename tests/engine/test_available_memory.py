@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from tilescope.engine import Builder, Graph, compile_model, load_machine, load_o
 from tilescope.engine.errors import BadModel, BadOption
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.convolution import matmul
+from tilescope.engine.lower import lower
+from tilescope.engine.machine import Machine
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
 from tilescope.engine.program import Sequence
+from tilescope.engine.session import compiled_model
 
 MACHINE = load_machine("gc200", tiles_per_ipu=32)
 
@@ -160,3 +164,37 @@ def test_a_share_in_code_out_of_range_is_refused(share: float) -> None:
             Builder(graph, Sequence()), a, np.ones((1, 8, 4), np.float32),
             available_memory_proportion=share,
         )  # fmt: skip
+
+
+def _counted(monkeypatch: pytest.MonkeyPatch) -> list[AvailableMemory]:
+    """Return a list that takes in the shares at which models are lowered."""
+    shares: list[AvailableMemory] = []
+
+    def counted(model: Model, machine: Machine, share: AvailableMemory, *rest: Any) -> Any:
+        shares.append(share)
+        return lower(model, machine, share, *rest)
+
+    monkeypatch.setattr(compiled_model, "lower", counted)
+    return shares
+
+
+def test_a_share_that_changes_no_plan_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of vectors takes a few bytes, and a chain of sums asks for no share at all."""
+    shares = _counted(monkeypatch)
+    builder = IrBuilder("chain")
+    x = builder.input("x", (1, 8), "float32")
+    w = builder.constant(np.ones((8, 4), np.float32), "w")
+    y = builder.emit(OPERATORS["MatMul"], [x, w], name="p", source="MatMul")
+    for i in range(40):
+        y = builder.emit(OPERATORS["Neg"], [y], name=f"n{i}", source="Neg")
+    machine = replace(load_machine("c600", tiles_per_ipu=4), control_code_bytes_per_step=8_000)
+    executable = compile_model(builder.finish([("y", y)]), machine).executable
+    assert executable.overfull_tiles.size == 4
+    assert len(shares) == 1
+    assert [plan.available_memory_proportion for plan in executable.plans] == [0.6]
+
+
+def test_shares_that_change_a_plan_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = _counted(monkeypatch)
+    compile_model(_wide(), load_machine("c600", tiles_per_ipu=4))
+    assert [share.convolution for share in shares][:2] == [0.6, 0.3]

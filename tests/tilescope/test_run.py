@@ -233,11 +233,32 @@ def test_a_cached_run_reports_the_same(tilescope: Run, model: Path) -> None:
     refused(tilescope("run", model, "--cache", ""), "--cache", "empty")
 
 
-@pytest.mark.parametrize("size", [10**4, 10**6])
-def test_a_variable_larger_than_the_machine_has_a_report(
-    tilescope: Run, tmp_path: Path, size: int
+def test_a_value_beyond_all_tiles_and_a_gibibyte_is_refused(tilescope: Run, tmp_path: Path) -> None:
+    size, path = 10**6, tmp_path / "huge.onnx"
+    save_model(path, [helper.make_node("Relu", ["x"], ["y"], name="cut")], (size, size), {})
+    outcome = tilescope("run", path, "--tiles", 4)
+    assert outcome.code == 4
+    assert outcome.err.splitlines() == [
+        "tilescope: Value 'x' of shape (1000000, 1000000) takes 4,000,000,000,000 bytes: gc200 has"
+        " 2,555,904 on all 4 tiles; split it, or make it smaller"
+    ]
+    assert not Path("report").exists()
+
+
+def test_without_a_report_no_value_beyond_all_tiles_is_compiled(
+    tilescope: Run, tmp_path: Path
 ) -> None:
-    path = tmp_path / "huge.onnx"
+    path = tmp_path / "large.onnx"
+    save_model(path, [helper.make_node("Relu", ["x"], ["y"], name="cut")], (1000, 1000), {})
+    outcome = tilescope("run", path, "--tiles", 4, "--no-report")
+    assert outcome.code == 4
+    assert outcome.err.startswith(
+        "tilescope: Value 'x' of shape (1000, 1000) takes 4,000,000 bytes"
+    )
+
+
+def test_a_variable_larger_than_the_machine_has_a_report(tilescope: Run, tmp_path: Path) -> None:
+    size, path = 10**4, tmp_path / "huge.onnx"
     save_model(path, [helper.make_node("Relu", ["x"], ["y"], name="cut")], (size, size), {})
     outcome = tilescope("run", path, "--tiles", 4)
     assert outcome.code == 4

@@ -132,10 +132,17 @@ def _meet(a, b, first, start, end):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _drop_past(live, n_live, step, owner, life, end):  # type: ignore[no-untyped-def]
+def _is_always(i, n_steps, lives):  # type: ignore[no-untyped-def]
+    """Return whether a part is live at every step, without an end between."""
+    own = lives.first[lives.owner[i]]
+    return lives.start[own] == 0 and lives.end[own] == n_steps
+
+
+@jit
+def _drop_past(live, n_fixed, n_live, step, owner, life, end):  # type: ignore[no-untyped-def]
     """Drop the parts that are not live at a step or later; return how many are left."""
-    kept = 0
-    for k in range(n_live):
+    kept = n_fixed
+    for k in range(n_fixed, n_live):
         if end[life[owner[live[k]] + 1] - 1] > step:
             live[kept] = live[k]
             kept += 1
@@ -143,9 +150,9 @@ def _drop_past(live, n_live, step, owner, life, end):  # type: ignore[no-untyped
 
 
 @cached_jit
-def _first_fit(tile_start, turn, size, lifetimes, base, asked, sizes):  # type: ignore[no-untyped-def]
+def _first_fit(tile_start, turn, size, lives, base, asked, sizes):  # type: ignore[no-untyped-def]
     # Unpacked once: numba counts references each time a tuple is passed on.
-    owner, life, start, end = lifetimes.owner, lifetimes.first, lifetimes.start, lifetimes.end
+    owner, life, start, end = lives.owner, lives.first, lives.start, lives.end
     region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
     plain, limit, element, wide = sizes.plain, sizes.limit, sizes.element, sizes.wide
     order, is_swept = turn.order, turn.is_swept
@@ -154,13 +161,21 @@ def _first_fit(tile_start, turn, size, lifetimes, base, asked, sizes):  # type: 
     # Parts that are still to be used, ascending by address. They overlap where they live at
     # different times.
     live = np.empty(size.size, np.int64)
+    n_steps = end.max() if end.size else 0
     for t in range(base.size):
         n_live = 0
+        # The first live parts that are used at every step and leave no gap: nothing fits there.
+        n_fixed, floor = 0, base[t]
+        # Where the last part was placed if it is used at every step: others like it come behind.
+        last_size, last_end, last_slot = -1, floor, 0
         for i in order[tile_start[t] : tile_start[t + 1] if turn.chosen[t] else tile_start[t]]:
             if is_swept:
-                n_live = _drop_past(live, n_live, start[life[owner[i]]], owner, life, end)
-            at = base[t] if region[i] == 0 else max(base[t], plain)
-            slot = 0
+                n_live = _drop_past(live, n_fixed, n_live, start[life[owner[i]]], owner, life, end)
+            is_plain = region[i] == 0 and first[i] == first[i + 1]
+            is_alike = is_plain and size[i] == last_size and _is_always(i, n_steps, lives)
+            begin, begin_slot = (last_end, last_slot + 1) if is_alike else (floor, n_fixed)
+            at = begin if region[i] == 0 else max(begin, plain)
+            slot = begin_slot
             is_giving_way = False
             while True:
                 while slot < n_live and offset[live[slot]] - at < size[i]:
@@ -186,8 +201,8 @@ def _first_fit(tile_start, turn, size, lifetimes, base, asked, sizes):  # type: 
                 elif at + size[i] > limit and not is_giving_way:
                     # Constraints for speed only are dropped.
                     is_giving_way = True
-                    at = max(base[t], plain) if region[i] == 1 else base[t]
-                    slot = 0
+                    at = max(begin, plain) if region[i] == 1 else begin
+                    slot = begin_slot
                 else:
                     break
             while slot > 0 and offset[live[slot - 1]] > at:
@@ -197,6 +212,15 @@ def _first_fit(tile_start, turn, size, lifetimes, base, asked, sizes):  # type: 
             live[slot] = i
             n_live += 1
             offset[i] = at
+            is_last = not is_swept and is_plain and _is_always(i, n_steps, lives)
+            last_size, last_end, last_slot = (size[i] if is_last else -1), at + size[i], slot
+            while (
+                n_fixed < n_live
+                and offset[live[n_fixed]] == floor
+                and _is_always(live[n_fixed], n_steps, lives)
+            ):
+                floor += size[live[n_fixed]]
+                n_fixed += 1
             highest[t] = max(highest[t], at + size[i])
     return offset, highest
 

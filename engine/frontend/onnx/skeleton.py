@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import onnx
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.walk import graphs_of
 
-__all__ = ["has_elements", "read_skeleton"]
+__all__ = ["has_elements", "read_skeleton", "stored_bytes"]
 
 #: Contents of tensors up to this many bytes are kept: they decide shapes.
 _MOST_KEPT = 1024
+#: Bytes of the largest element on the device, which has no types of 64 bits.
+_MOST_ELEMENT_BYTES = 4
 #: Fields of TensorProto that hold elements; the others say what the tensor is.
 #: Source: onnx/onnx.proto, as the messages below.
 _ELEMENTS = frozenset({4, 5, 6, 7, 9, 10, 11})
@@ -64,6 +67,29 @@ def has_elements(tensor: onnx.TensorProto) -> bool:
         getattr(tensor, name) for name in ("float_data", "int32_data", "int64_data", "double_data")
     )
     return bool(held or tensor.uint64_data or tensor.string_data or 0 in tensor.dims)
+
+
+def stored_bytes(path: Path) -> int:
+    """Return an upper bound of the bytes that the tensors of a file take on the device.
+
+    Raises
+    ------
+    BadModel
+        When the file does not exist, is not ONNX or is truncated.
+    """
+    model = read_skeleton(path)
+    tensors: list[onnx.TensorProto | onnx.SparseTensorProto] = []
+    stated: list[onnx.AttributeProto] = []
+    for graph in graphs_of(model.graph):
+        tensors += [*graph.initializer, *graph.sparse_initializer]
+        stated += [entry for node in graph.node for entry in node.attribute]
+    stated += [entry for f in model.functions for node in f.node for entry in node.attribute]
+    for entry in stated:
+        tensors += [*entry.tensors, *entry.sparse_tensors]
+        tensors += [entry.t] if entry.HasField("t") else []
+        tensors += [entry.sparse_tensor] if entry.HasField("sparse_tensor") else []
+    n_elements = sum(abs(prod(tensor.dims)) for tensor in tensors)
+    return _MOST_ELEMENT_BYTES * int(n_elements)
 
 
 def _move_constants(graph: onnx.GraphProto) -> None:

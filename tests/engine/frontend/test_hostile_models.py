@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,32 @@ def _with_sparse_positions(*places: int) -> onnx.ModelProto:
     indices = helper.make_tensor("i", TensorProto.INT64, [2], places)
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4, 6]))
     return model
+
+
+def _of_many_nodes() -> onnx.ModelProto:
+    names = ["x", *(f"h{i}" for i in range(10_999)), "y"]
+    nodes = [helper.make_node("Neg", [a], [b], name=f"to_{b}") for a, b in pairwise(names)]
+    return model_of(nodes, [info("x", [4, 6])], [_WHATEVER])
+
+
+def _product_in_a_branch() -> onnx.ModelProto:
+    """Return a model with an outer product in one branch of an If."""
+    square = helper.make_tensor_value_info("h", TensorProto.FLOAT, [10**6, 10**6])
+    sum_of = helper.make_tensor_value_info("s", TensorProto.FLOAT, [])
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["h"], name="outer"),
+        helper.make_node("ReduceSum", ["h"], ["s"], keepdims=0),
+    ]
+    product = helper.make_graph(nodes, "then", [], [sum_of], value_info=[square])
+    zero = helper.make_graph(
+        [helper.make_node("ReduceSum", ["b"], ["z"], keepdims=0)],
+        "else",
+        [],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, [])],
+    )
+    node = helper.make_node("If", ["c"], ["y"], then_branch=product, else_branch=zero)
+    inputs = [info("a", [10**6, 1]), info("b", [1, 10**6]), info("c", [], TensorProto.BOOL)]
+    return model_of([node], inputs, [_WHATEVER])
 
 
 def _not_a_number() -> onnx.ModelProto:
@@ -158,6 +185,17 @@ REFUSED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         lambda: _model("Expand", ["x", "k"], _integers(10**6, 10**6, 4, 6)),
         "takes 96,000,000,000,000 bytes: gc200 has",
     ),
+    "product of vectors": (
+        lambda: model_of(
+            [helper.make_node("MatMul", ["a", "b"], ["y"])],
+            [info("a", [10**6, 1]), info("b", [1, 10**6])],
+            [_WHATEVER],
+        ),
+        "Value 'y' of shape (1000000, 1000000) takes 4,000,000,000,000 bytes: gc200 has 2,555,904"
+        " on all 4 tiles",
+    ),
+    "product in a branch": (_product_in_a_branch, "Value 'h' of shape (1000000, 1000000) takes"),
+    "many nodes": (_of_many_nodes, "takes 11,002 steps or more, one for every operation"),
 }
 
 
