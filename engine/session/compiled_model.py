@@ -200,17 +200,50 @@ def _with_less(
 ) -> Executable:
     """Return the program compiled with the largest share of temporary memory at which it fits.
 
-    If it does not fit at any, the program is returned as it is.
+    Shares at which all plans would stay as they are need no compilation. If the program does not
+    fit at any share, it is returned as it is.
     """
-    share = AvailableMemory().halved()
+    now, found = AvailableMemory(), executable
+    share = None if _constants_exceed_tiles(executable) else now.halved()
     while share is not None:
-        _log.info(
-            "%d tiles overfull: compiling with %g of tile memory for an operation",
-            executable.overfull_tiles.size,
-            share.convolution,
-        )
-        found = compiled(share)
-        if not found.overfull_tiles.size:
-            return found
+        if _binds(share, found, now):
+            _log.info(
+                "%d tiles overfull: compiling with %g of tile memory for an operation",
+                found.overfull_tiles.size,
+                share.convolution,
+            )
+            now, found = share, compiled(share)
+            if not found.overfull_tiles.size:
+                return found
         share = share.halved()
     return executable
+
+
+def _binds(share: AvailableMemory, executable: Executable, now: AvailableMemory) -> bool:
+    """Return whether a smaller share than the present one may change a plan.
+
+    A plan is the fastest that fits, so that it stays until it no longer fits; then the one with the
+    least memory stays.
+    """
+    most_bytes = min(share.convolution, share.matmul) * executable.machine.allocatable_bytes
+    shares = now.convolution, now.matmul
+    return any(
+        plan.temporary_bytes > most_bytes
+        and plan.bound != "least_memory"
+        and plan.available_memory_proportion in shares
+        for plan in executable.plans
+    )
+
+
+def _constants_exceed_tiles(executable: Executable) -> bool:
+    """Return whether constants alone do not fit, whatever the plans.
+
+    Zeros do not count: plans may pad.
+    """
+    n_bytes = sum(
+        int(np.count_nonzero(variable.values)) * variable.dtype.n_bytes
+        for variable in executable.graph.variables
+        if variable.category == "constant" and variable.values is not None
+    )
+    machine = executable.machine
+    return n_bytes > machine.n_tiles * machine.allocatable_bytes
