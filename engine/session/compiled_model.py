@@ -30,6 +30,7 @@ from tilescope.engine.session.outline import outline
 from tilescope.engine.session.synthetic_data import drawn_inputs
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
+from tilescope.reports.figures import bytes_past
 
 __all__ = ["CompiledModel", "compile_model"]
 
@@ -246,4 +247,4 @@ def _constants_exceed_tiles(executable: Executable) -> bool:
         if variable.category == "constant" and variable.values is not None
     )
     machine = executable.machine
-    return n_bytes > machine.n_tiles * machine.allocatable_bytes
+    return bool(bytes_past(np.array(n_bytes), machine.n_tiles * machine.allocatable_bytes))
