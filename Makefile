@@ -111,7 +111,7 @@ fidelity: $(READY)  ## Build the published programs, compare simulated and publi
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity
 	@$(BIN)/python docs/generate.py fidelity
 
-networks: $(READY)  ## As fidelity, with whole networks at several batches; takes about ten minutes
+networks: $(READY)  ## As fidelity, with whole networks at several batches; takes about half an hour
 	@echo "==> published and simulated figures, whole networks included"
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity --networks
 	@$(BIN)/python docs/generate.py fidelity

@@ -50,11 +50,23 @@ _MISSES = {
         " code and exchange code, whose sizes come from a hardware report."
     ),
     "C19": (
-        "The published program is compiled with options that are not simulated: a memory share of"
-        " 0.4, wide weight loads, and reductions in one stage. How it places embeddings, masks and"
-        " attention heads is not published; ours keeps operands where the plan reads them. The"
-        " published one also fuses attention. Since GELU is found in the exporter's nodes, as"
-        " there, ours takes 5 % fewer cycles and is further off."
+        "The example times a loop on the host that calls the device once a sequence and turns its"
+        " results into Python's numbers; its README does not say whether that is the figure of its"
+        " table. At 664 a second a sequence takes 1.51 ms, calls included. Ours is the time on the"
+        " device. Of what public texts say of the program, nothing brings it there:"
+        "\n  - *A share of 0.4* is an option of benchmarks/bert, which runs sequences of 128; the"
+        " example has none. The rate does not change."
+        "\n  - *32 I/O tiles* are the example's. The others have 2 % more to do."
+        "\n  - *Normalisation in float* follows from the example's fp16_skip_op_types. It takes"
+        " less time than in half, casts included."
+        "\n  - *Softmax in float* is asked for by no text: the example names Gelu and"
+        " GroupNormalization only, and benchmarks/bert fuses attention, which would be faster."
+        "\n  - *GELU by tanh in float* is the example's. Its vertex takes less time than the one by"
+        " erf, which the exporter of benchmarks/bert writes."
+        "\n  - *GELU taken apart* is what remains if a pattern finds nothing. The README has a row"
+        " with GELU of 766 a second beside that of 664, so that the latter may lack it; no text"
+        " says so, and here it is faster than erf as well."
+        "\n  - *As in the example* combines the I/O tiles, the normalisation and GELU."
     ),
     "C16": (
         "Half: the published codelet takes 28 instructions per pixel, its source has 23. It stores"

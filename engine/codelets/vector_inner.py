@@ -1,14 +1,14 @@
 """Binary operations that broadcast one row over all rows: a bias, a scale.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp:
-BroadcastVectorInner1D for contiguous data, BroadcastVectorInner2D otherwise. Maximum, minimum and
-power have no such vertex. lib/popops/ElementWise.cpp lists the supported types: see
-`has_vector_inner`.
+BroadcastVectorInner1D for contiguous data, else BroadcastVectorInner2D, and both with InPlace.
+Maximum, minimum and power have no such vertex. lib/popops/ElementWise.cpp lists the supported
+types: see `has_vector_inner`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["VECTOR_INNER", "has_vector_inner"]
+__all__ = ["VECTOR_INNER", "VECTOR_INNER_IN_PLACE", "has_vector_inner"]
 
 Counts = NDArray[np.int64]
 
@@ -70,6 +70,13 @@ def _multiply_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
     return np.where(columns > 2044, 7 + turns, 9 + np.where(blocks < 2, turns, together))
 
 
+def _multiply_in_place_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
+    """Return a worker's cycles to multiply in place, where loads and stores always alternate."""
+    if not is_half:
+        return _of_floats(columns, blocks)
+    return 9 + columns // _VECTOR * (7 + 2 * blocks)
+
+
 def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
     """Return a worker's cycles to divide: in pairs if the row or the blocks allow it."""
     pairs = columns // 2
@@ -91,13 +98,41 @@ def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
     return 2 + np.where(columns == 1, one, np.where(columns % 2 == 1, odd, even))
 
 
-#: By function: the core; overhead in 1-D of the tile, and of a worker for half and float; overhead
-#: in 2-D of a worker, and of a region for half and float.
-_FRAMES: dict[str, tuple[Any, int, tuple[int, int], int, tuple[int, int]]] = {
-    "add": (_add_core, 19, (22, 20), 7, (15, 9)),
-    "subtract": (_add_core, 19, (22, 20), 8, (15, 9)),
-    "multiply": (_multiply_core, 13, (45, 36), 6, (13, 9)),
-    "divide": (_divide_core, 18, (24, 19), 10, (15, 9)),
+class _Frame(NamedTuple):
+    """The core of a function in 1-D and in 2-D, and what its vertices take besides, in cycles.
+
+    Parameters
+    ----------
+    core, core_2d
+        A worker's cycles from columns, blocks, and whether elements are halves.
+    tile
+        Of the tile in 1-D.
+    worker, region
+        Of a worker in 1-D, and of a region in 2-D, for half and float.
+    worker_2d
+        Of a worker in 2-D.
+    """
+
+    core: Any
+    core_2d: Any
+    tile: int
+    worker: tuple[int, int]
+    worker_2d: int
+    region: tuple[int, int]
+
+
+_FRAMES = {
+    "add": _Frame(_add_core, _add_core, 19, (22, 20), 7, (15, 9)),
+    "subtract": _Frame(_add_core, _add_core, 19, (22, 20), 8, (15, 9)),
+    "multiply": _Frame(_multiply_core, _multiply_core, 13, (45, 36), 6, (13, 9)),
+    "divide": _Frame(_divide_core, _divide_core, 18, (24, 19), 10, (15, 9)),
+}
+#: In 2-D, the library counts a product in place like one with a result of its own.
+_FRAMES_IN_PLACE = {
+    "add": _Frame(_add_core, _add_core, 13, (21, 19), 6, (15, 9)),
+    "subtract": _Frame(_add_core, _add_core, 19, (22, 20), 8, (15, 9)),
+    "multiply": _Frame(_multiply_in_place_core, _multiply_core, 19, (46, 37), 7, (13, 9)),
+    "divide": _Frame(_divide_core, _divide_core, 16, (24, 19), 9, (15, 9)),
 }
 
 
@@ -109,24 +144,25 @@ def _in_one_piece(batch: Batch, field: str) -> tuple[NDArray[np.bool_], NDArray[
     return in_plane, in_plane & ((planes == 1) | (plane_stride == rows * columns))
 
 
-def _law(name: str) -> Any:
-    core, tile, around, worker_2d, region = _FRAMES[name]
+def _law(frame: _Frame, result: str) -> Any:
+    """Return the law of a vertex whose result is in a field of that name."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         workers = machine.n_worker_contexts
-        is_half = batch.dtype["out"] == "float16"
-        planes, rows, columns = batch.size["out"].T
+        is_half = batch.dtype[result] == "float16"
+        planes, rows, columns = batch.size[result].T
         slices = batch.size["b"][:, 0]
-        data, out = _in_one_piece(batch, "a"), _in_one_piece(batch, "out")
-        work = core(columns, worker_share(planes * rows // slices, machine), is_half)
+        data, out = _in_one_piece(batch, "a"), _in_one_piece(batch, result)
+        work = frame.core(columns, worker_share(planes * rows // slices, machine), is_half)
         more = np.where(slices > 1, 17, 0)
-        begin = around[0] if is_half else around[1]
-        one_piece = start_cycles(tile, machine) + workers * (begin + slices * (more + work))
+        begin = frame.worker[0] if is_half else frame.worker[1]
+        start = start_cycles(frame.tile, machine)
+        one_piece = start + workers * (begin + slices * (more + work))
         # Regions are runs of contiguous blocks; they are divided among workers by blocks.
         share = worker_share(planes * rows, machine)
         run = np.minimum(np.where(data[0] & out[0], rows, 1), share)
-        region_cycles = region[0 if is_half else 1] + core(columns, run, is_half)
-        apart = workers * (worker_2d + -(-share // run) * region_cycles)
+        per_region = frame.region[0 if is_half else 1] + frame.core_2d(columns, run, is_half)
+        apart = workers * (frame.worker_2d + -(-share // run) * per_region)
         return np.asarray(np.where(data[1] & out[1], one_piece, apart))
 
     return law
@@ -148,6 +184,22 @@ def _kernel(function: Any) -> Any:
     return shared_row
 
 
+def _kernel_in_place(function: Any) -> Any:
+    @jit
+    def shared_row(a, start, size, stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
+        for p in range(size[0]):
+            shared = b_start + (p * b_stride[0] if b_size[0] > 1 else 0)
+            for r in range(size[1]):
+                target = start + p * stride[0] + r * stride[1]
+                for c in range(size[2]):
+                    a[target + c] = function(a[target + c], b[shared + c])
+
+    return shared_row
+
+
+_SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
+
+
 def _codelet(name: str) -> Codelet:
     return Codelet(
         f"popops::BroadcastVectorInner<{name}>",
@@ -157,9 +209,9 @@ def _codelet(name: str) -> Codelet:
             Field("out", "out", 3, kind="block"),
         ),
         _kernel(BINARY_FUNCTIONS[name]),
-        _law(name),
+        _law(_FRAMES[name], "out"),
         code_bytes=300,
-        source="graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp",
+        source=_SOURCE,
         flops=lambda batch: batch.n_elements("out"),
         # Source: the same release, lib/popops/codelets/BroadcastVectorInner1D.cpp and
         # BroadcastVectorInner2D.cpp.
@@ -167,6 +219,26 @@ def _codelet(name: str) -> Codelet:
     )
 
 
+def _codelet_in_place(name: str) -> Codelet:
+    return Codelet(
+        f"popops::BroadcastVectorInnerInPlace<{name}>",
+        (
+            # Only halves are added, subtracted and multiplied by these vertices.
+            # Source: the same release, lib/popops/codelets/BroadcastVectorInner1DInPlace.cpp and
+            # BroadcastVectorInner2DInPlace.cpp, needsInterleave.
+            Field("a", "inout", 3, kind="block", interleaved=name != "divide"),
+            Field("b", "in", 2, kind="block", dtype_of="a"),
+        ),
+        _kernel_in_place(BINARY_FUNCTIONS[name]),
+        _law(_FRAMES_IN_PLACE[name], "a"),
+        code_bytes=300,
+        source=_SOURCE,
+        flops=lambda batch: batch.n_elements("a"),
+    )
+
+
 #: By function: fields a and out are planes, rows and contiguous columns; b is one row for all
 #: planes, or one row per plane.
 VECTOR_INNER = {name: _codelet(name) for name in _FRAMES}
+#: The same without out: a is the result as well.
+VECTOR_INNER_IN_PLACE = {name: _codelet_in_place(name) for name in _FRAMES_IN_PLACE}

@@ -51,6 +51,7 @@ __all__ = [
     "clamp",
     "copy_to",
     "copy_together",
+    "fills_variable",
     "in_one",
     "rearranged",
     "row_major_copy",
@@ -84,11 +85,7 @@ def similar(
         if isinstance(operand, Joined):
             continue
         variable = operand.variable
-        covers = operand.offset == 0 and operand.n_elements == variable.n_elements
-        covers = covers and all(stride for size, stride in operand.atoms if size > 1)
-        if not (covers and operand.shape == tuple(shape) and variable.is_mapped):
-            continue
-        if builder.tiles.has(variable.map_tile):
+        if operand.shape == tuple(shape) and fills_variable(builder, operand):
             made = graph.add_variable(dtype, variable.shape, name, builder.debug)
             made.variable.map_like(variable)
             return Tensor(made.variable, 0, operand.dims)
@@ -105,6 +102,14 @@ def similar(
     made = graph.add_variable(dtype, shape, name, builder.debug)
     builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
     return made
+
+
+def fills_variable(builder: Builder, tensor: Tensor) -> bool:
+    """Return whether a tensor has every element of its variable once, on the builder's tiles."""
+    variable = tensor.variable
+    covers = tensor.offset == 0 and tensor.n_elements == variable.n_elements
+    covers = covers and all(stride for size, stride in tensor.atoms if size > 1)
+    return covers and variable.is_mapped and builder.tiles.has(variable.map_tile)
 
 
 #: Mappings of shorter intervals than this are not cloned: every interval is a region of a vertex.

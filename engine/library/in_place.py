@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tilescope.engine.codelets.elementwise import TO_BOOL, flops_per_element
 from tilescope.engine.codelets.in_place import (
@@ -13,15 +12,23 @@ from tilescope.engine.codelets.in_place import (
     UNARY_IN_PLACE_BLOCK,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import View
+from tilescope.engine.graph import Tensor, View
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import check_function, row_major_copy
-from tilescope.engine.library.walk import joint_walks
+from tilescope.engine.library.elementwise import check_function, fills_variable, row_major_copy
+from tilescope.engine.library.vertex_memo import vertices_of
 
-__all__ = ["apply_in_place", "binary_in_place", "unary_in_place"]
+__all__ = [
+    "apply_in_place",
+    "binary_in_place",
+    "over_operand",
+    "unary_in_place",
+]
+
+#: Functions whose result is the same, bit for bit, if the operands are swapped.
+_COMMUTATIVE = frozenset({"add", "bitwise_and", "bitwise_or", "bitwise_xor", "multiply"})
 
 
 @checked
@@ -48,7 +55,7 @@ def unary_in_place(builder: Builder, function: str, x: View) -> None:
     detail = {"operation": function, "shape": list(x.shape)}
     flops = flops_per_element(function) * x.n_elements * x.dtype.is_float
     build = builder.inside(f"{function}InPlace", "popops.mapInPlace", detail, flops=flops)
-    apply_in_place(build, function, (UNARY_IN_PLACE[function], UNARY_IN_PLACE_BLOCK[function]), [x])
+    apply_in_place(build, function, _codelets(function, 1), [x])
 
 
 @checked
@@ -79,8 +86,7 @@ def binary_in_place(builder: Builder, function: str, a: View, b: View) -> None:
     detail = {"operation": function, "shapes": [list(a.shape), list(b.shape)]}
     flops = flops_per_element(function) * a.n_elements * a.dtype.is_float
     build = builder.inside(f"{function}InPlace", "popops.mapInPlace", detail, flops=flops)
-    codelets = BINARY_IN_PLACE[function], BINARY_IN_PLACE_BLOCK[function]
-    apply_in_place(build, function, codelets, [a, b])
+    apply_in_place(build, function, _codelets(function, 2), [a, b])
 
 
 def _refuse_bools(function: str, x: View) -> None:
@@ -91,12 +97,72 @@ def _refuse_bools(function: str, x: View) -> None:
         )
 
 
+def over_operand(
+    builder: Builder,
+    function: str,
+    operands: Sequence[Tensor],
+    shape: tuple[int, ...],
+    is_free: Sequence[bool],
+) -> Tensor | None:
+    """Apply a function of one or two operands over one of them, if its place suits the result.
+
+    It does if the operand has the result's type and shape and fills its variable, and the other
+    operand needs no copy.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    function
+        Name of the function, of the operands' type.
+    operands
+        The second may replace the first as the target only where the function is commutative.
+    shape
+        Shape of the result.
+    is_free
+        By operand: whether nothing reads its variable afterwards.
+
+    Returns
+    -------
+    Tensor or None
+        The operand that holds the result; None if none suits it, and nothing was added.
+    """
+    if function in TO_BOOL:
+        return None
+    for i in range(len(operands) if function in _COMMUTATIVE else 1):
+        target, others = operands[i], [*operands[:i], *operands[i + 1 :]]
+        if is_free[i] and _suits(builder, function, target, others, shape):
+            in_place = binary_in_place if others else unary_in_place
+            in_place(builder, function, target, *others)
+            return target
+    return None
+
+
+def _suits(
+    builder: Builder, function: str, target: Tensor, others: Sequence[View], shape: tuple[int, ...]
+) -> bool:
+    """Return whether a function of a target and others can replace the target without copies."""
+    if target.shape != shape or not fills_variable(builder, target):
+        return False
+    if any(x != target and target.variable in x.variables for x in others):
+        return False
+    codelets = _codelets(function, 1 + len(others))
+    return vertices_of(builder.graph, function, codelets, others, target) is not None
+
+
+def _codelets(function: str, n_operands: int) -> tuple[Codelet, Codelet]:
+    """Return the codelets of a function in place, for vectors and for blocks."""
+    if n_operands == 1:
+        return UNARY_IN_PLACE[function], UNARY_IN_PLACE_BLOCK[function]
+    return BINARY_IN_PLACE[function], BINARY_IN_PLACE_BLOCK[function]
+
+
 def apply_in_place(
     builder: Builder,
     name: str,
     codelets: tuple[Codelet, Codelet],
     operands: Sequence[View],
-    scalars: Mapping[str, Any] | None = None,
+    scalars: Mapping[str, float] | None = None,
 ) -> None:
     """Add a compute set that writes the result over the first operand.
 
@@ -124,19 +190,13 @@ def apply_in_place(
         row_major_copy(builder, x, "copy") if x != target and share_elements(target, x) else x
         for x in others
     ]
-    walks = joint_walks(read, target)
-    if walks is None:
-        walks = joint_walks([row_major_copy(builder, x, "rearrange") for x in read], target)
-    if walks is None:
+    vertices = vertices_of(builder.graph, name, codelets, read, target, scalars)
+    if vertices is None:
+        read = [row_major_copy(builder, x, "rearrange") for x in read]
+        vertices = vertices_of(builder.graph, name, codelets, read, target, scalars)
+    if vertices is None:
         raise BadGraph(
             f"{name}: the strides of {target.name!r} are incompatible with its operands: copy it"
             " to a row-major tensor first"
         )
-    compute_set = builder.compute_set(name)
-    for walk in walks:
-        for is_block, tiles, regions in walk.batches():
-            codelet = codelets[is_block]
-            # The target is last in a walk and first in a vertex.
-            ordered = [regions[-1], *regions[:-1]]
-            fields = {f.name: r for f, r in zip(codelet.fields, ordered, strict=True)}
-            builder.vertices(compute_set, codelet, tiles, fields, scalars)
+    vertices.add_to(builder.graph, builder.compute_set(name))

@@ -10,8 +10,8 @@ from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.elementwise import in_one, row_major_copy
-from tilescope.engine.library.walk import cut_rows
-from tilescope.engine.library.window import Window, clipped, group_size, output_size
+from tilescope.engine.library.pool_pass import PoolPass, choose_passes
+from tilescope.engine.library.window import Window, group_size, output_size
 
 __all__ = ["pool"]
 
@@ -44,7 +44,10 @@ def pool(
 
     Notes
     -----
-    Source: graphcore/poplibs sdk-release-3.4, include/popnn/Pooling.hpp, PoolParams.
+    A maximum, mean or sum over a window is that over its columns, and then over its rows. Large
+    windows take two passes where that is predicted to be faster, or to fit.
+    Source: graphcore/poplibs sdk-release-3.4, include/popnn/Pooling.hpp, PoolParams. Assumption:
+    two passes; the library's own plans are in one.
     """
     if kind not in _KINDS:
         raise BadGraph(f"Unknown pooling {kind!r}: use one of {', '.join(_KINDS)}")
@@ -67,50 +70,26 @@ def pool(
     x = in_one(build, x)
     if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
         x = row_major_copy(build, x, "rearrange")
-    view = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
-    out = build.graph.add_variable(
-        x.dtype, (n_images, n_channels // size, rows, columns, size), "out", build.debug
-    )
-    build.spread(out, grain=size)
-    row = columns * size
-    pieces = cut_rows(out.variable, row, rows)
-    place = pieces.start
-    first_column, place = place % row // size, place // row
-    first_row, place = place % rows, place // rows
-    n_group, n_image = place % grouped[1], place // grouped[1]
-    y0, n_y, shift_y = clipped(first_row, pieces.n_rows, 0, height, window)
-    x0, n_x, shift_x = clipped(first_column, pieces.n_columns // size, 1, width, window)
-    strides = [dim[0][1] for dim in view.dims]
-    start = (
-        view.offset
-        + n_image * strides[0]
-        + n_group * strides[1]
-        + y0 * strides[2]
-        + x0 * strides[3]
-    )
-    n = pieces.n_pieces
-    fields = {
-        "x": blocks(x.variable, start, [n_y, n_x, size], strides[2:], n),
-        "out": blocks(
-            out.variable,
-            pieces.start,
-            [pieces.n_rows, pieces.n_columns // size, size],
-            [row, size, 1],
-            n,
-        ),
-    }
-    scalars = {
-        "kernel_height": window.kernel[0],
-        "kernel_width": window.kernel[1],
-        "stride_y": window.stride[0],
-        "stride_x": window.stride[1],
-        "dilation_y": window.dilation[0],
-        "dilation_x": window.dilation[1],
-        "shift_y": shift_y,
-        "shift_x": shift_x,
-        "divisor": _KINDS[kind] + counts_padding,
-    }
+    out = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
     codelet = MAX_POOL if kind == "max" else AVERAGE_POOL
-    build.vertices(build.compute_set("pool"), codelet, pieces.tile, fields, scalars)
-    out = out.dim_shuffle(0, 1, 4, 2, 3)
-    return out.reshape(n_images, n_channels, rows, columns)
+    passes = choose_passes(build.tiles, out.shape, x.dtype, window, codelet)
+    for one in passes:
+        out = _add_pass(build, out, one, _KINDS[kind] + counts_padding)
+    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(n_images, n_channels, rows, columns)
+
+
+def _add_pass(build: Builder, x: Tensor, one: PoolPass, divisor: int) -> Tensor:
+    """Add a pass over images in groups of channels; return its result, in the same order."""
+    out = build.graph.add_variable(x.dtype, one.out_shape, one.name, build.debug)
+    build.spread(out, grain=x.shape[-1])
+    parts = one.parts(out.variable)
+    strides = [dim[0][1] for dim in x.dims]
+    n = parts.pieces.n_pieces
+    fields = {
+        "x": blocks(x.variable, x.offset + parts.first_of(strides), parts.x_size, strides[2:], n),
+        "out": blocks(out.variable, parts.pieces.start, parts.out_size, one.out_strides, n),
+    }
+    scalars = {**one.scalars, **parts.shifts, "divisor": divisor}
+    compute_set = build.compute_set(one.compute_set)
+    build.vertices(compute_set, one.codelet, parts.pieces.tile, fields, scalars)
+    return out

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.elementwise import BINARY_BLOCK
+from tilescope.engine.codelets.in_place import BINARY_IN_PLACE_BLOCK
 from tilescope.engine.codelets.transpose import TRANSPOSE, grain_of
-from tilescope.engine.codelets.vector_inner import VECTOR_INNER, has_vector_inner
+from tilescope.engine.codelets.vector_inner import (
+    VECTOR_INNER,
+    VECTOR_INNER_IN_PLACE,
+    has_vector_inner,
+)
 from tilescope.engine.graph import Regions
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
@@ -43,26 +48,24 @@ def choose_vertices(
     tile : ndarray of int32, shape (n,)
         Tiles of the vertices.
     regions
-        Regions by field, in the codelet's order.
+        Regions of the operands, then of the result.
     machine
         The target.
     """
     rest = np.ones(tile.size, dtype=bool)
     batches: Batches = []
-    if codelet is BINARY_BLOCK.get(function) and function in VECTOR_INNER:
-        a, b, out = regions
-        swapped = [(b, a)] if function in ("add", "multiply") else []
-        for data, shared in [(a, b), *swapped]:
-            chosen = rest & _shares_row(function, data, shared, out)
-            if not chosen.any():
-                continue
-            rest &= ~chosen
-            fields = {
-                "a": _some(data, chosen),
-                "b": _rows_of(_some(shared, chosen)),
-                "out": _some(out, chosen),
-            }
-            batches.append((VECTOR_INNER[function], tile[chosen], fields))
+    out = regions[-1]
+    for data, shared in _row_candidates(function, codelet, regions):
+        chosen = rest & _shares_row(function, data, shared, out)
+        if not chosen.any():
+            continue
+        rest &= ~chosen
+        fields = {"a": _some(data, chosen), "b": _rows_of(_some(shared, chosen))}
+        of_function = VECTOR_INNER_IN_PLACE
+        if data is not out:
+            fields["out"] = _some(out, chosen)
+            of_function = VECTOR_INNER
+        batches.append((of_function[function], tile[chosen], fields))
     if codelet is COPY_BLOCK:
         x, out = regions
         chosen = _is_transposed(x, out, machine)
@@ -71,10 +74,30 @@ def choose_vertices(
             fields = {"x": _some(x, chosen), "out": _some(out, chosen)}
             batches.append((TRANSPOSE, tile[chosen], fields))
     if rest.any():
-        names = [field.name for field in codelet.fields]
-        left = [_some(region, rest) for region in regions]
-        batches.append((codelet, tile[rest], dict(zip(names, left, strict=True))))
+        batches.append((codelet, tile[rest], _fields(codelet, [_some(r, rest) for r in regions])))
     return batches
+
+
+def _fields(codelet: Codelet, regions: Sequence[Regions]) -> dict[str, Regions]:
+    """Return regions by field; a codelet in place has its result, the last region, first."""
+    if codelet.fields[0].is_written:
+        regions = [regions[-1], *regions[:-1]]
+    return {field.name: r for field, r in zip(codelet.fields, regions, strict=True)}
+
+
+def _row_candidates(
+    function: str, codelet: Codelet, regions: Sequence[Regions]
+) -> list[tuple[Regions, Regions]]:
+    """Return the operands as data and shared row, in all orders that the vertices support."""
+    if function not in VECTOR_INNER:
+        return []
+    if codelet is BINARY_IN_PLACE_BLOCK[function]:
+        shared, target = regions
+        return [(target, shared)]
+    if codelet is BINARY_BLOCK[function]:
+        a, b, _ = regions
+        return [(a, b), (b, a)] if function in ("add", "multiply") else [(a, b)]
+    return []
 
 
 def _is_transposed(x: Regions, out: Regions, machine: Machine) -> NDArray[np.bool_]:

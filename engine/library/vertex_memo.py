@@ -29,23 +29,31 @@ class Vertices:
         On the variables of the first operation.
     variables
         Variables of the first operation, with those to use instead.
+    scalars
+        Scalars of the codelets.
     """
 
-    def __init__(self, batches: Sequence[Batch], variables: Mapping[Variable, Variable]) -> None:
-        self.batches, self.variables = batches, variables
+    def __init__(
+        self,
+        batches: Sequence[Batch],
+        variables: Mapping[Variable, Variable],
+        scalars: Mapping[str, float],
+    ) -> None:
+        self.batches, self.variables, self.scalars = batches, variables, scalars
 
     def add_to(self, graph: Graph, compute_set: ComputeSet) -> None:
         """Add the vertices to a compute set; those of the first operation are checked."""
         is_first = all(before is now for before, now in self.variables.items())
         for codelet, tile, fields in self.batches:
             if is_first:
-                graph.add_vertices(compute_set, codelet, tile, fields)
+                graph.add_vertices(compute_set, codelet, tile, fields, self.scalars)
                 continue
             moved = {
                 name: replace(regions, variable=self.variables[regions.variable])
                 for name, regions in fields.items()
             }
-            compute_set.add(VertexBatch(codelet, tile, moved, {}))
+            columns = codelet.scalar_columns(codelet.name, self.scalars, tile.size)
+            compute_set.add(VertexBatch(codelet, tile, moved, columns))
 
 
 def vertices_of(
@@ -54,6 +62,7 @@ def vertices_of(
     codelets: tuple[Codelet, Codelet],
     operands: Sequence[View],
     out: View,
+    scalars: Mapping[str, float] | None = None,
 ) -> Vertices | None:
     """Return the vertices that compute a tensor element by element; None if strides do not fit.
 
@@ -64,23 +73,29 @@ def vertices_of(
     name
         Name of the operation.
     codelets
-        For vectors, and for blocks.
+        For vectors, and for blocks. One in place has a field less: its first is the result, which
+        is also its first operand.
     operands
-        Tensors that broadcast to the output's shape.
+        Tensors that broadcast to the output's shape; of codelets in place, the others.
     out
         A view without aliased elements.
+    scalars
+        Scalars of the codelets.
 
     Raises
     ------
     BadGraph
         If the output aliases elements, or shapes do not broadcast.
     """
+    scalars = scalars or {}
     key = _key(name, codelets, operands, out)
+    if key:
+        key = *key, *sorted(scalars.items())
     variables = _variables(operands, out)
     found = graph.vertices_of_operations.get(key) if key else None
     if found is not None:
         before, batches, _ = found
-        return Vertices(batches, dict(zip(before, variables, strict=True)))
+        return Vertices(batches, dict(zip(before, variables, strict=True)), scalars)
     walks = joint_walks(operands, out)
     if walks is None:
         return None
@@ -93,7 +108,7 @@ def vertices_of(
         # With the mapping: another array could get the id of one that is gone.
         kept = out.variables[0].map_start, out.variables[0].map_tile
         graph.vertices_of_operations[key] = variables, made, kept
-    return Vertices(made, dict(zip(variables, variables, strict=True)))
+    return Vertices(made, dict(zip(variables, variables, strict=True)), scalars)
 
 
 def add_together(graph: Graph, compute_set: ComputeSet, several: Sequence[Vertices]) -> None:

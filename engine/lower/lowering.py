@@ -16,6 +16,7 @@ from tilescope.engine.graph.digest import digest_of
 from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import Operation, Parameter, Value
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.lower.last_use import LastUses
 from tilescope.engine.program import Sequence, StreamCopyIn
 
 __all__ = ["Lowering"]
@@ -34,10 +35,13 @@ class Lowering:
         What library calls write into.
     tensors
         Of the values computed so far.
+    last_uses
+        Of the operations that are being lowered, and the variables of their results.
     """
 
     builder: Builder
     tensors: dict[Value, Tensor] = field(default_factory=dict)
+    last_uses: LastUses = field(default_factory=LastUses)
 
     def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
         """Add a variable for an input of the model, and its copy from the host.
@@ -54,8 +58,15 @@ class Lowering:
         else:
             tensor.variable.values = to_host(content, tensor.dtype, value.name).reshape(-1)
 
-    def add(self, operations: Items[Operation]) -> None:
+    def add(self, operations: Items[Operation], results: Items[Value]) -> None:
         """Lower operations in their order.
+
+        Parameters
+        ----------
+        operations
+            Of a model or a region.
+        results
+            Values that are read after them.
 
         Raises
         ------
@@ -63,22 +74,25 @@ class Lowering:
             When one has no lowering.
         """
         sequence, outside = self.builder.sequence, self.builder.debug
-        inside = self
+        here = replace(self, last_uses=LastUses.of(operations, results, self.tensors.values()))
+        inside = here
         for operation in operations:
-            if inside is self or inside.builder.debug.name != outside.join(operation.name):
+            here.last_uses.begin()
+            if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
                 node = operation.origin or operation
                 weights = [np.asarray(v.known) for v in node.operands if v.known is not None]
                 debug = outside.child(
                     operation.name, "onnx", operation.source, _detail(node), weights=weights
                 )
-                inside = self._at(Sequence(operation.name, debug=debug), debug)
+                inside = here._at(Sequence(operation.name, debug=debug), debug)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
             made = operation.operator.lower(inside, operation)
             tensors = made if isinstance(made, tuple) else (made,)
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
+                here.last_uses.keep(value, tensor)
             own = inside.builder.sequence
             if own.children and own not in sequence.children[-1:]:
                 sequence.add(own)
@@ -110,6 +124,10 @@ class Lowering:
         first = self.builder.tiles.take(made.n_elements // 2 + 1)
         self.builder.spread(made, grain=2, first=first)
         return _shaped(made, value.shape)
+
+    def is_free(self, value: Value) -> bool:
+        """Return whether the operation that is being lowered may write over an operand."""
+        return value in self.tensors and self.last_uses.is_free(self.tensors[value])
 
     def variable(self, value: Value) -> Tensor:
         """Return a new variable that can hold a value, spread over the tiles."""

@@ -37,7 +37,7 @@ def lower(
     for value in model.inputs:
         if value.known is None:
             lowering.add_input(value, None if model.data is None else model.data[value.name])
-    lowering.add(model.operations)
+    lowering.add(model.operations, [value for _, value in model.outputs])
     for name, value in model.outputs:
         if value.known is None and model.data is None:
             root.add(StreamCopyOut(lowering.tensor(value), name))

@@ -72,7 +72,7 @@ def _lower_if(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     for key in _BRANCHES:
         region = op.regions[key]
         inside = at.inside(key)
-        inside.add(region.operations)
+        inside.add(region.operations, region.outputs)
         used = [v for v, o in zip(region.outputs, op.outputs, strict=True) if o is not None]
         for value, target in zip(used, targets, strict=True):
             copy_to(inside.builder, inside.tensor(value), target, f"{key}/result")
@@ -155,7 +155,7 @@ def _lower_loop(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
         copy_to(at.builder, source.reshape(*target.shape), target, "initial")
     inside = at.inside("body")
     inside.tensors.update(zip(body.inputs, (counter, condition, *states), strict=True))
-    inside.add(body.operations)
+    inside.add(body.operations, body.outputs)
     results = [
         row_major_copy(inside.builder, inside.tensor(v), "result")
         for v in body.outputs[: 1 + len(states)]

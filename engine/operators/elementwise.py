@@ -18,6 +18,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library import elementwise as library
+from tilescope.engine.library.in_place import over_operand
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.cast import CAST
@@ -158,8 +159,22 @@ def _unary_array(node: Node, arrays: Arrays) -> list[Array]:
     return [np.asarray(result).astype(_result_type(node))]
 
 
+def _lowered(at: Lowering, op: Operation, operands: Sequence[Tensor]) -> Tensor:
+    """Apply the function, over an operand that nothing reads afterwards if its place suits."""
+    function, shape = op.attributes["function"], op.output.shape
+    is_free = [at.is_free(value) for value in op.operands]
+    if any(is_free):
+        replaced = over_operand(at.builder, function, operands, shape, is_free)
+        if replaced is not None:
+            return replaced
+    if len(operands) == 1:
+        return library.unary(at.builder, function, operands[0])
+    a, b = operands
+    return library.binary(at.builder, function, a, b, shape)
+
+
 def _lower_unary(at: Lowering, op: Operation) -> Tensor:
-    return library.unary(at.builder, op.attributes["function"], at.tensor(op.operand(0)))
+    return _lowered(at, op, [at.tensor(op.operand(0))])
 
 
 def _binary_type(node: Node) -> list[Type]:
@@ -183,7 +198,7 @@ def _lower_binary(at: Lowering, op: Operation) -> Tensor:
     a, b = (at.tensor(value) for value in op.operands)
     if a.dtype != b.dtype:
         raise BadModel(f"{op}: cannot combine {a.dtype} and {b.dtype}; cast one first")
-    return library.binary(at.builder, op.attributes["function"], a, b, op.output.shape)
+    return _lowered(at, op, [a, b])
 
 
 UNARY = Operator(

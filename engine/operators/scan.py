@@ -186,7 +186,7 @@ def _lower_scan(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
             slices.append(part.reshape(*value.shape[:axis], *value.shape[axis + 1 :]))
         inside = at.inside(f"round{i}")
         inside.tensors.update(zip(body.inputs, [*states, *slices], strict=True))
-        inside.add(body.operations)
+        inside.add(body.operations, body.outputs)
         at.builder.sequence.add(inside.builder.sequence)
         made = [inside.tensor(value) for value in body.outputs]
         states = made[: len(states)]

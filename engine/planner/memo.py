@@ -16,9 +16,6 @@ _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 
-#: Argument of planners whose plans depend on the share of memory available to an operation.
-_SHARE = "available_memory_proportion"
-
 
 class PlanStore(Protocol):
     """A store of plans that outlives the process."""
@@ -46,7 +43,6 @@ class PlanMemo:
     n_made: int = 0
     n_reused: int = 0
     _plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
-    _requests: list[tuple[Callable[..., Plan], dict[str, Any]]] = field(default_factory=list)
 
     def plan(
         self,
@@ -73,7 +69,6 @@ class PlanMemo:
         key = (planner.__qualname__, *list(bound.arguments.values())[1:])
         found = self._plans.get(key)
         if found is None:
-            self._requests.append((planner, dict(bound.arguments)))
             found = self._plans[key] = self._kept_or_made(
                 key, lambda: planner(name, *args, **kwargs)
             )
@@ -88,24 +83,6 @@ class PlanMemo:
             self.n_reused,
         )
         return replace(found, name=name)
-
-    def splits_equally(self, share: float, smaller: float) -> bool:
-        """Return whether all requests at a share of memory are split the same way at a smaller one.
-
-        Operations are then lowered to the same program at both.
-
-        Parameters
-        ----------
-        share, smaller
-            Available memory proportions, 0 to 1. Requests at other shares, and those that do not
-            depend on a share, are left out.
-        """
-        at_share = [r for r in self._requests if r[1].get(_SHARE) == share]
-        return all(
-            self.plan(planner, *request.values()).program_facts
-            == self.plan(planner, *{**request, _SHARE: smaller}.values()).program_facts
-            for planner, request in at_share
-        )
 
     def _kept_or_made(self, key: tuple[Any, ...], make: Callable[[], Plan]) -> Plan:
         """Return the stored plan, or a new one."""

@@ -150,18 +150,6 @@ class Plan:
         """Stages that sum partials in part, before the last."""
         return sum(at.stage is Stage.REDUCE_STAGE for at in self.stages)
 
-    @property
-    def program_facts(self) -> tuple[Any, ...]:
-        """What decides the program of an operation: two plans equal in it give the same one."""
-        return (
-            self.family,
-            self.grouping,
-            self.split,
-            self.swaps_operands,
-            self.n_tiles,
-            self.stages,
-        )
-
     def to_facts(self) -> dict[str, Any]:
         """Return the decision as JSON types, without the library call."""
         facts = {name: getattr(self, name) for name in _FACTS}

@@ -31,6 +31,7 @@ from tilescope.engine.session.outline import outline
 from tilescope.engine.session.synthetic_data import drawn_inputs
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
+from tilescope.reports.figures import bytes_past
 
 __all__ = ["CompiledModel", "compile_model"]
 
@@ -190,7 +191,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
-        executable = _with_less(compiled, memo, executable)
+        executable = _with_less(compiled, executable)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
@@ -204,26 +205,54 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
 
 
 def _with_less(
-    compiled: Callable[[AvailableMemory], Executable], memo: PlanMemo, executable: Executable
+    compiled: Callable[[AvailableMemory], Executable], executable: Executable
 ) -> Executable:
     """Return the program compiled with the largest share of temporary memory at which it fits.
 
-    If it does not fit at any, the program is returned as it is. Shares that leave all plans as they
-    were are passed over: the program would be the same.
+    Shares at which all plans would stay as they are need no compilation. If the program does not
+    fit at any share, it is returned as it is.
     """
-    last = AvailableMemory()
-    share = last.halved()
+    now, found = AvailableMemory(), executable
+    share = None if _constants_exceed_tiles(executable) else now.halved()
     while share is not None:
-        if memo.splits_equally(last.convolution, share.convolution):
-            share = share.halved()
-            continue
-        _log.info(
-            "%d tiles overfull: compiling with %g of tile memory for an operation",
-            executable.overfull_tiles.size,
-            share.convolution,
-        )
-        found = compiled(share)
-        if not found.overfull_tiles.size:
-            return found
-        last, share = share, share.halved()
+        if _binds(share, found, now):
+            _log.info(
+                "%d tiles overfull: compiling with %g of tile memory for an operation",
+                found.overfull_tiles.size,
+                share.convolution,
+            )
+            now, found = share, compiled(share)
+            if not found.overfull_tiles.size:
+                return found
+        share = share.halved()
     return executable
+
+
+def _binds(share: AvailableMemory, executable: Executable, now: AvailableMemory) -> bool:
+    """Return whether a smaller share than the present one may change a plan.
+
+    A plan is the fastest that fits, so that it stays until it no longer fits; then the one with the
+    least memory stays.
+    """
+    most_bytes = min(share.convolution, share.matmul) * executable.machine.allocatable_bytes
+    shares = now.convolution, now.matmul
+    return any(
+        plan.temporary_bytes > most_bytes
+        and plan.bound != "least_memory"
+        and plan.available_memory_proportion in shares
+        for plan in executable.plans
+    )
+
+
+def _constants_exceed_tiles(executable: Executable) -> bool:
+    """Return whether constants alone do not fit, whatever the plans.
+
+    Zeros do not count: plans may pad.
+    """
+    n_bytes = sum(
+        int(np.count_nonzero(variable.values)) * variable.dtype.n_bytes
+        for variable in executable.graph.variables
+        if variable.category == "constant" and variable.values is not None
+    )
+    machine = executable.machine
+    return bool(bytes_past(np.array(n_bytes), machine.n_tiles * machine.allocatable_bytes))

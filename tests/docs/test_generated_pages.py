@@ -34,6 +34,7 @@ INTERNAL = {
     "apply_to",
     "check_function",
     "copy_together",
+    "fills_variable",
     "in_one",
     "similar",
     "vector_elements",

@@ -110,8 +110,11 @@ def test_the_variables_and_where_they_lie(walk: str, report: Report) -> None:
     name_of = report.column(schema.step, "name")
     assert name_of[begin] == "Convolution28/convolution/reduce"
     assert "compute set `reduce` up to" in walk
-    assert name_of[end - 1].startswith("Plus30/add")
-    assert "`Plus30/add`, which adds the bias" in walk
+    assert name_of[end - 1] == "Pooling66/pool/pool"
+    assert "`Pooling66/pool/pool`, which reads it last" in walk
+    between = [name.split("/")[0] for name in name_of[begin:end] if "InPlace" in name]
+    assert list(dict.fromkeys(between)) == ["Plus30", "ReLU32"]
+    assert "`Plus30` adds the bias in place, and `ReLU32` replaces the sum in place" in walk
 
 
 def test_the_bar(walk: str, report: Report) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,21 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tilescope.engine import Builder, Graph, compile_model, load_machine, load_onnx
+from tilescope.engine import (
+    Builder,
+    Executable,
+    Graph,
+    Machine,
+    compile_model,
+    load_machine,
+    load_onnx,
+)
 from tilescope.engine.errors import BadModel, BadOption
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.lower import lower
-from tilescope.engine.machine import Machine
 from tilescope.engine.operators import OPERATORS
+from tilescope.engine.operators.elementwise import UNARY
 from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
@@ -103,11 +110,16 @@ def test_less_memory_never_increases_usage_and_the_plan_reports_the_bound(tmp_pa
     assert taken[0] != taken[-1], "the smallest share must bind something"
 
 
-def _wide() -> Model:
-    """Return a convolution that does not fit on eight tiles with 0.6 of their memory."""
+def _wide(n_zero: int = 0, side: int = 24) -> Model:
+    """Return a convolution that does not fit on eight tiles with 0.6 of their memory.
+
+    So many of its 256 filters are zero; `side` is that of its picture.
+    """
     builder = IrBuilder("wide")
-    x = builder.input("x", (1, 256, 24, 24), "float32")
-    weights = builder.constant(np.ones((256, 256, 3, 3), np.float32), "w")
+    x = builder.input("x", (1, 256, side, side), "float32")
+    filters = np.ones((256, 256, 3, 3), np.float32)
+    filters[:n_zero] = 0
+    weights = builder.constant(filters, "w")
     y = builder.emit(
         OPERATORS["convolution"], [x, weights], name="conv", source="Conv", kernel=(3, 3),
         stride=(1, 1), dilation=(1, 1), padding_before=(1, 1), padding_after=(1, 1), groups=1,
@@ -131,6 +143,54 @@ def test_a_model_that_fits_at_no_share_keeps_the_usual_one() -> None:
     executable = compile_model(_wide(), machine).executable
     assert executable.overfull_tiles.size
     assert [plan.available_memory_proportion for plan in executable.plans] == [0.6]
+
+
+def _compiled_shares(
+    monkeypatch: pytest.MonkeyPatch, model: Model, machine: Machine
+) -> tuple[list[float], Executable]:
+    """Return the shares with which a model is compiled, and the result."""
+    shares = []
+
+    def recorded(*arguments: Any) -> Any:
+        shares.append(arguments[2].convolution)
+        return lower(*arguments)
+
+    monkeypatch.setattr(compiled_model, "lower", recorded)
+    return shares, compile_model(model, machine).executable
+
+
+def test_shares_that_change_no_plan_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plan takes 340,992 bytes, which is more than 0.3 of a tile; none takes below 300,672."""
+    machine = load_machine("c600", tiles_per_ipu=4)
+    shares, executable = _compiled_shares(monkeypatch, _wide(), machine)
+    assert executable.overfull_tiles.size
+    assert [plan.temporary_bytes for plan in executable.plans] == [340_992]
+    assert shares == [0.6, 0.3]
+    for share in (0.3, 0.15, 0.075):
+        own = AvailableMemory(share, share)
+        (plan,) = compile_model(_wide(), machine, available_memory=own).executable.plans
+        assert (plan.temporary_bytes, plan.bound) == (300_672, "least_memory")
+
+
+def test_a_model_without_plans_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = IrBuilder("flat")
+    x = builder.input("x", (4, 200_000), "float32")
+    y = builder.emit(UNARY, [x], name="exp", source="Exp", function="exp")
+    machine = load_machine("c600", tiles_per_ipu=4)
+    shares, executable = _compiled_shares(monkeypatch, builder.finish([("y", y)]), machine)
+    assert executable.overfull_tiles.size
+    assert shares == [0.6]
+
+
+@pytest.mark.parametrize(("n_zero", "expected"), [(0, [0.6]), (128, [0.6, 0.3])])
+def test_constants_that_exceed_all_tiles_end_the_search(
+    monkeypatch: pytest.MonkeyPatch, n_zero: int, expected: list[float]
+) -> None:
+    """Three tiles have 1.92 MB, weights take 2.36 MB; zeros may be padding of a plan."""
+    machine = load_machine("c600", tiles_per_ipu=3)
+    shares, executable = _compiled_shares(monkeypatch, _wide(n_zero, side=18), machine)
+    assert executable.overfull_tiles.size
+    assert shares == expected
 
 
 def test_options_set_the_share_of_every_kind() -> None:
@@ -164,37 +224,3 @@ def test_a_share_in_code_out_of_range_is_refused(share: float) -> None:
             Builder(graph, Sequence()), a, np.ones((1, 8, 4), np.float32),
             available_memory_proportion=share,
         )  # fmt: skip
-
-
-def _counted(monkeypatch: pytest.MonkeyPatch) -> list[AvailableMemory]:
-    """Return a list that takes in the shares at which models are lowered."""
-    shares: list[AvailableMemory] = []
-
-    def counted(model: Model, machine: Machine, share: AvailableMemory, *rest: Any) -> Any:
-        shares.append(share)
-        return lower(model, machine, share, *rest)
-
-    monkeypatch.setattr(compiled_model, "lower", counted)
-    return shares
-
-
-def test_a_share_that_changes_no_plan_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product of vectors takes a few bytes, and a chain of sums asks for no share at all."""
-    shares = _counted(monkeypatch)
-    builder = IrBuilder("chain")
-    x = builder.input("x", (1, 8), "float32")
-    w = builder.constant(np.ones((8, 4), np.float32), "w")
-    y = builder.emit(OPERATORS["MatMul"], [x, w], name="p", source="MatMul")
-    for i in range(40):
-        y = builder.emit(OPERATORS["Neg"], [y], name=f"n{i}", source="Neg")
-    machine = replace(load_machine("c600", tiles_per_ipu=4), control_code_bytes_per_step=8_000)
-    executable = compile_model(builder.finish([("y", y)]), machine).executable
-    assert executable.overfull_tiles.size == 4
-    assert len(shares) == 1
-    assert [plan.available_memory_proportion for plan in executable.plans] == [0.6]
-
-
-def test_shares_that_change_a_plan_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    shares = _counted(monkeypatch)
-    compile_model(_wide(), load_machine("c600", tiles_per_ipu=4))
-    assert [share.convolution for share in shares][:2] == [0.6, 0.3]

@@ -13,6 +13,7 @@ from tests.fidelity import (
     products,
     solvers,
     stencils,
+    transformers,
     vectors,
 )
 
@@ -60,5 +61,6 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
 #: rows of the packaged table.
 NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C17": networks.resnet_rates,
-    "C19": networks.bert_rates,
+    "C18": networks.largest_batch,
+    "C19": transformers.bert_rates,
 }

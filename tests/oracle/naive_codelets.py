@@ -550,8 +550,9 @@ NAIVE: dict[str, Naive] = _Naive(
             for d in ("", "2D")
         },
         **{
-            f"popops::BroadcastVectorInner<{n}>": _shared_row(BINARY[n])
+            f"popops::BroadcastVectorInner{place}<{n}>": _shared_row(BINARY[n])
             for n in ("add", "subtract", "multiply", "divide")
+            for place in ("", "InPlace")
         },
         **{f"popops::Reduce<{n}>": _reduce(n) for n in REDUCTIONS},
         **{f"popops::ScaledReduce<{n}>": _reduce(n) for n in REDUCTIONS},

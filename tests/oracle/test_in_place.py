@@ -56,6 +56,21 @@ def test_binary(
     check(builder, [(a, values_for(a, seed)), (b, values_for(b, seed + 1))], [a, b])
 
 
+@pytest.mark.parametrize("function", ["add", "subtract", "multiply", "divide"])
+@pytest.mark.parametrize("shape", [(12, 16), (3, 4, 8), (5, 12)])
+def test_a_shared_row_of_halves_has_its_own_vertex(function: str, shape: tuple[int, ...]) -> None:
+    graph, builder = new_builder(small_machine(2))
+    a = graph.add_variable("float16", shape, "a")
+    graph.map_linearly(a, grain=shape[-1])
+    b = graph.add_variable("float16", shape[-1:], "b")
+    graph.map_linearly(b)
+    binary_in_place(builder, function, a, b)
+    (codelet,) = {batch.codelet.name for c in graph.compute_sets for batch in c.batches}
+    assert codelet == f"popops::BroadcastVectorInnerInPlace<{function}>"
+    values = values_for(a, 1), values_for(b, 2, low=1, high=3)
+    check(builder, [(a, values[0]), (b, values[1])], [a, b])
+
+
 @given(machines(), st.integers(1, 40), seeds)
 def test_an_operand_may_be_the_target_reversed(machine: Any, n: int, seed: int) -> None:
     """Its elements are read before the vertices of other elements write them."""

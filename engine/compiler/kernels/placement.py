@@ -13,7 +13,7 @@ from tilescope.engine.machine import Machine
 __all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked"]
 
 
-#: Parts of a tile that are placed once more, the largest first; it takes their number squared.
+#: Parts of a tile that are placed in further orders; an order takes their number squared.
 _MOST_PARTS = 4_096
 
 
@@ -254,8 +254,9 @@ def first_fit(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Place parts so that parts live at the same step do not overlap.
 
-    Parts are placed in the order in which they become live. On tiles where they do not fit so, the
-    largest come first, if that ends lower.
+    Parts are placed in the order in which they become live. On tiles where they do not fit so, two
+    more orders are tested, and the lowest end counts: the largest first, and those that live
+    through most steps first, so that the others lie in the gaps between these.
 
     Parameters
     ----------
@@ -289,7 +290,18 @@ def first_fit(
     if not is_late.any():
         return offset, highest
     tile = np.repeat(np.arange(base.size), np.diff(tile_start))
-    largest_first = np.lexsort((swept.order, -size, tile))
-    again, reached = _first_fit(tile_start, _Turn(largest_first, False, is_late), *given)
-    is_better = is_late & (reached < highest)
-    return np.where(is_better[tile], again, offset), np.where(is_better, reached, highest)
+    steps = _steps_of(lifetimes)[lifetimes.owner]
+    for key in ((-size,), (-size, -steps)):
+        is_late = is_late & (highest > sizes.limit)
+        order = np.lexsort((swept.order, *key, tile))
+        again, reached = _first_fit(tile_start, _Turn(order, False, is_late), *given)
+        is_better = is_late & (reached < highest)
+        offset = np.where(is_better[tile], again, offset)
+        highest = np.where(is_better, reached, highest)
+    return offset, highest
+
+
+def _steps_of(lifetimes: Lifetimes) -> NDArray[np.int64]:
+    """Return the steps during which variables are live: ndarray of int64, (n_owners,)."""
+    until = np.append(0, np.cumsum(lifetimes.end - lifetimes.start))
+    return np.diff(until[lifetimes.first])

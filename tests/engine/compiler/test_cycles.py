@@ -22,7 +22,7 @@ from tilescope.engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
 from tilescope.engine.codelets.slic import slic_cycles
 from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK
 from tilescope.engine.codelets.transpose import TRANSPOSE
-from tilescope.engine.codelets.vector_inner import VECTOR_INNER
+from tilescope.engine.codelets.vector_inner import VECTOR_INNER, VECTOR_INNER_IN_PLACE
 from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
 from tilescope.engine.codelets.work import Work
 from tilescope.engine.compiler.cycles import CountedCycles
@@ -237,6 +237,11 @@ OF_PLANES = {name: ([2, 6, 16], [96, 16, 1]) for name in ("a", "out")} | {"b": (
 APART = {name: ([1, 12, 16], [240, 20, 1]) for name in ("a", "out")} | {"b": ([1, 16], [0, 1])}
 
 
+def in_place(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the vertex whose result lies over its first operand."""
+    return {name: fields[name] for name in ("a", "b")}
+
+
 def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, Any]:
     """Return a copy whose source has the output's rows as columns, `apart` more to a line."""
     line = rows + apart
@@ -335,6 +340,14 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
         # 8 pairs: 11 and 6 more for the second row; of halves 13 and 8.
         (VECTOR_INNER["divide"], {}, SHARED, 18 + 6 * (19 + 10 + 8 * 17)),
         (VECTOR_INNER["divide"], HALF, SHARED, 18 + 6 * (24 + 14 + 8 * 21)),
+        # In place, the tile and its workers begin differently.
+        (VECTOR_INNER_IN_PLACE["add"], HALF, in_place(SHARED), 13 + 6 * (21 + 12 + 2 * 17)),
+        (VECTOR_INNER_IN_PLACE["subtract"], HALF, in_place(OF_12), 19 + 6 * (22 + 15 + 3 * 13)),
+        (VECTOR_INNER_IN_PLACE["add"], HALF, in_place(APART), 6 * (6 + 2 * (15 + 25))),
+        (VECTOR_INNER_IN_PLACE["divide"], {}, in_place(SHARED), 16 + 6 * (19 + 10 + 8 * 17)),
+        # Loads and stores of a product alternate: 4 vectors of 7 + 2 x 2; for a row, of 7 + 2.
+        (VECTOR_INNER_IN_PLACE["multiply"], HALF, in_place(SHARED), 19 + 6 * (46 + 9 + 4 * 11)),
+        (VECTOR_INNER_IN_PLACE["multiply"], HALF, in_place(APART), 6 * (7 + 2 * (13 + 13 + 36))),
         # 17 halves a worker: 26 and 4 fours. 17 bytes: 28 and 4 fours.
         (FILL, HALF, {"out": ([100], [1])}, 6 * (26 + 4)),
         (FILL, BYTES, {"out": ([100], [1])}, 6 * (28 + 4)),

@@ -11,7 +11,12 @@ import pytest
 
 from tilescope.engine import Executable, Field, Graph, Machine, Tensor, codelet, compile_programs
 from tilescope.engine import load_machine as load
-from tilescope.engine.compiler.kernels.placement import element_of
+from tilescope.engine.compiler.kernels.placement import (
+    Lifetimes,
+    element_of,
+    first_fit,
+    nothing_asked,
+)
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
@@ -154,6 +159,41 @@ def test_code_beyond_the_executable_region_does_not_fit() -> None:
             end = executable.memory.code_end[0]
             assert f"its code takes {end:,} bytes, but only the first 3,000 are exec" in text
             assert "are lost to" not in text
+
+
+def placed(room: int) -> tuple[list[int], int]:
+    """Return where four parts lie in what is left of a tile, and where the highest ends.
+
+    They take 4, 4, 2 and 3 words of 8 bytes and live from 1 to 2, 1 to 5, 2 to 4 and 2 to 6; at
+    most 9 words live at once.
+    """
+    machine = load("gc200", tiles_per_ipu=1)
+    base = machine.allocatable_bytes - 8 * room
+    lives = Lifetimes(np.arange(4), np.arange(5), np.array([1, 1, 2, 2]), np.array([2, 5, 4, 6]))
+    offset, highest = first_fit(
+        np.array([0, 4]), 8 * np.array([4, 4, 2, 3]), lives, np.array([base]), nothing_asked(4),
+        machine,
+    )  # fmt: skip
+    return ((offset - base) // 8).tolist(), int(highest[0] - base) // 8
+
+
+@pytest.mark.parametrize(
+    ("room", "offsets", "highest"),
+    [
+        # As they begin: the third takes the place of the first, the fourth fits behind the second.
+        (11, [0, 4, 0, 8], 11),
+        # The largest first: the fourth takes half of the place of the first, the third none.
+        (10, [0, 4, 8, 0], 10),
+        # The longest first: the second and the fourth live for 4 steps, the third for 2.
+        (9, [4, 0, 7, 4], 9),
+        # It does not fit in any order: the lowest end counts.
+        (8, [4, 0, 7, 4], 9),
+    ],
+)
+def test_parts_that_do_not_fit_are_placed_in_other_orders(
+    room: int, offsets: list[int], highest: int
+) -> None:
+    assert placed(room) == (offsets, highest)
 
 
 def test_fields_on_one_variable_cannot_be_placed_apart() -> None:

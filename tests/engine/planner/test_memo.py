@@ -114,13 +114,3 @@ def test_a_model_s_equal_operations_are_planned_once_and_the_log_counts_them(
     assert "conv2/convolution: same as conv1/convolution; 2 plans made and 1 reused" in (
         caplog.text
     )
-
-
-def test_a_share_matters_only_to_plans_that_it_changes() -> None:
-    memo = PlanMemo()
-    memo.plan(plan_convolution, "first", SHAPE, MACHINE, 0.6)
-    assert memo.splits_equally(0.6, 0.3)
-    assert not memo.splits_equally(0.6, 1e-4)
-    assert memo.splits_equally(0.5, 1e-4), "no request was made at this share"
-    other = plan_convolution("other", SHAPE, MACHINE, 1e-4)
-    assert other.split != plan_convolution("first", SHAPE, MACHINE, 0.6).split

@@ -1,0 +1,83 @@
+"""Last uses of variables: where the result of an operation may replace an operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
+
+from tilescope.engine.graph import Tensor, Variable
+from tilescope.engine.ir import Operation, Value
+
+__all__ = ["LastUses"]
+
+
+@dataclass
+class LastUses:
+    """When the values of a list of operations are read for the last time.
+
+    Several values may be views of one variable: it is free once none of them is read any more.
+
+    Parameters
+    ----------
+    of_value
+        Last operation that reads each value, by number; past the end for results.
+    of_variable
+        The same for variables that hold results of the operations lowered so far.
+    outside
+        Variables that hold other values; they are never free, since a region may run again.
+    now
+        Number of the operation that is being lowered.
+    """
+
+    of_value: dict[Value, int] = field(default_factory=dict)
+    of_variable: dict[Variable, int] = field(default_factory=dict)
+    outside: frozenset[Variable] = frozenset()
+    now: int = -1
+
+    @classmethod
+    def of(
+        cls, operations: Items[Operation], results: Items[Value], known: Iterable[Tensor]
+    ) -> LastUses:
+        """Return the last uses of the values of operations.
+
+        Parameters
+        ----------
+        operations
+            In the order in which they are lowered.
+        results
+            Values that are read after them.
+        known
+            Tensors of values from before them.
+        """
+        of_value: dict[Value, int] = {}
+        for number, operation in enumerate(operations):
+            of_value |= dict.fromkeys(operation.operands, number)
+            for region in operation.regions.values():
+                of_value |= dict.fromkeys((*region.captured, *region.outputs), number)
+        of_value |= dict.fromkeys(results, len(operations))
+        outside = frozenset(variable for tensor in known for variable in tensor.variables)
+        return cls(of_value, {}, outside)
+
+    def begin(self) -> None:
+        """Go on to the next operation."""
+        self.now += 1
+
+    def keep(self, value: Value, tensor: Tensor) -> None:
+        """Record the tensor of a value that the present operation computes."""
+        until = self.of_value.get(value, self.now)
+        for variable in tensor.variables:
+            self.of_variable[variable] = max(until, self.of_variable.get(variable, 0))
+
+    def is_free(self, tensor: Tensor) -> bool:
+        """Return whether nothing reads a tensor's variable after the present operation.
+
+        Constants and variables with initial contents are never free.
+        """
+        return all(
+            variable not in self.outside
+            and variable.category != "constant"
+            and variable.values is None
+            and self.of_variable.get(variable, self.now + 1) <= self.now
+            for variable in tensor.variables
+        )
