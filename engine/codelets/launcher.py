@@ -30,6 +30,8 @@ def launcher_of(
 ) -> Any:
     """Return the compiled loop over vertices `first` to `last` in flat memory.
 
+    Codelets with one kernel and the same fields share it.
+
     Parameters
     ----------
     codelet
@@ -41,16 +43,20 @@ def launcher_of(
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    source = _launcher_source(codelet, memories, rounded)
-    kernel = kernel_digest(codelet.kernel)
+    return _launcher(_launcher_source(codelet, memories, rounded), codelet.kernel)
+
+
+@functools.cache
+def _launcher(source: str, kernel: Any) -> Any:
+    """Compile the source of a launcher around a kernel."""
+    digest = kernel_digest(kernel)
     # numba's cache names the kernel's module, which must still exist when the cache is loaded.
-    module = getattr(codelet.kernel, "__module__", "")
-    text = f"{source}{codelet.name}{kernel}{module}"
-    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    module = getattr(kernel, "__module__", "")
+    key = hashlib.blake2b(f"{source}{digest}{module}".encode(), digest_size=8).hexdigest()
     path = cache_folder() / "launchers" / f"launch_{key}.py"
-    is_kept = kernel is not None and _write_once(path, source)
+    is_kept = digest is not None and _write_once(path, source)
     namespace: dict[str, Any] = {
-        "kernel": codelet.kernel,
+        "kernel": kernel,
         "round_float8_block": round_float8_block,
         "round_half_block": round_half_block,
         "as_strided": np.lib.stride_tricks.as_strided,
@@ -130,7 +136,7 @@ def _launcher_source(
         if field.is_list:
             parameters += [f"{part}{place}" for part in ("start", "size", "stride", "first")]
     arguments = _field_arguments(codelet, regions)
-    for place in range(len(codelet.scalars)):
+    for place in range(len(codelet.kernel_scalars)):
         parameters.append(f"scalar{place}")
         arguments.append(f"scalar{place}[v]")
     run, place_of_count = "        ", "v"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,6 +30,10 @@ _config: Any = numba.config
 
 #: Minimum work to share a batch between threads, elements: some 200 microseconds.
 _SHARE_ABOVE = 2_000_000
+
+
+#: Products of a convolution in the time of one element: they are computed in vectors.
+_PRODUCTS = 8
 
 
 class Threads:
@@ -114,15 +118,13 @@ class Launch:
             ) from error
 
 
-def _work(batch: VertexBatch, n_elements: NDArray[np.int64]) -> int:
-    """Estimate the elements that a batch touches: outputs times the inputs an output needs."""
-    total = int(n_elements.sum())
-    if batch.codelet.flops is None:
-        return total
-    if "w" in batch.fields:
-        images_and_field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
-        return int((images_and_field * batch.fields["w"].n_elements).sum())
-    return total
+def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
+    """Estimate the work of every vertex: the elements it touches, and an eighth per product."""
+    elements = np.asarray(sum(map(_by_vertex, regions)), np.int64)
+    if any(isinstance(window.taps, tuple) for window in batch.codelet.sliding):
+        field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
+        return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
+    return elements
 
 
 def _by_vertex(regions: Regions) -> NDArray[np.int64]:
@@ -153,8 +155,8 @@ def bind(
                 [r.start + memory.base[r.variable.variable_id] for r in regions],
                 [r.size for r in regions],
                 [r.stride for r in regions],
-                [batch.scalars[scalar.name] for scalar in codelet.scalars],
-                np.asarray(sum(map(_by_vertex, regions)), np.int64),
+                [batch.scalars[scalar.name] for scalar in codelet.kernel_scalars],
+                _work(batch, regions),
             ),
         )
         hosts = [region.variable.dtype.host for region in regions]
@@ -178,7 +180,7 @@ def bind(
                     counts,
                 ),
                 len(blocks),
-                _work(batch, blocks.n_elements),
+                int(blocks.work.sum()),
                 threads,
                 counts,
                 batch.tile,
