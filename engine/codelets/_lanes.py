@@ -88,6 +88,10 @@ class _Emitter:
         value = self.builder.load(pointer)
         return value if is_wide or self.n_lanes == 1 else self.spread(value)
 
+    def keep(self) -> None:
+        """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+
     def fused(self, a: Any, b: Any, c: Any) -> Any:
         """Return a * b + c, rounded once."""
         name = f"v{a.type.count}f32" if isinstance(a.type, ir.VectorType) else "f32"
@@ -179,6 +183,7 @@ class _Emitter:
         def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
             def one(counters: list[Any], sums: list[Any]) -> list[Any]:
                 _, column, row = counters
+                self.keep()
                 weights = self.load(builder.gep(weight, [row]), is_wide=True)
                 found = []
                 for pixel, total in zip(pixels, sums, strict=True):
@@ -202,6 +207,7 @@ class _Emitter:
         def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
             def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
                 load = self.load if is_wide else self.single
+                self.keep()
                 weights = load(builder.gep(weight, counters), is_wide=True)
                 values = [load(builder.gep(pixel, counters), is_wide=True) for pixel in pixels]
                 return [
