@@ -101,34 +101,9 @@ def _scaling(operation: str) -> Any:
     return _sum if operation == "log_add" else _product
 
 
-def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
-    """Return the kernel of an operation; the loops follow the contiguous dimension.
-
-    There are no slices: each would count a reference.
-    """
+def _long_row(operation: str) -> Any:
+    """Return the function that combines contiguous rows: in lanes, as it is vectorised."""
     prepare, combine = _FUNCTIONS[operation]
-    scaled = _scaling(operation)
-    unscaled = UNSCALED[operation]
-
-    @jit
-    def add_columns(x, first, x_stride, totals, outer, inner):  # type: ignore[no-untyped-def]
-        for j in range(outer):
-            for k in range(inner):
-                row = unsigned(first + j * x_stride[2] + k * x_stride[3])
-                is_begun = j + k > 0
-                for i in range(unsigned(totals.size)):
-                    value = prepare(x[row + i])
-                    totals[i] = combine(totals[i], value) if is_begun else value
-
-    @jit
-    def of_row(x, start, x_stride, outer, inner):  # type: ignore[no-untyped-def]
-        total = prepare(x[start])
-        step = unsigned(x_stride[3])
-        for j in range(outer):
-            row = unsigned(start + j * x_stride[2])
-            for k in range(unsigned(1 if j == 0 else 0), unsigned(inner)):
-                total = combine(total, prepare(x[row + k * step]))
-        return total
 
     @jit
     def of_long_row(x, start, x_stride, outer, inner, lanes):  # type: ignore[no-untyped-def]
@@ -154,6 +129,39 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
             at = unsigned(start + j * x_stride[2])
             for k in range(unsigned(whole), unsigned(inner)):
                 total = combine(total, prepare(x[at + k]))
+        return total
+
+    return of_long_row
+
+
+def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
+    """Return the kernel of an operation; the loops follow the contiguous dimension.
+
+    There are no slices: each would count a reference.
+    """
+    prepare, combine = _FUNCTIONS[operation]
+    scaled = _scaling(operation)
+    unscaled = UNSCALED[operation]
+    of_long_row = _long_row(operation)
+
+    @jit
+    def add_columns(x, first, x_stride, totals, outer, inner):  # type: ignore[no-untyped-def]
+        for j in range(outer):
+            for k in range(inner):
+                row = unsigned(first + j * x_stride[2] + k * x_stride[3])
+                is_begun = j + k > 0
+                for i in range(unsigned(totals.size)):
+                    value = prepare(x[row + i])
+                    totals[i] = combine(totals[i], value) if is_begun else value
+
+    @jit
+    def of_row(x, start, x_stride, outer, inner):  # type: ignore[no-untyped-def]
+        total = prepare(x[start])
+        step = unsigned(x_stride[3])
+        for j in range(outer):
+            row = unsigned(start + j * x_stride[2])
+            for k in range(unsigned(1 if j == 0 else 0), unsigned(inner)):
+                total = combine(total, prepare(x[row + k * step]))
         return total
 
     @jit

@@ -188,12 +188,12 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     links.adjoins &= (low <= next_low) & (high <= next_high)
     links.adjoins &= (last_tap < high) | (high == next_high)
     links.adjoins &= (next_window >= next_low) | (low == next_low)
-    # Single elements have no stride: the distance of two of them is their step.
+    # The stride of a single element means nothing, and of two their distance is the step.
     apart, distance = np.diff(blocks.start[source]), next_low - low
-    alone = np.where(distance > 0, apart // np.maximum(distance, 1), 0)
     strides = blocks.stride[source][:, dim]
+    alone = np.where(distance > 0, apart // np.maximum(distance, 1), strides[1:])
     step = np.where(size[:-1] > 1, strides[:-1], np.where(size[1:] > 1, strides[1:], alone))
-    links.adjoins &= (apart == step * distance) & ((distance > 0) | (size[:-1] > 1))
+    links.adjoins &= apart == step * distance
     links.grows(source, dim, step, distance)
     return links
 
