@@ -68,7 +68,10 @@ def _launcher(source: str, kernel: Any) -> Any:
     # numba's cache names the kernel's module, which must still exist when the cache is loaded.
     module = getattr(kernel, "__module__", "")
     key = hashlib.blake2b(f"{source}{digest}{module}".encode(), digest_size=8).hexdigest()
-    path = cache_folder() / "launchers" / f"launch_{key}.py"
+    # Symbols of code from the cache must differ: a name of its own, since all take the same types.
+    name = f"launch_{key}"
+    source = source.replace("def launch(", f"def {name}(", 1)
+    path = cache_folder() / "launchers" / f"{name}.py"
     is_kept = digest is not None and _write_once(path, source)
     namespace: dict[str, Any] = {
         "kernel": kernel,
@@ -81,7 +84,7 @@ def _launcher(source: str, kernel: Any) -> Any:
         "__name__": __name__,
     }
     exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    return (cached_jit if is_kept else jit)(namespace["launch"])
+    return (cached_jit if is_kept else jit)(namespace[name])
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
