@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numba
@@ -28,10 +27,12 @@ _log = logging.getLogger(__name__)
 
 _config: Any = numba.config
 
-#: Minimum work to share a batch between threads, elements: some 200 microseconds.
-_SHARE_ABOVE = 2_000_000
+#: Minimum work to share a batch between threads, elements: some 100 microseconds.
+_SHARE_ABOVE = 1_000_000
 
 
+#: Parts of a shared batch by thread.
+_PARTS = 4
 #: Products of a convolution in the time of one element: they are computed in vectors.
 _PRODUCTS = 8
 
@@ -48,17 +49,28 @@ class Threads:
         )
 
     def share(self, call: Any, n: int, table: int) -> None:
-        """Call ``call(first, last, table)`` on consecutive parts of `n`, one per thread."""
+        """Call ``call(first, last, table)`` on consecutive parts of `n`, on all threads.
+
+        A thread takes the next part when it is free: one that the system has not started, or that
+        shares its processor with another program, takes fewer.
+        """
         if self._pool is None:
             call(0, n, table)
             return
-        edges = [n * i // self.n_threads for i in range(self.n_threads + 1)]
-        futures: list[Future[Any]] = [
-            self._pool.submit(call, first, last, table) for first, last in pairwise(edges[1:])
-        ]
-        call(edges[0], edges[1], table)
-        for future in futures:
-            future.result()
+        n_parts = min(n, self.n_threads * _PARTS)
+        numbers = iter(range(n_parts))
+
+        def work() -> None:
+            for part in numbers:  # taking a number is atomic
+                call(n * part // n_parts, n * (part + 1) // n_parts, table)
+
+        others: list[Future[None]] = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
+        try:
+            work()
+        finally:
+            for other in others:
+                if not other.cancel():
+                    other.result()
 
     def shutdown(self) -> None:
         """Shut the pool down; afterwards all work runs on the calling thread."""

@@ -42,7 +42,7 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
         for compute_set in graph.compute_sets
         for launch in bind(compute_set, memory, threads, 6)
     ]
-    assert max(launch.work for launch in launches) > 2_000_000, "large enough to be shared"
+    assert max(launch.work for launch in launches) > 1_000_000, "large enough to be shared"
     for launch in launches:
         launch.run()
     threads.shutdown()

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
+from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.execute import plan
+from tilescope.engine.execute.launch import Threads
 from tilescope.engine.execute.plan import Calls, LaunchPlan, Rounds
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyOut
@@ -18,6 +20,11 @@ from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyOut
 def square(x: Any) -> None:
     for i in range(x.size):
         x[i] = x[i] * x[i]
+
+
+def _cube(x: Any) -> None:
+    for i in range(x.size):
+        x[i] = x[i] * x[i] * x[i]
 
 
 def _squares() -> tuple[Engine, LaunchPlan, Any]:
@@ -72,3 +79,32 @@ def test_a_plan_is_a_table_of_launches() -> None:
         *["Vertices", "Pieces", "Work", "Bytes", "Threads"],
     ]
     assert [row.split()[:5] for row in rows] == [["step", "square", "2", "2", "2"]]
+
+
+@pytest.mark.parametrize(("n_threads", "n"), [(1, 5), (2, 5), (3, 100), (4, 2)])
+def test_threads_take_every_piece_once(n_threads: int, n: int) -> None:
+    threads, taken = Threads(n_threads), []
+    threads.share(lambda first, last, table: taken.append((first, last, table)), n, 7)
+    threads.shutdown()
+    assert sorted(k for first, last, _ in taken for k in range(first, last)) == list(range(n))
+    assert {table for *_, table in taken} == {7}
+
+
+def test_a_part_that_fails_ends_the_launch() -> None:
+    threads = Threads(2)
+
+    def fails(first: int, last: int, table: int) -> None:
+        raise ValueError(f"{first} to {last} of {table}")
+
+    with pytest.raises(ValueError, match="of 7"):
+        threads.share(fails, 10, 7)
+    threads.shutdown()
+
+
+def test_compiled_loops_have_names_of_their_own() -> None:
+    """Code from the cache is found by its name, and all loops take the same types."""
+    names = {
+        launcher_of(made, (0,), ("float32",)).__name__
+        for made in (square, codelet(Field("x", "inout"), law=square.law, code_bytes=4)(_cube))
+    }
+    assert len(names) == 2
