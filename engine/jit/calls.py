@@ -35,8 +35,13 @@ def _compiled_pointer() -> Any:
     return as_pointer
 
 
+def _plain_pointer(address: int) -> ctypes.c_void_p:
+    """Return a pointer in runs without compilation."""
+    return ctypes.c_void_p(int(address))
+
+
 #: Turns an address into a pointer for `numba.carray`.
-pointer = ctypes.c_void_p if _config.DISABLE_JIT else _compiled_pointer()
+pointer: Any = _plain_pointer if _config.DISABLE_JIT else _compiled_pointer()
 
 
 def _call_intrinsic(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
