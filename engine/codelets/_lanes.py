@@ -1,120 +1,296 @@
-"""The innermost loop of products: a block of pixels times a row of outputs, in vector registers.
+"""The innermost loops of products: sums of several pixels, kept in vector registers throughout.
 
 Written as LLVM IR, because a loop over few outputs that accumulates in memory is vectorised poorly.
-A block keeps its sums in registers while it iterates over the inputs.
+The sums of a block begin at zero, stay in registers over the whole window and all inputs, and are
+stored once.
+
+A sum is a chain of fused multiplications and additions in the order of taps and inputs, whatever
+the block: the same bits on any processor. A dot product is `DOT_LANES` such chains, added in pairs,
+and one of the inputs after the last whole vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "PIXELS", "block_kernels"]
+__all__ = [
+    "BLOCKS",
+    "DOT_LANES",
+    "EACH_BLOCKS",
+    "LARGEST",
+    "dot_kernel",
+    "each_kernel",
+    "row_kernel",
+]
 
-#: Outputs of a block.
-LANES = (16, 8, 4)
-#: Pixels of a block, largest first.
-PIXELS = (8, 4, 2, 1)
+#: Pixels of the blocks, largest first, by their lanes, which are outputs.
+BLOCKS = {16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
+#: The same where every output has an input of its own.
+EACH_BLOCKS = {16: (4, 1), 4: (4, 1), 1: (1,)}
+#: Lanes of a dot product, and dot products of a block.
+DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
+#: Most pixels of a block.
+LARGEST = 8
 
 _config: Any = numba.config
-_F32 = ir.FloatType()
-_I64 = ir.IntType(64)
+_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_ARGUMENTS = (
+    "out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x, tap_w, n_taps,"
+    " count, n_pixels"
+)
 
 
-def _plain_block(n_pixels: int, n_lanes: int) -> Callable[..., None]:
-    """Return a pure Python version, for runs without compilation."""
+def _plain(n_lanes: int, *, is_each: bool) -> Callable[..., None]:
+    """Return a pure Python version, for runs without compilation; one lane for a dot product."""
 
     def block(  # type: ignore[no-untyped-def]
-        out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
-    ):
+        out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x, tap_w, n_taps,
+        count, n_pixels,
+    ):  # fmt: skip
         for p in range(n_pixels):
-            target = out_at + p * out_pitch
-            for i in range(count):
-                value = x[x_at + p * x_pitch + i * x_step]
-                row = w_at + i * w_pitch
-                out[target : target + n_lanes] += value * w[row : row + n_lanes]
+            total = np.zeros(n_lanes, np.float32)
+            for t in range(n_taps):
+                for i in range(count):
+                    source = x_at + x_places[p] + tap_x[t] + i * x_step
+                    weight = w_at + tap_w[t] + i * w_pitch
+                    values = x[source : source + n_lanes] if is_each else x[source]
+                    total += values * w[weight : weight + n_lanes]
+            target = out_at + out_places[p]
+            out[target : target + n_lanes] = total
 
     return block
 
 
-def _emit(builder: Any, n_pixels: int, n_lanes: int, data: list[Any], numbers: list[Any]) -> None:
-    """Emit the block: load the sums, loop over the inputs, store the sums."""
-    out, x, w = data
-    out_at, out_pitch, x_at, x_pitch, x_step, w_at, w_pitch, count = numbers
-    vector = ir.VectorType(_F32, n_lanes)
-    pointer = vector.as_pointer()
+class _Emitter:
+    """Emits blocks; pointers and numbers are LLVM values by the name of the argument."""
 
-    def place(base: Any, index: Any) -> Any:
-        return builder.gep(base, [index])
+    def __init__(self, builder: Any, values: dict[str, Any], n_lanes: int) -> None:
+        self.builder, self.values, self.n_lanes = builder, values, n_lanes
+        self.n_pixels, self.pixel = 0, _I64(0)
+        self.vector = ir.VectorType(_F32, n_lanes) if n_lanes > 1 else _F32
 
-    def vector_at(base: Any, index: Any) -> Any:
-        return builder.bitcast(place(base, index), pointer)
+    def number(self, name: str, index: Any) -> Any:
+        """Load an entry of an array of int64."""
+        return self.builder.load(self.builder.gep(self.values[name], [index]))
 
-    targets = []
-    for p in range(n_pixels):
-        offset = builder.mul(out_pitch, ir.Constant(_I64, p))
-        targets.append(vector_at(out, builder.add(out_at, offset)))
-    # The sums are carried between iterations as SSA values. On the stack they would have to be
-    # aligned to their size; the compiler assumes this, but stack frames do not guarantee it.
-    before = builder.block
-    head = builder.append_basic_block("inputs")
-    body = builder.append_basic_block("input")
-    after = builder.append_basic_block("done")
-    first = [builder.load(target, align=4) for target in targets]
-    builder.branch(head)
+    def load(self, pointer: Any, *, is_wide: bool) -> Any:
+        """Load all lanes, or one value into all lanes."""
+        if is_wide and self.n_lanes > 1:
+            pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+            return self.builder.load(pointer, align=4)
+        value = self.builder.load(pointer)
+        return value if is_wide or self.n_lanes == 1 else self.spread(value)
 
-    builder.position_at_end(head)
-    index = builder.phi(_I64)
-    index.add_incoming(_I64(0), before)
-    sums = [builder.phi(vector) for _ in targets]
-    for total, value in zip(sums, first, strict=True):
-        total.add_incoming(value, before)
-    builder.cbranch(builder.icmp_signed("<", index, count), body, after)
+    def keep(self) -> None:
+        """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
 
-    builder.position_at_end(body)
-    weights = builder.load(vector_at(w, builder.add(w_at, builder.mul(index, w_pitch))), align=4)
-    column = builder.add(x_at, builder.mul(index, x_step))
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), n_lanes), [0] * n_lanes)
-    for p, total in enumerate(sums):
-        at = builder.add(column, builder.mul(x_pitch, ir.Constant(_I64, p)))
-        single = builder.insert_element(
-            ir.Constant(vector, ir.Undefined), builder.load(place(x, at)), _I64(0)
+    def fused(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once."""
+        name = f"v{a.type.count}f32" if isinstance(a.type, ir.VectorType) else "f32"
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fma.{name}"
         )
-        value = builder.shuffle_vector(single, single, mask)
-        scaled = builder.fmul(value, weights, flags=("contract",))
-        total.add_incoming(builder.fadd(scaled, total, flags=("contract",)), body)
-    index.add_incoming(builder.add(index, _I64(1)), body)
-    builder.branch(head)
+        return self.builder.call(function, [a, b, c])
 
-    builder.position_at_end(after)
-    for target, total in zip(targets, sums, strict=True):
-        builder.store(total, target, align=4)
+    def spread(self, value: Any) -> Any:
+        """Return a vector with a value in all lanes."""
+        empty = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(empty, value, _I32(0))
+        mask = ir.Constant(ir.VectorType(_I32, self.n_lanes), [0] * self.n_lanes)
+        return self.builder.shuffle_vector(first, first, mask)
+
+    def places(self, name: str) -> list[Any]:
+        """Return the elements at which the pixels of the block begin."""
+        builder, values = self.builder, self.values
+        places = []
+        for p in range(self.n_pixels):
+            index = builder.add(self.pixel, _I64(p))
+            places.append(builder.add(values[f"{name}_at"], self.number(f"{name}_places", index)))
+        return places
+
+    def loop(
+        self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Callable[..., Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Emit a loop whose first counter stays below `end`; return its counters and values after.
+
+        `steps` are begin and step of the counters, `carried` the values that `body` takes after the
+        counters and returns.
+        """
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block() for _ in range(3))
+        builder.branch(head)
+        builder.position_at_end(head)
+        counters = [builder.phi(_I64) for _ in steps]
+        values = [builder.phi(value.type) for value in carried]
+        for counter, (begin, _) in zip(counters, steps, strict=True):
+            counter.add_incoming(begin, before)
+        for value, first in zip(values, carried, strict=True):
+            value.add_incoming(first, before)
+        builder.cbranch(builder.icmp_signed("<", counters[0], end), inside, after)
+        builder.position_at_end(inside)
+        found = body(counters, values)
+        for counter, (_, step) in zip(counters, steps, strict=True):
+            counter.add_incoming(builder.add(counter, step), builder.block)
+        for value, new in zip(values, found, strict=True):
+            value.add_incoming(new, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return counters, values
+
+    def over_pixels(self, sizes: Sequence[int], block: Callable[[], None]) -> None:
+        """Emit blocks for all pixels. A block serves more pixels than the next smaller one holds.
+
+        The last one may compute pixels again that the list repeats.
+        """
+        done: Any = _I64(0)
+        for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
+            self.n_pixels = size
+
+            def one(counters: list[Any], _: list[Any]) -> list[Any]:
+                self.pixel = counters[0]
+                block()
+                return []
+
+            end = self.builder.sub(self.values["n_pixels"], _I64(smaller))
+            (done,), _ = self.loop(end, [(done, _I64(size))], [], one)
+
+    def over_taps(self, carried: list[Any], body: Callable[..., Any]) -> list[Any]:
+        """Emit the loop over taps; `body` takes pointers to the pixels, to the weights, sums."""
+        builder, values = self.builder, self.values
+        sources = self.places("x")
+
+        def tap(counters: list[Any], sums: list[Any]) -> Any:
+            offset = self.number("tap_x", counters[0])
+            weight = builder.add(values["w_at"], self.number("tap_w", counters[0]))
+            pixels = [builder.gep(values["x"], [builder.add(at, offset)]) for at in sources]
+            return body(pixels, builder.gep(values["w"], [weight]), sums)
+
+        return self.loop(values["n_taps"], [(_I64(0), _I64(1))], carried, tap)[1]
+
+    def block(self, *, is_each: bool) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel."""
+        builder, values = self.builder, self.values
+
+        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+            def one(counters: list[Any], sums: list[Any]) -> list[Any]:
+                _, column, row = counters
+                self.keep()
+                weights = self.load(builder.gep(weight, [row]), is_wide=True)
+                found = []
+                for pixel, total in zip(pixels, sums, strict=True):
+                    value = self.load(builder.gep(pixel, [column]), is_wide=is_each)
+                    found.append(self.fused(value, weights, total))
+                return found
+
+            zero = _I64(0)
+            steps = [(zero, _I64(1)), (zero, values["x_step"]), (zero, values["w_pitch"])]
+            return self.loop(values["count"], steps, sums, one)[1]
+
+        zeros = [ir.Constant(self.vector, None)] * self.n_pixels
+        self.store(self.over_taps(zeros, inputs))
+
+    def dot(self) -> None:
+        """Emit dot products; the inputs of pixels and weights are contiguous."""
+        builder, n = self.builder, self.n_pixels
+        count = self.values["count"]
+        whole = builder.and_(count, _I64(-self.n_lanes))
+
+        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+            def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
+                load = self.load if is_wide else self.single
+                self.keep()
+                weights = load(builder.gep(weight, counters), is_wide=True)
+                values = [load(builder.gep(pixel, counters), is_wide=True) for pixel in pixels]
+                return [
+                    self.fused(value, weights, total)
+                    for value, total in zip(values, sums, strict=True)
+                ]
+
+            begin, wide = self.loop(
+                whole,
+                [(_I64(0), _I64(self.n_lanes))],
+                sums[:n],
+                lambda counters, own: step(counters, own, is_wide=True),
+            )
+            _, rest = self.loop(
+                count,
+                [(begin[0], _I64(1))],
+                sums[n:],
+                lambda counters, own: step(counters, own, is_wide=False),
+            )
+            return wide + rest
+
+        zeros = [ir.Constant(self.vector, None)] * n + [ir.Constant(_F32, None)] * n
+        sums = self.over_taps(zeros, inputs)
+        totals = [
+            builder.fadd(self.folded(wide), rest)
+            for wide, rest in zip(sums[:n], sums[n:], strict=True)
+        ]
+        self.store(totals)
+
+    def single(self, pointer: Any, *, is_wide: bool) -> Any:  # noqa: ARG002  as `load`
+        """Load one element."""
+        return self.builder.load(pointer)
+
+    def folded(self, vector: Any) -> Any:
+        """Return the sum of all lanes: halves are added until one is left."""
+        width = self.n_lanes
+        while width > 1:
+            width //= 2
+            halves = [
+                self.builder.shuffle_vector(
+                    vector,
+                    vector,
+                    ir.Constant(ir.VectorType(_I32, width), list(range(at, at + width))),
+                )
+                for at in (0, width)
+            ]
+            vector = self.builder.fadd(*halves)
+        return self.builder.extract_element(vector, _I32(0))
+
+    def store(self, sums: list[Any]) -> None:
+        """Store the sums of the pixels."""
+        for place, total in zip(self.places("out"), sums, strict=True):
+            pointer = self.builder.gep(self.values["out"], [place])
+            if isinstance(total.type, ir.VectorType):
+                pointer = self.builder.bitcast(pointer, total.type.as_pointer())
+            self.builder.store(total, pointer, align=4)
 
 
-def _compiled_block(n_pixels: int, n_lanes: int) -> Any:
+def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
     @intrinsic
     def block(  # type: ignore[no-untyped-def]
-        typing_context, out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count
-    ):
-        arrays = (out, x, w)
-        if not all(isinstance(a, types.Array) and a.dtype == types.float32 for a in arrays):
+        typing_context, out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch,
+        tap_x, tap_w, n_taps, count, n_pixels,
+    ):  # fmt: skip
+        floats, lists = (out, x, w), (out_places, x_places, tap_x, tap_w)
+        if not all(isinstance(a, types.Array) and a.dtype == types.float32 for a in floats):
             return None
-        integers = (types.int64,)
-        signature = types.void(out, *integers * 2, x, *integers * 3, w, *integers * 2, types.int64)
+        if not all(isinstance(a, types.Array) and a.dtype == types.int64 for a in lists):
+            return None
+        number = types.int64
+        signature = types.void(
+            out, number, out_places, x, number, x_places, number, w, number, number,
+            tap_x, tap_w, number, number, number,
+        )  # fmt: skip
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            data, numbers = [], []
-            for kind, value in zip(signature.args, arguments, strict=True):
-                if isinstance(kind, types.Array):
-                    data.append(context.make_array(kind)(context, builder, value).data)
-                else:
-                    numbers.append(value)
-            _emit(builder, n_pixels, n_lanes, data, numbers)
+            values = {}
+            names = _ARGUMENTS.replace(" ", "").split(",")
+            for name, kind, value in zip(names, signature.args, arguments, strict=True):
+                is_array = isinstance(kind, types.Array)
+                made = context.make_array(kind)(context, builder, value).data if is_array else value
+                values[name] = made
+            emit(builder, values)
             return context.get_dummy_value()
 
         return signature, generate
@@ -122,12 +298,46 @@ def _compiled_block(n_pixels: int, n_lanes: int) -> Any:
     return block
 
 
-def block_kernels() -> dict[tuple[int, int], Any]:
-    """Return functions that add a product of small matrices to `out`, by (pixels, lanes).
+def row_kernel(n_lanes: int) -> Any:
+    """Return the function that stores sums of products: `n_lanes` outputs of all pixels of a list.
 
-    Arguments: ``out, out_at, out_pitch, x, x_at, x_pitch, x_step, w, w_at, w_pitch, count``. They
-    are flat float32 arrays, first elements, strides between pixels (pitch) and between inputs
-    (step), and the number of inputs. Outputs and weights of one input are contiguous.
+    Its arguments are ``out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x,
+    tap_w, n_taps, count, n_pixels``: flat float32 arrays with a first element; offsets of the
+    pixels; strides between the inputs of a pixel (step) and between their weights (pitch); offsets
+    of the taps; inputs per tap. The weights of the outputs of one input are contiguous. The lists
+    of pixels repeat the last one up to a multiple of `LARGEST`.
     """
-    make = _plain_block if _config.DISABLE_JIT else _compiled_block
-    return {(p, lanes): make(p, lanes) for p in PIXELS for lanes in LANES}
+    return _kernel(n_lanes, BLOCKS[n_lanes], lambda emitter: lambda: emitter.block(is_each=False))
+
+
+def each_kernel(n_lanes: int) -> Any:
+    """Return the same function for outputs with an input of their own, which are contiguous."""
+
+    def block_of(emitter: _Emitter) -> Callable[[], None]:
+        return lambda: emitter.block(is_each=True)
+
+    return _kernel(n_lanes, EACH_BLOCKS[n_lanes], block_of, is_each=True)
+
+
+def dot_kernel() -> Any:
+    """Return the same function for one output per pixel, with contiguous inputs and weights."""
+    if _config.DISABLE_JIT:
+        return _plain(1, is_each=False)
+    return _kernel(DOT_LANES, _DOT_BLOCKS, lambda emitter: emitter.dot)
+
+
+def _kernel(
+    n_lanes: int,
+    sizes: Sequence[int],
+    block_of: Callable[[_Emitter], Callable[[], None]],
+    *,
+    is_each: bool = False,
+) -> Any:
+    if _config.DISABLE_JIT:
+        return _plain(n_lanes, is_each=is_each)
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = _Emitter(builder, values, n_lanes)
+        emitter.over_pixels(sizes, block_of(emitter))
+
+    return _compiled(emit)

@@ -91,7 +91,8 @@ def codelet(
                 " above a def"
             )
         label = called or function.__name__
-        expected = sum(4 if field.kind == "block" else 1 for field in fields) + len(numbers)
+        expected = sum(4 if field.kind == "block" else 1 for field in fields)
+        expected += sum(not number.is_for_law for number in numbers)
         parts = "fields and scalars"
         if is_multi_vertex:
             expected, parts = expected + 2, "fields, scalars, worker id and number of workers"

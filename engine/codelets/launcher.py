@@ -1,6 +1,8 @@
 """The launcher of a codelet: a compiled loop over its vertices, on flat memory.
 
-It is generated per codelet: a user's codelet runs exactly as a built-in one.
+It is generated per codelet: a user's codelet runs exactly as a built-in one. All launchers take the
+first and the last vertex and the address of a table with the addresses and shapes of their arrays,
+so that a sequence of launches is one call (`engine/jit/calls.py`).
 """
 
 from __future__ import annotations
@@ -12,52 +14,77 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.jit._jit import cache_folder, cached_jit, jit
+from tilescope.engine.jit.calls import pointer
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.number.grid import HALF, Grid
 
-__all__ = ["launch_arguments", "launcher_of"]
+_carray: Any = vars(numba)["carray"]  # numba does not declare it
+#: Types of arrays, by their name in a launcher.
+_TYPES = {
+    np.dtype(kind).name: np.dtype(kind).type
+    for kind in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
+}
+
+__all__ = ["launch_arrays", "launch_table", "launcher_of"]
 
 
 @functools.cache
 def launcher_of(
-    codelet: Codelet, memories: tuple[int, ...], rounded: tuple[tuple[str, Grid], ...] = ()
+    codelet: Codelet,
+    memories: tuple[int, ...],
+    hosts: tuple[str, ...],
+    rounded: tuple[tuple[str, Grid], ...] = (),
 ) -> Any:
     """Return the compiled loop over vertices `first` to `last` in flat memory.
+
+    Codelets with one kernel and the same fields share it.
 
     Parameters
     ----------
     codelet
         Codelet with the kernel to run per vertex.
     memories
-        Which of the distinct memories each field is in: an array takes Python some tenths of a
-        microsecond to pass, so fields share theirs, and their places.
+        Which of the distinct memories each field is in.
+    hosts
+        Type of the distinct memories.
     rounded
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    source = _launcher_source(codelet, memories, rounded)
-    kernel = kernel_digest(codelet.kernel)
+    return _launcher(_launcher_source(codelet, memories, hosts, rounded), codelet.kernel)
+
+
+@functools.cache
+def _launcher(source: str, kernel: Any) -> Any:
+    """Compile the source of a launcher around a kernel."""
+    digest = kernel_digest(kernel)
     # numba's cache names the kernel's module, which must still exist when the cache is loaded.
-    module = getattr(codelet.kernel, "__module__", "")
-    text = f"{source}{codelet.name}{kernel}{module}"
-    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    path = cache_folder() / "launchers" / f"launch_{key}.py"
-    is_kept = kernel is not None and _write_once(path, source)
+    module = getattr(kernel, "__module__", "")
+    key = hashlib.blake2b(f"{source}{digest}{module}".encode(), digest_size=8).hexdigest()
+    # Symbols of code from the cache must differ: a name of its own, since all take the same types.
+    name = f"launch_{key}"
+    source = source.replace("def launch(", f"def {name}(", 1)
+    path = cache_folder() / "launchers" / f"{name}.py"
+    is_kept = digest is not None and _write_once(path, source)
     namespace: dict[str, Any] = {
-        "kernel": codelet.kernel,
+        "kernel": kernel,
         "round_float8_block": round_float8_block,
         "round_half_block": round_half_block,
+        "carray": _carray,
+        "pointer": pointer,
+        **_TYPES,
         "as_strided": np.lib.stride_tricks.as_strided,
         "__name__": __name__,
     }
     exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    return (cached_jit if is_kept else jit)(namespace["launch"])
+    return (cached_jit if is_kept else jit)(namespace[name])
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -117,37 +144,60 @@ def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list
     return arguments
 
 
+def _arrays(codelet: Codelet, hosts: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Return name, type and number of dimensions of all arrays of a launcher, as in its table."""
+    arrays = [(f"memory{i}", host, 1) for i, host in enumerate(hosts)] + [("places", "int64", 2)]
+    for place, field in enumerate(codelet.fields):
+        if field.is_list:
+            dims = {"start": 1, "size": 2, "stride": 2, "first": 1}
+            arrays += [(f"{part}{place}", "int64", n) for part, n in dims.items()]
+    kinds = {"int": "int64", "float": "float32"}
+    for place, scalar in enumerate(codelet.kernel_scalars):
+        arrays.append((f"scalar{place}", kinds[scalar.kind], 1))
+    if codelet.reads_clock:
+        arrays.append(("clock", "int64", 1))
+    if codelet.is_data_dependent:
+        arrays.append(("counts", "int64", 2 if codelet.is_multi_vertex else 1))
+    return arrays
+
+
+def _unpacking(codelet: Codelet, hosts: Sequence[str]) -> str:
+    """Return the source that makes arrays of the table's addresses and shapes."""
+    lines, at = [], 0
+    for name, kind, n_dims in _arrays(codelet, hosts):
+        shape = "".join(f"table[{at + 1 + d}], " for d in range(n_dims))
+        lines.append(f"    {name} = carray(pointer(table[{at}]), ({shape}), {kind})\n")
+        at += 1 + n_dims
+    if codelet.is_multi_vertex:
+        lines.append(f"    n_workers = table[{at}]\n")
+        at += 1
+    return f"    table = carray(pointer(at), ({at},), int64)\n" + "".join(lines)
+
+
 def _launcher_source(
-    codelet: Codelet, memories: Sequence[int], rounded: Sequence[tuple[str, Grid]]
+    codelet: Codelet,
+    memories: Sequence[int],
+    hosts: Sequence[str],
+    rounded: Sequence[tuple[str, Grid]],
 ) -> str:
     """Return the source of the loop; it names fields and scalars by their place, whatever theirs.
 
     A user may call a field or scalar anything, also what the loop calls its own variables.
     """
     regions = _regions(codelet, memories)
-    parameters = [f"memory{i}" for i in range(max(memories, default=-1) + 1)] + ["places"]
-    for place, field in enumerate(codelet.fields):
-        if field.is_list:
-            parameters += [f"{part}{place}" for part in ("start", "size", "stride", "first")]
     arguments = _field_arguments(codelet, regions)
-    for place in range(len(codelet.scalars)):
-        parameters.append(f"scalar{place}")
-        arguments.append(f"scalar{place}[v]")
+    arguments += [f"scalar{place}[v]" for place in range(len(codelet.kernel_scalars))]
     run, place_of_count = "        ", "v"
     if codelet.is_multi_vertex:
-        parameters.append("n_workers")
         arguments += ["worker", "n_workers"]
         run, place_of_count = "        for worker in range(n_workers):\n            ", "v, worker"
     if codelet.reads_clock:
-        parameters.append("clock")
         arguments.append("clock[v]")
-    count = ""
-    if codelet.is_data_dependent:
-        parameters.append("counts")
-        count = f"counts[{place_of_count}] = "
+    count = f"counts[{place_of_count}] = " if codelet.is_data_dependent else ""
     places = {field.name: place for place, field in enumerate(codelet.fields)}
     return (
-        f"def launch(first, last, {', '.join(parameters)}):\n"
+        "def launch(first, last, at):\n"
+        f"{_unpacking(codelet, hosts)}"
         "    for v in range(first, last):\n"
         f"{run}{count}kernel({', '.join(arguments)})\n"
     ) + "".join(
@@ -172,17 +222,16 @@ def _write_once(path: Path, text: str) -> bool:
     return True
 
 
-def launch_arguments(
+def launch_arrays(
     codelet: Codelet,
     memories: Sequence[NDArray[Any]],
     regions: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
     firsts: Sequence[NDArray[np.int64] | None],
     scalars: Sequence[NDArray[Any]],
-    n_workers: int,
     clock: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[Any, ...]:
-    """Return the launcher's arguments after `first` and `last`.
+) -> list[NDArray[Any]]:
+    """Return the arrays of a launcher, contiguous and in the order of its table.
 
     Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field;
     `firsts` the first interval of every vertex, for lists of intervals.
@@ -197,11 +246,23 @@ def launch_arguments(
     places = np.zeros((0, 0), np.int64)
     if columns:
         places = np.concatenate(columns, axis=1, dtype=np.int64)
-    arguments: list[Any] = [*memories, places, *lists, *scalars]
-    if codelet.is_multi_vertex:
-        arguments.append(n_workers)
+    arrays: list[NDArray[Any]] = [*memories, places]
+    arrays += [np.ascontiguousarray(array, np.int64) for array in lists]
+    arrays += [np.ascontiguousarray(scalar) for scalar in scalars]
     if codelet.reads_clock:
-        arguments.append(clock)
+        arrays.append(clock)
     if codelet.is_data_dependent:
-        arguments.append(counts)
-    return tuple(arguments)
+        arrays.append(counts)
+    return arrays
+
+
+def launch_table(
+    codelet: Codelet, arrays: Sequence[NDArray[Any]], n_workers: int
+) -> NDArray[np.int64]:
+    """Return the table that a launcher takes; it does not keep the arrays alive."""
+    numbers: list[int] = []
+    for array in arrays:
+        numbers += [array.ctypes.data, *array.shape]
+    if codelet.is_multi_vertex:
+        numbers.append(n_workers)
+    return np.array(numbers, np.int64)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
+from tilescope.engine.codelets._extremes import maximum
+from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Sliding
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.jit._jit import jit
 
@@ -39,14 +41,32 @@ _SCALARS = tuple(
 )
 
 
+@jit
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
 def _pool_kernel(is_max: bool) -> Any:
+    combine = maximum if is_max else _add
+
+    @jit
+    def row(x, source, x_step, out, target, step, n, is_first):  # type: ignore[no-untyped-def]
+        """Combine a pixel's channels with those of the window so far."""
+        at, to, length = unsigned(source), unsigned(target), unsigned(n)
+        if is_first:
+            for c in range(length):
+                out[to + c * step] = x[at + c * x_step]
+        else:
+            for c in range(length):
+                out[to + c * step] = combine(out[to + c * step], x[at + c * x_step])
+
     @jit
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride,
         kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,
         shift_y, shift_x, divisor,
     ):  # fmt: skip
-        n_channels = out_size[2]
+        n, step, x_step = out_size[2], unsigned(out_stride[2]), unsigned(x_stride[2])
         for oy in range(out_size[0]):
             for ox in range(out_size[1]):
                 target = out_start + oy * out_stride[0] + ox * out_stride[1]
@@ -60,25 +80,19 @@ def _pool_kernel(is_max: bool) -> Any:
                         if ix < 0 or ix >= x_size[1]:
                             continue
                         source = x_start + iy * x_stride[0] + ix * x_stride[1]
-                        for c in range(n_channels):
-                            value = x[source + c * x_stride[2]]
-                            place = target + c * out_stride[2]
-                            if n_used == 0:
-                                out[place] = value
-                            elif is_max:
-                                if value > out[place] or value != value:
-                                    out[place] = value
-                            else:
-                                out[place] += value
+                        row(x, source, x_step, out, target, step, n, n_used == 0)
                         n_used += 1
-                if n_used == 0 and not is_max:  # the window covers padding only
+                if is_max:
+                    continue
+                to = unsigned(target)
+                if n_used == 0:  # the window covers padding only
                     n_used = 1
-                    for c in range(n_channels):
-                        out[target + c * out_stride[2]] = 0
-                if not is_max and divisor > 0:
+                    for c in range(unsigned(n)):
+                        out[to + c * step] = 0
+                if divisor > 0:
                     count = kernel_height * kernel_width if divisor == 2 else n_used
-                    for c in range(n_channels):
-                        out[target + c * out_stride[2]] /= count
+                    for c in range(unsigned(n)):
+                        out[to + c * step] /= count
 
     return kernel
 
@@ -113,6 +127,12 @@ def _pool_flops(is_max: bool) -> Callable[[Batch], NDArray[np.int64]]:
     return flops
 
 
+def _window(dim: int, side: str, axis: str) -> Sliding:
+    """Return how windows move along a dimension of the field."""
+    scalars = (f"{part}_{axis}" for part in ("stride", "dilation", "shift"))
+    return Sliding(("x", dim), ("out", dim), f"kernel_{side}", *scalars)
+
+
 def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
     return Codelet(
         name,
@@ -123,6 +143,8 @@ def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
         source="graphcore/poplibs sdk-release-3.4, lib/popnn: getPoolingCycles",
         scalars=_SCALARS,
         flops=_pool_flops(is_max),
+        independent=((2, 2),),
+        sliding=(_window(0, "height", "y"), _window(1, "width", "x")),
     )
 
 

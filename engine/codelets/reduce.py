@@ -89,6 +89,9 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "logical_or": (_is_nonzero, _logical_or),
 }
 
+#: Elements of a contiguous row that are combined side by side; shorter rows are combined in order.
+_LANES = 64
+
 #: Scale that leaves a result as it is: a logarithm is multiplied by adding.
 UNSCALED = {name: 0.0 if name == "log_add" else 1.0 for name in _FUNCTIONS}
 
@@ -96,6 +99,39 @@ UNSCALED = {name: 0.0 if name == "log_add" else 1.0 for name in _FUNCTIONS}
 def _scaling(operation: str) -> Any:
     """Return how a result is scaled; logarithms are multiplied by adding."""
     return _sum if operation == "log_add" else _product
+
+
+def _long_row(operation: str) -> Any:
+    """Return the function that combines contiguous rows: in lanes, as it is vectorised."""
+    prepare, combine = _FUNCTIONS[operation]
+
+    @jit
+    def of_long_row(x, start, x_stride, outer, inner, lanes):  # type: ignore[no-untyped-def]
+        """Combine contiguous elements in lanes, then these in halves, then the elements left."""
+        n = unsigned(lanes.size)
+        whole = inner // lanes.size * lanes.size
+        for j in range(outer):
+            for k in range(0, whole, lanes.size):
+                at = unsigned(start + j * x_stride[2] + k)
+                if j + k == 0:
+                    for i in range(n):
+                        lanes[i] = prepare(x[at + i])
+                else:
+                    for i in range(n):
+                        lanes[i] = combine(lanes[i], prepare(x[at + i]))
+        half = lanes.size // 2
+        while half > 0:
+            for i in range(unsigned(half)):
+                lanes[i] = combine(lanes[i], lanes[unsigned(half) + i])
+            half //= 2
+        total = lanes[0]
+        for j in range(outer):
+            at = unsigned(start + j * x_stride[2])
+            for k in range(unsigned(whole), unsigned(inner)):
+                total = combine(total, prepare(x[at + k]))
+        return total
+
+    return of_long_row
 
 
 def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
@@ -106,6 +142,7 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
     prepare, combine = _FUNCTIONS[operation]
     scaled = _scaling(operation)
     unscaled = UNSCALED[operation]
+    of_long_row = _long_row(operation)
 
     @jit
     def add_columns(x, first, x_stride, totals, outer, inner):  # type: ignore[no-untyped-def]
@@ -136,6 +173,7 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
         # Planes that adjoin are one row.
         n_joined = n_planes if is_wide and x_stride[0] == n else 1
         totals = np.empty(n_joined * n, out.dtype)
+        lanes = np.empty(_LANES, out.dtype)
         outer, inner = x_size[2], x_size[3]
         d = 2 if outer > 1 else 3
         end = 0
@@ -150,7 +188,12 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
             for plane in range(n_planes):
                 start = first + plane * x_stride[0]
                 own = plane % n_joined * n
-                if not is_wide:
+                if not is_wide and x_stride[3] == 1 and inner >= 2 * _LANES:
+                    for i in range(n):
+                        totals[i] = of_long_row(
+                            x, start + i * x_stride[1], x_stride, outer, inner, lanes
+                        )
+                elif not is_wide:
                     for i in range(n):
                         totals[i] = of_row(x, start + i * x_stride[1], x_stride, outer, inner)
                 elif own == 0:

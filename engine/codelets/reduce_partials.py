@@ -23,21 +23,42 @@ __all__ = ["REDUCE_PARTIALS", "reduce_partials_cycles"]
 Counts = NDArray[np.int64]
 
 
+#: Columns that are summed at once: 4 KiB of sums stay in the cache over all partials.
+_COLUMNS = 1024
+
+
+@jit
+def _sum_columns(  # type: ignore[no-untyped-def]
+    partials, source, pitch, step, n_partials, out, target, n
+):
+    """Sum `n` columns of all partials, in their order."""
+    to, length = unsigned(target), unsigned(n)
+    for p in range(n_partials):
+        first = unsigned(source + p * pitch)
+        if p == 0:
+            for i in range(length):
+                out[to + i] = partials[first + i * step]
+        else:
+            for i in range(length):
+                out[to + i] = out[to + i] + partials[first + i * step]
+
+
 @jit
 def _sum_partials(  # type: ignore[no-untyped-def]
     partials, start, size, stride, out, out_start, out_size, out_stride
 ):
     """Take partials [partial, plane, row, column], out [plane, row, column]; columns adjoin."""
-    n_columns, step = unsigned(out_size[2]), unsigned(stride[3])
+    step = unsigned(stride[3])
     for plane in range(out_size[0]):
         for row in range(out_size[1]):
-            to = unsigned(out_start + plane * out_stride[0] + row * out_stride[1])
-            for p in range(size[0]):
-                source = start + p * stride[0] + plane * stride[1] + row * stride[2]
-                first = unsigned(source)
-                for i in range(n_columns):
-                    value = partials[first + i * step]
-                    out[to + i] = value if p == 0 else out[to + i] + value
+            to = out_start + plane * out_stride[0] + row * out_stride[1]
+            source = start + plane * stride[1] + row * stride[2]
+            for first in range(0, out_size[2], _COLUMNS):
+                n = min(_COLUMNS, out_size[2] - first)
+                _sum_columns(
+                    partials, source + first * stride[3], stride[0], step, size[0],
+                    out, to + first, n,
+                )  # fmt: skip
 
 
 def reduce_partials_cycles(

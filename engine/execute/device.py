@@ -19,7 +19,8 @@ from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess,
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import Launch, bind_all, thread_pool
+from tilescope.engine.execute.launch import bind_all, thread_pool
+from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
@@ -92,7 +93,7 @@ class Device:
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
-        self._launches: dict[int, list[Launch]] = {}
+        self._plan = LaunchPlan({})
         self._counted: dict[int, CountedCycles] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._last_program: int | None = None
@@ -140,7 +141,8 @@ class Device:
         self._check_fits()
         memory = HostMemory(self.executable.graph, self.executable.n_replicas)
         n_workers = self.executable.machine.n_worker_contexts
-        self._launches = bind_all(self.executable.steps, memory, self._pool, n_workers, progress)
+        by_step = bind_all(self.executable.steps, memory, self._pool, n_workers, progress)
+        self._plan = LaunchPlan(by_step)
         self._memory = memory
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
@@ -326,7 +328,7 @@ class Device:
     def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
         """Run a control program and return the times at which its steps ran."""
         walker = Walker(
-            self._launches, self._host(), self._stream, self._show, self._counted, self._counters
+            self._plan, self._host(), self._stream, self._show, self._counted, self._counters
         )
         clock = None if root.is_foldable else Clock(self.executable.machine)
         walker.run(root, clock)
@@ -361,7 +363,7 @@ class Device:
         """
         with self._alone("close"):
             self._is_closed = True
-            self._memory, self._launches = None, {}
+            self._memory, self._plan = None, LaunchPlan({})
             self._release()
 
     def _release(self) -> None:

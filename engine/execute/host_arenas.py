@@ -13,7 +13,16 @@ from tilescope.engine.graph.variable import to_host
 
 __all__ = ["HostMemory"]
 
-_LINE = 16  # elements: variables begin on cache lines
+_LINE_BYTES = 64
+_LINE = 64  # elements: variables of any type begin on cache lines
+
+
+def _zeros(shape: tuple[int, int], host: str) -> NDArray[Any]:
+    """Return zeros that begin on a cache line."""
+    n_bytes = shape[0] * shape[1] * np.dtype(host).itemsize
+    memory = np.zeros(n_bytes + _LINE_BYTES, np.uint8)
+    first = -memory.ctypes.data % _LINE_BYTES
+    return memory[first : first + n_bytes].view(host).reshape(shape)
 
 
 class HostMemory:
@@ -39,9 +48,7 @@ class HostMemory:
             at = used.get(variable.dtype.host, 0)
             self.base.append(at)
             used[variable.dtype.host] = at + -(-variable.n_elements // _LINE) * _LINE
-        self.arenas = {
-            host: np.zeros((n_replicas, size), dtype=host) for host, size in used.items()
-        }
+        self.arenas = {host: _zeros((n_replicas, size), host) for host, size in used.items()}
         for variable in graph.variables:
             if variable.values is not None:
                 for replica in range(n_replicas):

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.codelet import Codelet, Sliding
 
 __all__ = ["MOST_JOINED", "Blocks", "join"]
 
 Counts = NDArray[np.int64]
 
-#: Elements of all fields that are joined at most: 256 KiB in floats, and enough pieces of a
+#: Work that is joined at most, elements of all fields: 256 KiB in floats, and enough pieces of a
 #: large batch for all threads. The pieces do not depend on the number of threads.
 MOST_JOINED = 1 << 16
 
@@ -33,20 +33,20 @@ class Blocks:
     start, size, stride
         By field: ndarrays of int64, shapes (n,), (n, n_dims) and (n, n_dims), elements.
     scalars
-        Ndarrays of shape (n,).
-    n_elements : ndarray of int64, shape (n,)
-        Elements of all fields.
+        Those that the kernel takes: ndarrays of shape (n,).
+    work : ndarray of int64, shape (n,)
+        Work of every piece, elements.
     """
 
     start: list[Counts]
     size: list[Counts]
     stride: list[Counts]
     scalars: list[NDArray[Any]]
-    n_elements: Counts
+    work: Counts
 
     def __len__(self) -> int:
         """Return the number of pieces."""
-        return self.n_elements.size
+        return self.work.size
 
     def take(self, rows: NDArray[np.intp]) -> Blocks:
         """Return some of the pieces, in that order."""
@@ -55,8 +55,58 @@ class Blocks:
             [column[rows] for column in self.size],
             [column[rows] for column in self.stride],
             [column[rows] for column in self.scalars],
-            self.n_elements[rows],
+            self.work[rows],
         )
+
+
+@dataclass
+class _Links:
+    """How every piece goes on to the next: by link, ndarrays of shape (n - 1,).
+
+    Parameters
+    ----------
+    blocks
+        The pieces.
+    adjoins : ndarray of bool
+        Whether the next continues the piece.
+    grown
+        By field that grows: its dimension, the distance of its elements, and the elements from the
+        first of a piece to the first of the next.
+    """
+
+    blocks: Blocks
+    adjoins: NDArray[np.bool_]
+    grown: dict[int, tuple[int, Counts, Counts]]
+
+    def same(self, column: NDArray[Any]) -> None:
+        """Require equal values."""
+        self.adjoins &= column[1:] == column[:-1]
+
+    def same_shape(self, field: int, but: int = -1) -> None:
+        """Require equal sizes and strides, except along one dimension."""
+        size = self.blocks.size[field]
+        # The stride of a single element means nothing.
+        stride = np.where(size > 1, self.blocks.stride[field], 0)
+        for d in range(size.shape[1]):
+            if d != but:
+                self.same(size[:, d])
+                self.same(stride[:, d])
+
+    def grows(self, field: int, dim: int, step: Counts, distance: Counts) -> None:
+        """Note that a field grows along a dimension, with elements `step` apart."""
+        size, stride = self.blocks.size[field][:, dim], self.blocks.stride[field][:, dim]
+        self.adjoins &= ((size[:-1] == 1) | (stride[:-1] == step)) & (
+            (size[1:] == 1) | (stride[1:] == step)
+        )
+        self.grown[field] = (dim, step, distance)
+
+    def follows(self, field: int, dim: int, *, is_contiguous: bool) -> None:
+        """Require that elements continue those of the piece before, along one dimension."""
+        self.same_shape(field, dim)
+        apart, size = np.diff(self.blocks.start[field]), self.blocks.size[field][:-1, dim]
+        step = np.where(size > 1, self.blocks.stride[field][:-1, dim], apart)
+        self.adjoins &= (apart == step * size) & ((step == 1) | (not is_contiguous))
+        self.grows(field, dim, step, size)
 
 
 def join(codelet: Codelet, blocks: Blocks) -> Blocks:
@@ -64,87 +114,113 @@ def join(codelet: Codelet, blocks: Blocks) -> Blocks:
 
     Every element is computed from the same elements as before.
     """
-    dims = codelet.independent
-    if not dims or len(blocks) < 2:
+    if not (codelet.independent or codelet.sliding) or len(blocks) < 2:
         return blocks
-    written = [field.is_written for field in codelet.fields]
-    order = blocks.start[0]
+    written = next(i for i, field in enumerate(codelet.fields) if field.is_written)
+    order = blocks.start[written]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
-    for places in reversed(dims):
-        # Along the innermost dimension, results stay contiguous.
-        unit = [
-            field.is_vector or (is_written and places is dims[-1])
-            for field, is_written in zip(codelet.fields, written, strict=True)
-        ]
-        blocks = _along(places, unit, blocks)
+    for window in reversed(codelet.sliding):
+        if len(blocks) > 1:
+            blocks = _joined(_windows(codelet, window, blocks))
+    for places in reversed(codelet.independent):
+        if len(blocks) > 1:
+            blocks = _joined(_along(codelet, places, blocks))
     return blocks
 
 
-def _along(places: Sequence[int], unit: Sequence[bool], blocks: Blocks) -> Blocks:
-    """Join neighbours along one dimension, whose place in every field is given."""
-    if len(blocks) < 2:
-        return blocks
-    adjoins, steps = _links(places, unit, blocks)
-    first = np.flatnonzero(_cut(adjoins, steps, blocks.n_elements))
+def _links(blocks: Blocks) -> _Links:
+    return _Links(blocks, np.ones(len(blocks) - 1, dtype=bool), {})
+
+
+def _along(codelet: Codelet, places: Sequence[int], blocks: Blocks) -> _Links:
+    """Link neighbours along a dimension, whose place in every field is given."""
+    links = _links(blocks)
+    for scalar in blocks.scalars:
+        links.same(scalar)
+    length: Counts | None = None
+    for index, (field, place) in enumerate(zip(codelet.fields, places, strict=True)):
+        if place < 0:
+            links.same(blocks.start[index])
+            links.same_shape(index)
+            continue
+        is_innermost = field.is_written and place == field.n_dims - 1
+        links.follows(index, place, is_contiguous=field.is_vector or is_innermost)
+        own = blocks.size[index][:, place]
+        if length is not None:
+            links.adjoins &= (own[:-1] == length[:-1]) & (own[1:] == length[1:])
+        length = own
+    return links
+
+
+def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
+    """Link neighbours along a dimension in which windows move.
+
+    Counted from the first tap of the first window of a piece, its region of the operand is [low,
+    high). The joined region reaches from the first low to the last high: a tap beyond the region
+    of its own vertex must be beyond the joined one, too.
+    """
+    links = _links(blocks)
+    names = [field.name for field in codelet.fields]
+    scalars = {s.name: c for s, c in zip(codelet.kernel_scalars, blocks.scalars, strict=True)}
+    for name, column in scalars.items():
+        if name != window.shift:
+            links.same(column)
+    source, result = names.index(window.source[0]), names.index(window.result[0])
+    for index in range(len(names)):
+        if index not in (source, result):
+            links.same(blocks.start[index])
+            links.same_shape(index)
+    links.follows(result, window.result[1], is_contiguous=False)
+    dim = window.source[1]
+    links.same_shape(source, dim)
+    if isinstance(window.taps, str):
+        taps = scalars[window.taps]
+    else:
+        taps = blocks.size[names.index(window.taps[0])][:, window.taps[1]]
+    stride, shift = scalars[window.stride][:-1], scalars[window.shift]
+    size = blocks.size[source][:, dim]
+    next_window = blocks.size[result][:-1, window.result[1]] * stride
+    low, next_low = -shift[:-1], next_window - shift[1:]
+    high, next_high = low + size[:-1], next_low + size[1:]
+    last_tap = next_window - stride + (taps[:-1] - 1) * scalars[window.dilation][:-1]
+    links.adjoins &= (low < high) & (next_low < next_high)
+    links.adjoins &= (low <= next_low) & (high <= next_high)
+    links.adjoins &= (last_tap < high) | (high == next_high)
+    links.adjoins &= (next_window >= next_low) | (low == next_low)
+    # The stride of a single element means nothing, and of two their distance is the step.
+    apart, distance = np.diff(blocks.start[source]), next_low - low
+    strides = blocks.stride[source][:, dim]
+    alone = np.where(distance > 0, apart // np.maximum(distance, 1), strides[1:])
+    step = np.where(size[:-1] > 1, strides[:-1], np.where(size[1:] > 1, strides[1:], alone))
+    links.adjoins &= apart == step * distance
+    links.grows(source, dim, step, distance)
+    return links
+
+
+def _joined(links: _Links) -> Blocks:
+    """Join the pieces that links connect."""
+    blocks = links.blocks
+    first = np.flatnonzero(_cut(links, blocks.work))
     if first.size == len(blocks):
         return blocks
+    last = np.append(first[1:], len(blocks)) - 1
     joined = blocks.take(first)
-    joined.n_elements = np.add.reduceat(blocks.n_elements, first)
-    is_joined = np.diff(first, append=len(blocks)) > 1
-    for field, place in enumerate(places):
-        if place < 0:
-            continue
-        joined.size[field][:, place] = np.add.reduceat(blocks.size[field][:, place], first)
-        stride = joined.stride[field]
-        own = first[is_joined]
-        stride[is_joined, place] = steps[field][own]
+    joined.work = np.add.reduceat(blocks.work, first)
+    is_joined = last > first
+    for field, (dim, step, distance) in links.grown.items():
+        offset = np.concatenate([[0], np.cumsum(distance)])
+        size = blocks.size[field][last, dim]
+        joined.size[field][:, dim] = offset[last] - offset[first] + size
+        joined.stride[field][is_joined, dim] = step[first[is_joined]]
     return joined
 
 
-def _links(
-    places: Sequence[int], unit: Sequence[bool], blocks: Blocks
-) -> tuple[NDArray[np.bool_], list[Counts]]:
-    """Return whether each piece is continued by the next, and its step by field, elements."""
-    n_links = len(blocks) - 1
-    adjoins = np.ones(n_links, dtype=bool)
-    for scalar in blocks.scalars:
-        adjoins &= scalar[1:] == scalar[:-1]
-    steps: list[Counts] = []
-    length: Counts | None = None
-    for place, is_unit, start, size, stride in zip(
-        places, unit, blocks.start, blocks.size, blocks.stride, strict=True
-    ):
-        # The stride of a single element means nothing.
-        strides = np.where(size > 1, stride, 0)
-        for d in range(size.shape[1]):
-            if d != place:
-                adjoins &= (size[1:, d] == size[:-1, d]) & (strides[1:, d] == strides[:-1, d])
-        apart = np.diff(start)
-        if place < 0:
-            adjoins &= apart == 0
-            steps.append(np.zeros(n_links, np.int64))
-            continue
-        own = size[:, place]
-        step = np.where(own[:-1] > 1, strides[:-1, place], apart)
-        adjoins &= apart == step * own[:-1]
-        adjoins &= (own[1:] == 1) | (strides[1:, place] == step)
-        adjoins &= (step == 1) | (not is_unit)
-        if length is not None:
-            adjoins &= own[:-1] == length[:-1]
-            adjoins &= own[1:] == length[1:]
-        length = own
-        steps.append(step)
-    return adjoins, steps
-
-
-def _cut(
-    adjoins: NDArray[np.bool_], steps: Sequence[Counts], n_elements: Counts
-) -> NDArray[np.bool_]:
+def _cut(links: _Links, work: Counts) -> NDArray[np.bool_]:
     """Return which pieces begin a joined one: runs with one step, and not too long."""
-    n = n_elements.size
+    n, adjoins = work.size, links.adjoins
     differs = np.zeros(n - 1, dtype=bool)
-    for step in steps:
+    for _, step, _ in links.grown.values():
         differs[1:] |= step[1:] != step[:-1]
     differs[1:] &= adjoins[1:] & adjoins[:-1]
     # A link behind one that is cut starts afresh: of consecutive changes, every second one cuts.
@@ -154,6 +230,6 @@ def _cut(
     begins[1:] = ~adjoins | (differs & ((place - last_even) % 2 == 1))
     piece = np.arange(n)
     first = np.maximum.accumulate(np.where(begins, piece, 0))
-    most = np.maximum(1, MOST_JOINED // n_elements[first])
+    most = np.maximum(1, MOST_JOINED // work[first])
     begins |= (piece - first) % most == 0
     return begins

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.launcher import launch_arguments, launcher_of
+from tilescope.engine.codelets.launcher import launch_arrays, launch_table, launcher_of
 from tilescope.engine.compiler.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
+from tilescope.engine.jit.calls import SIGNATURE
 
 __all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
 
 _log = logging.getLogger(__name__)
 
-_typeof: Any = numba.typeof
 _config: Any = numba.config
 
-#: Minimum work to share a batch between threads, elements: some 200 microseconds.
-_SHARE_ABOVE = 2_000_000
+#: Minimum work to share a batch between threads, elements: some 100 microseconds.
+_SHARE_ABOVE = 1_000_000
+
+
+#: Parts of a shared batch by thread.
+_PARTS = 4
+#: Products of a convolution in the time of one element: they are computed in vectors.
+_PRODUCTS = 8
 
 
 class Threads:
@@ -43,18 +48,29 @@ class Threads:
             else None
         )
 
-    def share(self, call: Any, n: int, arguments: tuple[Any, ...]) -> None:
-        """Call ``call(first, last, *arguments)`` on consecutive parts of `n`, one per thread."""
+    def share(self, call: Any, n: int, table: int) -> None:
+        """Call ``call(first, last, table)`` on consecutive parts of `n`, on all threads.
+
+        A thread takes the next part when it is free: one that the system has not started, or that
+        shares its processor with another program, takes fewer.
+        """
         if self._pool is None:
-            call(0, n, *arguments)
+            call(0, n, table)
             return
-        edges = [n * i // self.n_threads for i in range(self.n_threads + 1)]
-        futures: list[Future[Any]] = [
-            self._pool.submit(call, first, last, *arguments) for first, last in pairwise(edges[1:])
-        ]
-        call(edges[0], edges[1], *arguments)
-        for future in futures:
-            future.result()
+        n_parts = min(n, self.n_threads * _PARTS)
+        numbers = iter(range(n_parts))
+
+        def work() -> None:
+            for part in numbers:  # taking a number is atomic
+                call(n * part // n_parts, n * (part + 1) // n_parts, table)
+
+        others: list[Future[None]] = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
+        try:
+            work()
+        finally:
+            for other in others:
+                if not other.cancel():
+                    other.result()
 
     def shutdown(self) -> None:
         """Shut the pool down; afterwards all work runs on the calling thread."""
@@ -69,8 +85,16 @@ class Launch:
 
     Parameters
     ----------
+    call
+        Its launcher.
+    table : ndarray of int64, shape (n,)
+        What the launcher takes: see `launch_table`.
+    arrays
+        The arrays whose addresses are in the table.
     n_pieces
         Calls of the kernel: vertices, or several adjoining ones joined.
+    work
+        Elements that the vertices touch, and an eighth of their products.
     counts : ndarray of int64, shape (n_vertices,) or (n_vertices, n_workers)
         Counts from the kernel of each vertex, or of each of its workers, in the last run; empty
         unless its law needs them.
@@ -82,7 +106,8 @@ class Launch:
     """
 
     call: Any
-    arguments: tuple[Any, ...]
+    table: NDArray[np.int64]
+    arrays: Sequence[NDArray[Any]]
     n_pieces: int
     work: int
     threads: Threads
@@ -91,6 +116,17 @@ class Launch:
     clock: NDArray[np.int64]
     codelet_name: str
     compute_set_name: str
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays that describe its pieces to the launcher."""
+        return sum(array.nbytes for array in self.arrays if array.dtype == np.int64)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is large enough for several threads."""
+        n_threads = self.threads.n_threads
+        return n_threads > 1 and self.work >= _SHARE_ABOVE and self.n_pieces >= n_threads
 
     def run(self) -> None:
         """Run all vertices, on several threads for large batches.
@@ -101,10 +137,10 @@ class Launch:
             When the codelet's function raised; its exception is the cause.
         """
         try:
-            if self.work < _SHARE_ABOVE or self.n_pieces < self.threads.n_threads:
-                self.call(0, self.n_pieces, *self.arguments)
+            if self.is_shared:
+                self.threads.share(self.call, self.n_pieces, self.table.ctypes.data)
             else:
-                self.threads.share(self.call, self.n_pieces, self.arguments)
+                self.call(0, self.n_pieces, self.table.ctypes.data)
         except Exception as error:
             raise KernelFailed(
                 f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute"
@@ -114,15 +150,13 @@ class Launch:
             ) from error
 
 
-def _work(batch: VertexBatch, n_elements: NDArray[np.int64]) -> int:
-    """Estimate the elements that a batch touches: outputs times the inputs an output needs."""
-    total = int(n_elements.sum())
-    if batch.codelet.flops is None:
-        return total
-    if "w" in batch.fields:
-        images_and_field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
-        return int((images_and_field * batch.fields["w"].n_elements).sum())
-    return total
+def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
+    """Estimate the work of every vertex: the elements it touches, and an eighth per product."""
+    elements = np.asarray(sum(map(_by_vertex, regions)), np.int64)
+    if any(isinstance(window.taps, tuple) for window in batch.codelet.sliding):
+        field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
+        return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
+    return elements
 
 
 def _by_vertex(regions: Regions) -> NDArray[np.int64]:
@@ -153,8 +187,8 @@ def bind(
                 [r.start + memory.base[r.variable.variable_id] for r in regions],
                 [r.size for r in regions],
                 [r.stride for r in regions],
-                [batch.scalars[scalar.name] for scalar in codelet.scalars],
-                np.asarray(sum(map(_by_vertex, regions)), np.int64),
+                [batch.scalars[scalar.name] for scalar in codelet.kernel_scalars],
+                _work(batch, regions),
             ),
         )
         hosts = [region.variable.dtype.host for region in regions]
@@ -164,21 +198,15 @@ def bind(
         n_counted = batch.n_vertices if codelet.is_data_dependent else 0
         counts = np.zeros(codelet.count_shape(n_counted, n_workers), np.int64)
         clock = np.zeros(batch.n_vertices if codelet.reads_clock else 0, np.int64)
+        firsts = [region.first for region in regions]
+        arrays = launch_arrays(codelet, memories, parts, firsts, blocks.scalars, clock, counts)
         launches.append(
             Launch(
-                launcher_of(codelet, tuple(map(distinct.index, hosts)), rounded),
-                launch_arguments(
-                    codelet,
-                    memories,
-                    parts,
-                    [region.first for region in regions],
-                    blocks.scalars,
-                    n_workers,
-                    clock,
-                    counts,
-                ),
+                launcher_of(codelet, tuple(map(distinct.index, hosts)), tuple(distinct), rounded),
+                launch_table(codelet, arrays, n_workers),
+                arrays,
                 len(blocks),
-                _work(batch, blocks.n_elements),
+                int(blocks.work.sum()),
                 threads,
                 counts,
                 batch.tile,
@@ -234,17 +262,16 @@ def compile_launchers(
     BadGraph
         When a kernel cannot be compiled.
     """
-    wanted: dict[tuple[int, Any], tuple[Any, Any, str]] = {}
+    wanted: dict[int, tuple[Any, str]] = {}
     for launch in launches:
         if not hasattr(launch.call, "compile"):
             continue  # compilation is disabled: plain Python
-        types = (numba.int64, numba.int64, *(_typeof(a) for a in launch.arguments))
-        wanted.setdefault((id(launch.call), types), (launch.call, types, launch.codelet_name))
-    for done, (call, types, name) in enumerate(wanted.values()):
+        wanted.setdefault(id(launch.call), (launch.call, launch.codelet_name))
+    for done, (call, name) in enumerate(wanted.values()):
         if progress is not None:
             progress(done, len(wanted), call.__name__)
         try:
-            call.compile(types)
+            call.compile(SIGNATURE)
         except (OSError, MemoryError):  # from the kernel cache, not from this kernel
             raise
         except Exception as error:  # numba's own errors, and those that a function makes it raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import ProgramError
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import Launch
+from tilescope.engine.execute.plan import Calls, LaunchPlan, Part, Rounds
 from tilescope.engine.execute.timeline import Clock
 from tilescope.engine.graph import View
 
@@ -24,8 +25,8 @@ class Walker:
 
     Parameters
     ----------
-    launches
-        By step id: the bound batches of its compute set.
+    plan
+        The launches.
     memory
         Values of the variables.
     stream
@@ -40,14 +41,14 @@ class Walker:
 
     def __init__(
         self,
-        launches: Mapping[int, Sequence[Launch]],
+        plan: LaunchPlan,
         memory: HostMemory,
         stream: Callable[[Step], None],
         show: Callable[[str, NDArray[Any]], None],
         counted: dict[int, CountedCycles],
         counters: NDArray[np.int64],
     ) -> None:
-        self._launches = launches
+        self._plan = plan
         self._memory = memory
         self._stream = stream
         self._show = show
@@ -65,20 +66,41 @@ class Walker:
         if clock is not None and node.is_foldable:
             clock.run(node)
             clock = None
-        if node.step is not None:
+        if clock is None and node.control is None:
+            self._play(self._plan.parts(node))
+        elif node.step is not None:
             self._step(node.step, clock)
         elif node.kind == "Overlap" and clock is not None:
             clock.overlap(node, lambda child: self.run(child, clock))
         elif node.function is not None:
             self.run(node.function, clock)
-        elif node.control is not None:
-            self._decide(node, node.control, clock)
-        elif node.kind == "ErrorProgram":
-            raise ProgramError(node.message)
+        elif node.control is not None or node.kind == "ErrorProgram":
+            self._control(node, clock)
         else:
             for _ in range(node.repeat_count):
                 for child in node.children:
                     self.run(child, clock)
+
+    def _play(self, parts: Sequence[Part]) -> None:
+        """Execute parts of a program whose time is known."""
+        for part in parts:
+            match part:
+                case Calls() | Launch():
+                    part.run()
+                case Rounds():
+                    for _ in range(part.n_rounds):
+                        self._play(part.body)
+                case Step():
+                    self._stream(part)
+                case Node():
+                    self._control(part, None)
+
+    def _control(self, node: Node, clock: Clock | None) -> None:
+        """Execute a node that decides, prints or fails."""
+        if node.control is not None:
+            self._decide(node, node.control, clock)
+        else:
+            raise ProgramError(node.message)
 
     def _decide(self, node: Node, control: View, clock: Clock | None) -> None:
         match node.kind:
@@ -119,7 +141,7 @@ class Walker:
         return self._memory.number(one)
 
     def _step(self, step: Step, clock: Clock | None) -> None:
-        launches = self._launches.get(step.step_id, ())
+        launches = self._plan.launches(step)
         for launch in launches:
             if launch.clock.size:
                 assert clock is not None, "a program that reads the time runs with a clock"

@@ -17,11 +17,12 @@ from tilescope.engine.arguments import a_kind, a_switch, a_text, numbers, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.field import Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
+from tilescope.engine.graph.sliding import Sliding
 
 if TYPE_CHECKING:
     from tilescope.engine.graph.regions import Regions
 
-__all__ = ["Codelet", "Field", "Scalar"]
+__all__ = ["Codelet", "Field", "Scalar", "Sliding"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Codelet:
         User-visible name.
     kernel
         Compiled function of one vertex; its arguments are the fields and then the scalars, in
-        order.
+        order, without those for the law.
     law
         Cycles of each vertex: of its worker context, or of the whole tile for a supervisor
         vertex. Takes a `Batch` and the machine, returns ndarray of int64, shape (n_vertices,).
@@ -65,8 +66,12 @@ class Codelet:
     independent
         Dimensions along which the vertex computes every element alone, outermost first: per
         dimension, its number in each field, -1 in a field without it. Along these, the simulator
-        computes adjoining vertices in one call of the kernel; along the last, written elements are
-        contiguous. The kernel must accept any stride along the others, and in fields it reads.
+        computes adjoining vertices in one call of the kernel. Along the last dimension of a written
+        field, elements stay contiguous. The kernel must accept any stride along the others, and in
+        fields it reads.
+    sliding
+        Dimensions along which windows move, outermost first: adjoining vertices are computed in one
+        call if their windows take the same elements as before.
     """
 
     name: str
@@ -82,6 +87,7 @@ class Codelet:
     apart: tuple[tuple[str, ...], ...] = ()
     has_slow_path: bool = False
     independent: tuple[tuple[int, ...], ...] = ()
+    sliding: tuple[Sliding, ...] = ()
     is_multi_vertex: bool = False
     reads_clock: bool = False
 
@@ -189,11 +195,18 @@ class Codelet:
                     f" each of {len(self.fields)} fields, -1 where a field lacks it"
                 )
         counts = self.is_data_dependent or self.is_multi_vertex or self.reads_clock
-        if self.independent and (counts or any(field.is_list for field in self.fields)):
+        if (self.independent or self.sliding) and (
+            counts or any(field.is_list for field in self.fields)
+        ):
             raise BadGraph(
                 f"{where} has independent dimensions: its vertices are joined, so it may not be a"
                 " multi-vertex, count, read the clock or take lists of intervals"
             )
+
+    @property
+    def kernel_scalars(self) -> tuple[Scalar, ...]:
+        """The scalars that the kernel takes."""
+        return tuple(scalar for scalar in self.scalars if not scalar.is_for_law)
 
     @property
     def fills_tile(self) -> bool:

@@ -101,12 +101,14 @@ def _check_name(what: str, name: str) -> None:
 class Scalar:
     """A number in the vertex state: ``int`` or ``float``.
 
-    A scalar that is not ``on_device`` is a compile-time constant and takes no tile memory.
+    A scalar that is not ``on_device`` is a compile-time constant and takes no tile memory. One that
+    ``is_for_law`` is read by law and FLOP count only: the kernel does not take it.
     """
 
     name: str
     kind: str = "int"
     on_device: bool = True
+    is_for_law: bool = False
 
     def __post_init__(self) -> None:
         """Validate the description.
@@ -119,5 +121,6 @@ class Scalar:
         _check_name("scalar", self.name)
         a_text(f"Scalar {self.name!r}: its kind", self.kind)
         a_switch(f"Scalar {self.name!r}: on_device", self.on_device)
+        a_switch(f"Scalar {self.name!r}: is_for_law", self.is_for_law)
         if self.kind not in ("int", "float"):
             raise BadGraph(f"Scalar {self.name!r} must be an int or a float, got {self.kind!r}")

@@ -19,9 +19,9 @@ import platformdirs
 
 __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 
-# NaN and infinity keep their semantics; only the order of sums and products may change. A quotient
-# is not a product with a reciprocal: that of integers is truncated, and 49 / 49 would be 0.
-_FAST = {"nsz", "contract", "reassoc"}
+# The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
+# would do so by the width of its vectors. Kernels that gain by it state their order themselves.
+_FAST = {"nsz"}
 #: numba populates this module on import.
 _config: Any = numba.config
 _ROOT = Path(__file__).parent.parent

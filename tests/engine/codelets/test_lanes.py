@@ -1,35 +1,155 @@
-"""Block kernels of products at all alignments of their operands."""
+"""Rows of products at all alignments of their operands, and the kernel of convolutions."""
 
 from __future__ import annotations
 
+import math
+from itertools import product
+from typing import Any
+
+import numba
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracle import naive_codelets
 
-from tilescope.engine.codelets._lanes import LANES, PIXELS, block_kernels
+from tilescope.engine.codelets._convolve import convolve
+from tilescope.engine.codelets._lanes import (
+    BLOCKS,
+    EACH_BLOCKS,
+    LARGEST,
+    dot_kernel,
+    each_kernel,
+    row_kernel,
+)
 from tilescope.engine.jit._jit import jit
 
-BLOCKS = block_kernels()
+_COUNTS = (0, 1, 2, 9, 35)
 
 
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("pixels", PIXELS)
-def test_a_block_adds_its_product_at_any_alignment(pixels: int, lanes: int) -> None:
-    block = BLOCKS[pixels, lanes]
+def _compare(kernel: Any, n_lanes: int, *, steps: tuple[int, int], is_each: bool) -> None:
+    """Compare a kernel with sums of integers, which are exact in any order."""
+    x_step, w_pitch = steps
 
     @jit
-    def run(out, at, x, w, count):
-        block(out, at, 20, x, 1, 40, 2, w, 3, 18, count)
+    def run(out, at, out_places, x, x_places, w, tap_x, tap_w, count, n):
+        kernel(out, at, out_places, x, 1, x_places, x_step, w, 3, w_pitch, tap_x, tap_w,
+               tap_x.size, count, n)  # fmt: skip
 
-    random = np.random.default_rng(pixels * lanes)
-    for at in range(17):
-        for count in (0, 1, 2, 9):
-            out = random.integers(-4, 4, at + 20 * pixels + 16).astype(np.float32)
-            x = random.integers(-4, 4, 1 + 40 * pixels).astype(np.float32)
-            w = random.integers(-4, 4, 3 + 18 * max(count, 1)).astype(np.float32)
-            expected = out.copy()
-            for p in range(pixels):
-                for i in range(count):
-                    row = w[3 + i * 18 : 3 + i * 18 + lanes]
-                    expected[at + p * 20 : at + p * 20 + lanes] += x[1 + p * 40 + i * 2] * row
-            run(out, at, x, w, count)
-            assert out.tolist() == expected.tolist()
+    random = np.random.default_rng(n_lanes)
+    tap_x, tap_w = np.array([0, 7]), np.array([5, 0])
+    for n_pixels, at, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), _COUNTS):
+        held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
+        out = random.integers(-4, 4, at + 20 * n_pixels + 16).astype(np.float32)
+        x = random.integers(-4, 4, 90 + 40 * n_pixels).astype(np.float32)
+        w = random.integers(-4, 4, 50 + 18 * max(count, 1)).astype(np.float32)
+        expected = out.copy()
+        for p in range(n_pixels):
+            total = np.zeros(n_lanes)
+            for tap, i in product(range(2), range(count)):
+                source = 1 + p * 40 + tap_x[tap] + i * x_step
+                row = 3 + tap_w[tap] + i * w_pitch
+                total += x[source : source + (n_lanes if is_each else 1)] * w[row : row + n_lanes]
+            expected[at + p * 20 : at + p * 20 + n_lanes] = total
+        run(out, at, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
+        assert out.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("n_lanes", BLOCKS)
+def test_rows_hold_their_products_at_any_alignment(n_lanes: int) -> None:
+    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 18), is_each=False)
+
+
+@pytest.mark.parametrize("n_lanes", EACH_BLOCKS)
+def test_outputs_have_inputs_of_their_own(n_lanes: int) -> None:
+    _compare(each_kernel(n_lanes), n_lanes, steps=(1, 18), is_each=True)
+
+
+def test_dot_products_take_contiguous_inputs() -> None:
+    _compare(dot_kernel(), 1, steps=(1, 1), is_each=False)
+
+
+def _convolved(case: dict[str, int], inside: int, seed: int) -> tuple[Any, Any]:
+    """Return the outputs of the kernel and of the oracle, for a small convolution."""
+    random = np.random.default_rng(seed)
+    n_in, n_out = case["n_in"], case["n_out"] * inside
+    sizes = {
+        "x": (2, 2, case["groups"], case["height"], case["width"], n_in * inside),
+        "w": (2, 2, case["groups"], case["ky"], case["kx"], n_in, n_out),
+        "out": (2, 2, 2, case["rows"], case["columns"], n_out),
+    }
+    arrays = {n: random.integers(-4, 4, s).astype(np.float32) for n, s in sizes.items()}
+    names = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
+    scalars = {name: case[name] for name in names}
+    parts: list[Any] = []
+    for array in arrays.values():
+        strides = [s // 4 for s in array.strides]
+        parts += [array.reshape(-1), 0, np.array(array.shape), np.array(strides)]
+
+    convolve(*parts, *scalars.values())
+    fields = {name: arrays[name].astype(np.float64) for name in ("x", "w")}
+    return arrays["out"], naive_codelets._convolve(fields, scalars, sizes["out"])
+
+
+_CASES = {
+    "n_in": (1, 2, 17),
+    "n_out": (1, 3, 21),
+    "groups": (1, 2),
+    "height": (1, 5),
+    "width": (1, 6),
+    "ky": (1, 3),
+    "kx": (1, 3),
+    "rows": (1, 4),
+    "columns": (1, 11),
+    "stride_y": (1, 2),
+    "stride_x": (1, 2),
+    "dilation_y": (1, 2),
+    "dilation_x": (1, 3),
+    "shift_y": (-4, 0, 2),
+    "shift_x": (-4, -1, 2),
+}
+
+
+@given(
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in _CASES.items()}),
+    st.sampled_from((1, 5)),
+    st.integers(0, 9),
+)
+def test_convolutions_are_those_of_the_oracle(case: dict[str, int], inside: int, seed: int) -> None:
+    found, expected = _convolved(case, inside, seed)
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.skipif(
+    bool(vars(numba.config)["DISABLE_JIT"]), reason="plain Python rounds products and sums"
+)
+def test_a_sum_is_one_chain_whatever_the_block() -> None:
+    """Sums of one pixel alone and of many are the same bits: rounded once per product, in order."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((13, 24)).astype(np.float32)
+    w = random.standard_normal((24, 29)).astype(np.float32)
+    size = {"x": (1, 1, 1, 1, 13, 24), "w": (1, 1, 1, 1, 1, 24, 29), "out": (1, 1, 1, 1, 13, 29)}
+
+    def columns(first: int, last: int, pixel: int, n: int) -> np.ndarray:
+        out = np.zeros((n, last - first), np.float32)
+        arrays = (x[pixel : pixel + n].copy(), w[:, first:last].copy(), out)
+        parts: list[Any] = []
+        for name, array in zip(size, arrays, strict=True):
+            lengths = np.array(size[name])
+            lengths[-2:] = array.shape
+            strides = np.array([0] * (len(lengths) - 2) + [array.shape[1], 1])
+            parts += [array.reshape(-1), 0, lengths, strides]
+        convolve(*parts, 1, 1, 1, 1, 0, 0)
+        return out
+
+    whole = columns(0, 29, 0, 13)
+    for first, last in ((0, 4), (3, 5), (5, 13), (13, 29)):
+        for pixel in (0, 7, 12):
+            assert (
+                columns(first, last, pixel, 1).tolist()
+                == whole[pixel : pixel + 1, first:last].tolist()
+            )
+    total = 0.0
+    for i in range(24):  # the exact product of two floats is a double
+        total = float(np.float32(math.fsum([float(x[0, i]) * float(w[i, 0]), total])))
+    assert whole[0, 0] == np.float32(total)

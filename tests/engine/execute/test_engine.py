@@ -28,11 +28,11 @@ def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
 def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     """Every vertex runs once, however vertices are distributed to threads."""
     graph, builder = new(64)
-    a = graph.add_variable("float32", (1, 512, 128), "a")
+    a = graph.add_variable("float32", (1, 1024, 256), "a")
     graph.map_linearly(a)
     random = np.random.default_rng(0)
-    left = random.standard_normal((1, 512, 128)).astype(np.float32)
-    right = random.standard_normal((1, 128, 64)).astype(np.float32)
+    left = random.standard_normal((1, 1024, 256)).astype(np.float32)
+    right = random.standard_normal((1, 256, 64)).astype(np.float32)
     out = matmul(builder, a, right)
     memory = HostMemory(GraphCopy(graph).freeze())
     memory.write(a, left, "a")
@@ -42,7 +42,7 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
         for compute_set in graph.compute_sets
         for launch in bind(compute_set, memory, threads, 6)
     ]
-    assert max(launch.work for launch in launches) > 2_000_000, "large enough to be shared"
+    assert max(launch.work for launch in launches) > 1_000_000, "large enough to be shared"
     for launch in launches:
         launch.run()
     threads.shutdown()

@@ -22,9 +22,9 @@ def _blocks(
     fields: list[tuple[list[int], list[list[int]], list[list[int]]]], scalars: list[float] | None
 ) -> Blocks:
     columns = [[np.array(field[k], np.int64) for field in fields] for k in range(3)]
-    n_elements = np.asarray(sum(size.prod(axis=1) for size in columns[1]), np.int64)
+    work = np.asarray(sum(size.prod(axis=1) for size in columns[1]), np.int64)
     numbers: list[Any] = [] if scalars is None else [np.array(scalars, np.float32)]
-    return Blocks(columns[0], columns[1], columns[2], numbers, n_elements)
+    return Blocks(columns[0], columns[1], columns[2], numbers, work)
 
 
 def _elements(blocks: Blocks) -> list[tuple[int, ...]]:
@@ -42,7 +42,7 @@ def test_adjoining_vectors_are_one_piece() -> None:
     joined = join(BINARY["add"], _blocks([field] * 3, None))
     assert [part[0].tolist() for part in joined.start] == [0, 0, 0]
     assert joined.size[2].tolist() == [[8]]
-    assert joined.n_elements.tolist() == [24]
+    assert joined.work.tolist() == [24]
 
 
 def test_vectors_with_a_gap_or_another_scalar_stay_apart() -> None:
@@ -80,7 +80,7 @@ def test_pieces_of_a_large_batch_stay_small() -> None:
     n, size = 100, 4096
     field = ([i * size for i in range(n)], [[size]] * n, [[1]] * n)
     joined = join(BINARY["add"], _blocks([field] * 3, None))
-    assert joined.n_elements.max() <= MOST_JOINED
+    assert joined.work.max() <= MOST_JOINED
     assert joined.size[0].sum() == n * size
     assert len(joined) == math.ceil(n / (MOST_JOINED // (3 * size)))
 

@@ -1,0 +1,181 @@
+"""The kernel of convolution and product vertices.
+
+The output field is cut into rectangles in which the same taps of the window lie inside the input:
+the list of these taps and that of the pixels serve all groups, images and output channels. Taps
+that lie in padding are skipped, not multiplied by zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilescope.engine.codelets._lanes import (
+    DOT_LANES,
+    LARGEST,
+    dot_kernel,
+    each_kernel,
+    row_kernel,
+)
+from tilescope.engine.jit._jit import jit
+
+__all__ = ["convolve"]
+
+#: Pixels whose inputs stay in the cache for all outputs.
+_PIXELS = 256
+_DOT_LANES, _LARGEST = DOT_LANES, LARGEST
+_by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
+_each_16, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 4, 1))
+_dots = dot_kernel()
+
+
+@jit
+def _channels(  # type: ignore[no-untyped-def]
+    n_outputs, n_inside, out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch,
+    tap_x, tap_w, n_taps, count, n_pixels,
+):  # fmt: skip
+    """Compute the outputs of a channel group, which interleaves `n_inside` convolution groups.
+
+    Outputs are computed in lanes: 16 at a time, then 8 and 4, then the rest singly.
+    """
+    if n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES:
+        _dots(out, out_at, out_places, x, x_at, x_places, 1, w, w_at, 1,
+              tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+        return
+    is_each = n_inside == n_outputs and count == 1 and x_step == 1
+    n_own = n_outputs if is_each else n_outputs // n_inside
+    for g in range(0 if is_each else n_inside):
+        own_x, own = x_at + g * count * x_step, g * n_own
+        o = 0
+        while n_own - o >= 16:
+            _by_16(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
+                   w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+            o += 16
+        while n_own - o >= 8:
+            _by_8(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
+                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+            o += 8
+        while n_own - o >= 4:
+            _by_4(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
+                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+            o += 4
+        while n_own - o >= 1:
+            _by_1(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
+                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+            o += 1
+    if is_each:
+        o = 0
+        while n_own - o >= 16:
+            _each_16(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
+                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            o += 16
+        while n_own - o >= 4:
+            _each_4(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            o += 4
+        while n_own - o >= 1:
+            _each_1(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            o += 1
+
+
+@jit
+def _taps_inside(n_taps, first, step, size):  # type: ignore[no-untyped-def]
+    """Return the range of taps for which `first + tap * step` is inside `size`."""
+    low = 0 if first >= 0 else min(n_taps, (-first + step - 1) // step)
+    high = 0 if first >= size else min(n_taps, (size - 1 - first) // step + 1)
+    return low, max(low, high)
+
+
+@jit
+def _alike(begin, n, n_taps, stride, dilation, shift, size):  # type: ignore[no-untyped-def]
+    """Return the end of the outputs from `begin` with the same taps inside, and these taps."""
+    low, high = _taps_inside(n_taps, begin * stride + shift, dilation, size)
+    end = begin + 1
+    while end < n:
+        next_low, next_high = _taps_inside(n_taps, end * stride + shift, dilation, size)
+        if next_low != low or next_high != high:
+            break
+        end += 1
+    return end, low, high
+
+
+@jit
+def _list_taps(  # type: ignore[no-untyped-def]
+    tap_x, tap_w, y_low, y_high, x_low, x_high, y_steps, x_steps, n_groups, group_steps, count,
+    x_step, w_pitch, n_inside,
+):  # fmt: skip
+    """List the taps of a window; return their number and the inputs of a tap.
+
+    Taps along a row whose inputs continue those of the tap before are one.
+    """
+    n_columns = x_high - x_low
+    if n_inside * n_groups == 1 and x_steps[0] == count * x_step and x_steps[1] == count * w_pitch:
+        count, n_columns = count * n_columns, min(n_columns, 1)
+    n = 0
+    for y in range(y_low, y_high):
+        for column in range(x_low, x_low + n_columns):
+            for g in range(n_groups):
+                tap_x[n] = y * y_steps[0] + column * x_steps[0] + g * group_steps[0]
+                tap_w[n] = y * y_steps[1] + column * x_steps[1] + g * group_steps[1]
+                n += 1
+    return n, count
+
+
+@jit
+def convolve(  # type: ignore[no-untyped-def]
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
+    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+):  # fmt: skip
+    """Convolve a tile's data.
+
+    x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
+    output] and out [group, image, out group, y, x, output]. A group may interleave several
+    convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
+    those of its own convolution group.
+    """
+    most = w_size[2] * w_size[3] * w_size[4]
+    tap_x, tap_w = np.empty(most, np.int64), np.empty(most, np.int64)
+    x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
+    first_y = 0
+    while first_y < out_size[3]:
+        end_y, y_low, y_high = _alike(
+            first_y, out_size[3], w_size[3], stride_y, dilation_y, shift_y, x_size[3]
+        )
+        first_x = 0
+        while first_x < out_size[4]:
+            end_x, x_low, x_high = _alike(
+                first_x, out_size[4], w_size[4], stride_x, dilation_x, shift_x, x_size[4]
+            )
+            n_taps, count = _list_taps(
+                tap_x, tap_w, y_low, y_high, x_low, x_high,
+                (dilation_y * x_stride[3], w_stride[3]), (dilation_x * x_stride[4], w_stride[4]),
+                w_size[2], (x_stride[2], w_stride[2]), w_size[5], x_stride[5], w_stride[5],
+                x_size[5] // w_size[5],
+            )  # fmt: skip
+            n = 0
+            for y in range(first_y, end_y):
+                for column in range(first_x, end_x):
+                    x_places[n] = (y * stride_y + shift_y) * x_stride[3]
+                    x_places[n] += (column * stride_x + shift_x) * x_stride[4]
+                    out_places[n] = y * out_stride[3] + column * out_stride[4]
+                    n += 1
+                    if n == _PIXELS or (y == end_y - 1 and column == end_x - 1):
+                        for k in range(n, -(-n // _LARGEST) * _LARGEST):
+                            x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
+                        n_pixels, n = n, 0
+                        for i in range(out_size[0] * out_size[1] * out_size[2]):
+                            out_group = i % out_size[2]
+                            image = i // out_size[2] % out_size[1]
+                            group = i // out_size[2] // out_size[1]
+                            _channels(
+                                out_size[5], x_size[5] // w_size[5], out,
+                                out_start + group * out_stride[0] + image * out_stride[1]
+                                + out_group * out_stride[2],
+                                out_places, x,
+                                x_start + group * x_stride[0] + image * x_stride[1],
+                                x_places, x_stride[5], w,
+                                w_start + group * w_stride[0] + out_group * w_stride[1],
+                                w_stride[5], tap_x, tap_w, n_taps, count, n_pixels,
+                            )  # fmt: skip
+            first_x = end_x
+        first_y = end_y

@@ -1,0 +1,100 @@
+"""Vertices whose windows adjoin are computed in one piece, and every tap as before."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilescope.engine.codelets.convolution import CONV_PARTIAL_NX1
+from tilescope.engine.execute.join import Blocks, join
+
+_WIDTH, _INPUTS, _OUTPUTS = 11, 3, 4
+
+
+def _vertex(first: tuple[int, int], size: tuple[int, int], case: dict[str, int]) -> Any:
+    """Return start, size and stride of x, w and out, and the scalars, of a part of the field."""
+    n_taps, stride, dilation, pad = (case[n] for n in ("taps", "stride", "dilation", "pad"))
+    origin = [f * stride - pad for f in first]
+    low = [max(0, o) for o in origin]
+    reach = [(n - 1) * stride + (n_taps - 1) * dilation + 1 for n in size]
+    high = [min(_WIDTH, o + r) for o, r in zip(origin, reach, strict=True)]
+    shift = [o - b for o, b in zip(origin, low, strict=True)]
+    x_size = [max(0, h - b) for h, b in zip(high, low, strict=True)]
+    x = (
+        low[0] * _WIDTH * _INPUTS + low[1] * _INPUTS,
+        [1, 1, 1, *x_size, _INPUTS],
+        [0, 0, 0, _WIDTH * _INPUTS, _INPUTS, 1],
+    )
+    w = (0, [1, 1, 1, n_taps, n_taps, _INPUTS, _OUTPUTS], [0, 0, 0, 40, 12, 4, 1])
+    out = (
+        1000 + first[0] * 20 * _OUTPUTS + first[1] * _OUTPUTS,
+        [1, 1, 1, *size, _OUTPUTS],
+        [0, 0, 0, 20 * _OUTPUTS, _OUTPUTS, 1],
+    )
+    return (x, w, out), (stride, stride, dilation, dilation, *shift)
+
+
+def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
+    """Return output, tap and input element of every multiplication's pixel."""
+    found = []
+    for v in range(len(blocks)):
+        (x0, _, o0), sizes, strides = (
+            [column[v] for column in part] for part in (blocks.start, blocks.size, blocks.stride)
+        )
+        sy, sx, dy, dx, hy, hx = (int(column[v]) for column in blocks.scalars)
+        field = product(*map(range, sizes[2][:5]), *map(range, sizes[1][3:5]))
+        for group, image, out_group, oy, ox, ky, kx in field:
+            iy, ix = oy * sy + ky * dy + hy, ox * sx + kx * dx + hx
+            is_inside = 0 <= iy < sizes[0][3] and 0 <= ix < sizes[0][4]
+            at = int(x0 + iy * strides[0][3] + ix * strides[0][4]) if is_inside else -1
+            at += int(group * strides[0][0] + image * strides[0][1]) if is_inside else 0
+            out = int(o0 + np.dot([group, image, out_group, oy, ox], strides[2][:5]))
+            found.append((out, int(ky), int(kx), at))
+    return sorted(found)
+
+
+_CASES = st.fixed_dictionaries(
+    {
+        "taps": st.integers(1, 4),
+        "stride": st.integers(1, 3),
+        "dilation": st.integers(1, 2),
+        "pad": st.integers(0, 4),
+    }
+)
+
+
+def _blocks(cuts: tuple[list[int], list[int]], case: dict[str, int]) -> Blocks:
+    vertices = []
+    for y, x in product(*(pairwise(c) for c in cuts)):
+        vertices.append(_vertex((y[0], x[0]), (y[1] - y[0], x[1] - x[0]), case))
+    start, size, stride = (
+        [np.array([vertex[0][field][part] for vertex in vertices]) for field in range(3)]
+        for part in range(3)
+    )
+    scalars: list[Any] = list(np.array([vertex[1] for vertex in vertices]).T)
+    return Blocks(start, size, stride, scalars, np.ones(len(vertices), np.int64))
+
+
+@given(_CASES, *(st.lists(st.integers(1, 4), min_size=1, max_size=5) for _ in range(2)))
+def test_joined_windows_take_the_same_elements(
+    case: dict[str, int], rows: list[int], columns: list[int]
+) -> None:
+    cuts = ([0, *np.cumsum(rows).tolist()], [0, *np.cumsum(columns).tolist()])
+    blocks = _blocks(cuts, case)
+    joined = join(CONV_PARTIAL_NX1, blocks)
+    assert _taps(joined) == _taps(blocks)
+    assert joined.work.sum() == len(blocks)
+
+
+def test_a_padded_field_is_one_piece() -> None:
+    """11 x 11 outputs of 3 x 3 taps with one element of padding, in parts of 2 rows, 3 columns."""
+    case = {"taps": 3, "stride": 1, "dilation": 1, "pad": 1}
+    joined = join(CONV_PARTIAL_NX1, _blocks(([0, 2, 4, 6, 8, 11], [0, 3, 6, 9, 11]), case))
+    assert len(joined) == 1
+    assert joined.size[0].tolist() == [[1, 1, 1, 11, 11, _INPUTS]]
+    assert joined.size[2].tolist() == [[1, 1, 1, 11, 11, _OUTPUTS]]
+    assert [int(shift[0]) for shift in joined.scalars[4:]] == [-1, -1]
