@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import platformdirs
+from numba.core import bytecode as _bytecode
 
 __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 
@@ -24,6 +27,10 @@ __all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
 _FAST = {"nsz"}
 #: numba populates this module on import.
 _config: Any = numba.config
+# numba numbers functions from 1 in every process, and their symbols carry the number. Code of two
+# processes from the cache could then have one symbol for two kernels made by one function, of which
+# the linker keeps the first: numbers begin elsewhere in every process.
+_bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48) << 14)
 _ROOT = Path(__file__).parent.parent
 
 

@@ -1,0 +1,211 @@
+"""Emits blocks of products as LLVM IR: see `_lanes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+__all__ = ["BlockEmitter"]
+
+_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+
+
+class BlockEmitter:
+    """Emits blocks; pointers and numbers are LLVM values by the name of the argument."""
+
+    def __init__(self, builder: Any, values: dict[str, Any], n_lanes: int) -> None:
+        self.builder, self.values, self.n_lanes = builder, values, n_lanes
+        self.n_pixels, self.pixel = 0, _I64(0)
+        self.vector = ir.VectorType(_F32, n_lanes) if n_lanes > 1 else _F32
+
+    def number(self, name: str, index: Any) -> Any:
+        """Load an entry of an array of int64."""
+        return self.builder.load(self.builder.gep(self.values[name], [index]))
+
+    def load(self, pointer: Any, *, is_wide: bool) -> Any:
+        """Load all lanes, or one value into all lanes."""
+        if is_wide and self.n_lanes > 1:
+            pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+            return self.builder.load(pointer, align=4)
+        value = self.builder.load(pointer)
+        return value if is_wide or self.n_lanes == 1 else self.spread(value)
+
+    def keep(self) -> None:
+        """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+
+    def fused(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once."""
+        name = f"v{a.type.count}f32" if isinstance(a.type, ir.VectorType) else "f32"
+        function = cgutils.get_or_insert_function(
+            self.builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fma.{name}"
+        )
+        return self.builder.call(function, [a, b, c])
+
+    def spread(self, value: Any) -> Any:
+        """Return a vector with a value in all lanes."""
+        empty = ir.Constant(self.vector, ir.Undefined)
+        first = self.builder.insert_element(empty, value, _I32(0))
+        mask = ir.Constant(ir.VectorType(_I32, self.n_lanes), [0] * self.n_lanes)
+        return self.builder.shuffle_vector(first, first, mask)
+
+    def places(self, name: str) -> list[Any]:
+        """Return the elements at which the pixels of the block begin."""
+        builder, values = self.builder, self.values
+        places = []
+        for p in range(self.n_pixels):
+            index = builder.add(self.pixel, _I64(p))
+            places.append(builder.add(values[f"{name}_at"], self.number(f"{name}_places", index)))
+        return places
+
+    def loop(
+        self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Callable[..., Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """Emit a loop whose first counter stays below `end`; return its counters and values after.
+
+        `steps` are begin and step of the counters, `carried` the values that `body` takes after the
+        counters and returns.
+        """
+        builder = self.builder
+        before = builder.block
+        head, inside, after = (builder.append_basic_block() for _ in range(3))
+        builder.branch(head)
+        builder.position_at_end(head)
+        counters = [builder.phi(_I64) for _ in steps]
+        values = [builder.phi(value.type) for value in carried]
+        for counter, (begin, _) in zip(counters, steps, strict=True):
+            counter.add_incoming(begin, before)
+        for value, first in zip(values, carried, strict=True):
+            value.add_incoming(first, before)
+        builder.cbranch(builder.icmp_signed("<", counters[0], end), inside, after)
+        builder.position_at_end(inside)
+        found = body(counters, values)
+        for counter, (_, step) in zip(counters, steps, strict=True):
+            counter.add_incoming(builder.add(counter, step), builder.block)
+        for value, new in zip(values, found, strict=True):
+            value.add_incoming(new, builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return counters, values
+
+    def over_pixels(self, sizes: Sequence[int], block: Callable[[], None]) -> None:
+        """Emit blocks for all pixels. A block serves more pixels than the next smaller one holds.
+
+        The last one may compute pixels again that the list repeats.
+        """
+        done: Any = _I64(0)
+        for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
+            self.n_pixels = size
+
+            def one(counters: list[Any], _: list[Any]) -> list[Any]:
+                self.pixel = counters[0]
+                block()
+                return []
+
+            end = self.builder.sub(self.values["n_pixels"], _I64(smaller))
+            (done,), _ = self.loop(end, [(done, _I64(size))], [], one)
+
+    def over_taps(self, carried: list[Any], body: Callable[..., Any]) -> list[Any]:
+        """Emit the loop over taps; `body` takes pointers to the pixels, to the weights, sums."""
+        builder, values = self.builder, self.values
+        sources = self.places("x")
+
+        def tap(counters: list[Any], sums: list[Any]) -> Any:
+            offset = self.number("tap_x", counters[0])
+            weight = builder.add(values["w_at"], self.number("tap_w", counters[0]))
+            pixels = [builder.gep(values["x"], [builder.add(at, offset)]) for at in sources]
+            return body(pixels, builder.gep(values["w"], [weight]), sums)
+
+        return self.loop(values["n_taps"], [(_I64(0), _I64(1))], carried, tap)[1]
+
+    def block(self, *, is_each: bool) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel."""
+        builder, values = self.builder, self.values
+
+        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+            def one(counters: list[Any], sums: list[Any]) -> list[Any]:
+                _, column, row = counters
+                self.keep()
+                weights = self.load(builder.gep(weight, [row]), is_wide=True)
+                found = []
+                for pixel, total in zip(pixels, sums, strict=True):
+                    value = self.load(builder.gep(pixel, [column]), is_wide=is_each)
+                    found.append(self.fused(value, weights, total))
+                return found
+
+            zero = _I64(0)
+            steps = [(zero, _I64(1)), (zero, values["x_step"]), (zero, values["w_pitch"])]
+            return self.loop(values["count"], steps, sums, one)[1]
+
+        zeros = [ir.Constant(self.vector, None)] * self.n_pixels
+        self.store(self.over_taps(zeros, inputs))
+
+    def dot(self) -> None:
+        """Emit dot products; the inputs of pixels and weights are contiguous."""
+        builder, n = self.builder, self.n_pixels
+        count = self.values["count"]
+        whole = builder.and_(count, _I64(-self.n_lanes))
+
+        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+            def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
+                load = self.load if is_wide else self.single
+                self.keep()
+                weights = load(builder.gep(weight, counters), is_wide=True)
+                values = [load(builder.gep(pixel, counters), is_wide=True) for pixel in pixels]
+                return [
+                    self.fused(value, weights, total)
+                    for value, total in zip(values, sums, strict=True)
+                ]
+
+            begin, wide = self.loop(
+                whole,
+                [(_I64(0), _I64(self.n_lanes))],
+                sums[:n],
+                lambda counters, own: step(counters, own, is_wide=True),
+            )
+            _, rest = self.loop(
+                count,
+                [(begin[0], _I64(1))],
+                sums[n:],
+                lambda counters, own: step(counters, own, is_wide=False),
+            )
+            return wide + rest
+
+        zeros = [ir.Constant(self.vector, None)] * n + [ir.Constant(_F32, None)] * n
+        sums = self.over_taps(zeros, inputs)
+        totals = [
+            builder.fadd(self.folded(wide), rest)
+            for wide, rest in zip(sums[:n], sums[n:], strict=True)
+        ]
+        self.store(totals)
+
+    def single(self, pointer: Any, *, is_wide: bool) -> Any:  # noqa: ARG002  as `load`
+        """Load one element."""
+        return self.builder.load(pointer)
+
+    def folded(self, vector: Any) -> Any:
+        """Return the sum of all lanes: halves are added until one is left."""
+        width = self.n_lanes
+        while width > 1:
+            width //= 2
+            halves = [
+                self.builder.shuffle_vector(
+                    vector,
+                    vector,
+                    ir.Constant(ir.VectorType(_I32, width), list(range(at, at + width))),
+                )
+                for at in (0, width)
+            ]
+            vector = self.builder.fadd(*halves)
+        return self.builder.extract_element(vector, _I32(0))
+
+    def store(self, sums: list[Any]) -> None:
+        """Store the sums of the pixels."""
+        for place, total in zip(self.places("out"), sums, strict=True):
+            pointer = self.builder.gep(self.values["out"], [place])
+            if isinstance(total.type, ir.VectorType):
+                pointer = self.builder.bitcast(pointer, total.type.as_pointer())
+            self.builder.store(total, pointer, align=4)
