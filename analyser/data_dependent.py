@@ -39,6 +39,8 @@ class Measured:
         Distance of its rounds, cycles, and their number.
     total_tile_cycles, max_tile_cycles : ndarray of int64, cycles
         Of one round, over the IPU's tiles.
+    n_active_tiles : ndarray of int64
+        Tiles with work in one round.
     """
 
     step_id: NDArray[np.int64]
@@ -48,6 +50,7 @@ class Measured:
     count: NDArray[np.int64]
     total_tile_cycles: NDArray[np.int64]
     max_tile_cycles: NDArray[np.int64]
+    n_active_tiles: NDArray[np.int64]
 
     def busy_cycles(self, low: int, high: int) -> tuple[float, float]:
         """Return busy cycles of all tiles and of the busiest in a range, step by step.
@@ -115,16 +118,14 @@ def _entries(report: Report, first: int, stop: int) -> NDArray[np.int64]:
     return answer
 
 
-def _sums(
-    report: Report, pattern_id: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sum over tiles and the largest of each entry's pattern."""
+def _sums(report: Report, pattern_id: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return sum, largest and number of active tiles of every entry's pattern: (3, n_entries)."""
     patterns = report.array("cycles.pattern")
     require_below(report, pattern_id, patterns.shape[0], "pattern of cycles")
     ids, which = np.unique(pattern_id, return_inverse=True)
-    total, largest = np.zeros((2, ids.size), dtype=np.int64)
+    answer = np.zeros((3, ids.size), dtype=np.int64)
     for low in range(0, ids.size, _PATTERNS_AT_A_TIME):
         part = slice(low, low + _PATTERNS_AT_A_TIME)
         values = patterns.rows(ids[part])
-        total[part], largest[part] = values.sum(axis=1), values.max(axis=1)
-    return total[which], largest[which]
+        answer[:, part] = values.sum(axis=1), values.max(axis=1), (values > 0).sum(axis=1)
+    return answer[:, which]

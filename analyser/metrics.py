@@ -28,6 +28,7 @@ from tilescope.analyser.figures import (
 )
 from tilescope.analyser.liveness import not_always_live_bytes
 from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.occupancy import tile_cycles
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
@@ -136,6 +137,14 @@ def _phase_cycles(phase: str, report: Report, ipu_id: int | None = None) -> Metr
     return int(ipu_phase_cycles(report)[phase][ipu_id])
 
 
+def _tile_cycles(phase: str, report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return for how long one phase occupies tiles."""
+    if not _has_run(report):
+        return None
+    by_ipu = tile_cycles(report)[PHASES.index(phase)]
+    return int(by_ipu.sum() if ipu_id is None else by_ipu[ipu_id])
+
+
 def _waiting_cycles(report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return the time in which IPUs wait for others."""
     if not _has_run(report):
@@ -242,6 +251,19 @@ def _cycle_metrics() -> list[Metric]:
         )
         for name, phase in vocabulary.PHASES.items()
     ]
+    on_tiles = [
+        _metric(
+            f"tile_cycles.{name}",
+            "cycles",
+            f"Cycles for which steps of the phase {name.replace('_', ' ')} occupy tiles, summed"
+            " over tiles and executions: a tile's own work and what the step takes beyond its"
+            " busiest tile; 0 for a tile without work, all tiles in a sync; waits for other IPUs"
+            " excluded",
+            partial(_tile_cycles, name),
+            is_measured=True,
+        )
+        for name in vocabulary.PHASES
+    ]
     return [
         _metric(
             "cycles.total",
@@ -285,6 +307,7 @@ def _cycle_metrics() -> list[Metric]:
             worse="lower",
             is_measured=True,
         ),
+        *on_tiles,
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
@@ -159,6 +159,9 @@ _MEMORY_ROWS = (
     ("memory.vertex_code", "Vertex code"),
     ("memory.exchange_code", "Exchange code"),
 )
+_TILE_ROWS = tuple(
+    (f"tile_cycles.{phase}", f"Tile cycles: {PHASE_LABELS[phase]}") for phase in PHASES
+)
 _TRAFFIC_ROWS = (
     ("parallel.efficiency", "Parallel efficiency"),
     ("tile.balance", "Tile balance"),
@@ -217,13 +220,22 @@ def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     for phase in PHASES:
         cycles = ran.phase_cycles[phase]
         row = _row(phase, PHASE_LABELS[phase], cycles, "cycles", style)
-        share = f" ({cycles / total:.1%})" if total else ""
-        rows.append(Row(row.key, row.label, cycles, row.unit, row.text + share, row.exact))
+        rows.append(_with_share(row, total))
+    tile_rows = _metric_rows(report, _TILE_ROWS, style)
+    tile_total = sum(row.value for row in tile_rows if isinstance(row.value, int))
+    rows += [_with_share(row, tile_total) for row in tile_rows]
     rows += _metric_rows(report, _TRAFFIC_ROWS, style)
     rows.append(
         _row("is_data_dependent", "Data-dependent cycles", ran.is_data_dependent, "", style)
     )
     return tuple(rows)
+
+
+def _with_share(row: Row, total: int) -> Row:
+    """Return a row of cycles whose text has its share of a total."""
+    if not total or not isinstance(row.value, int):
+        return row
+    return replace(row, text=f"{row.text} ({row.value / total:.1%})")
 
 
 def _provenance_rows(report: Report) -> tuple[Row, ...]:

@@ -42,7 +42,7 @@ the tile holds much more. It decides only whether the program fits.
 """
 
 _SECTIONS = {
-    "Time": ("cycles.", "time.", "parallel.", "tile."),
+    "Time": ("cycles.", "time.", "parallel.", "tile.", "tile_cycles."),
     "Memory": ("memory.",),
     "Traffic and work": ("exchange.", "host.", "remote.", "flops."),
     "Graph": ("graph.",),

@@ -76,8 +76,9 @@ for step in report.execution.steps:
 - `cyclesByTile` is the time for which a step occupies a tile: its own work and what the step takes
   beyond its busiest tile, such as the latency of an exchange or the wait for the host. A tile
   without work in a step has 0. A sync has no work on tiles and occupies all of them. A script that
-  sums `cyclesByTile` over tiles gets tile cycles, not time: idle tiles count nothing, so unbalanced
-  compute weighs less than in the summary.
+  sums `cyclesByTile` over all tiles gets tile cycles, not time: idle tiles count nothing, so
+  unbalanced compute weighs less. Compare its figures with the metrics `tile_cycles.*`, which
+  `tilescope summary` prints below the phases.
 - With several IPUs, `step.ipus[i].cycles` add up to the time of each IPU, waiting for other IPUs
   included. `cyclesByTile` and `activeCycles` leave that waiting out, so the busiest tiles add up to
   the critical path if all IPUs run the same steps. If they run different steps at the same time, as

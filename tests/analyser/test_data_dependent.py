@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.pva import clients
 
+import pva
 from tilescope import engine
 from tilescope.analyser.data_dependent import Measured, measured
 from tilescope.analyser.metrics import values
@@ -77,6 +79,16 @@ def test_every_execution_counts_with_its_own_cycles(ran: Report) -> None:
     assert summary.parallel_efficiency == pytest.approx(metrics["parallel.efficiency"])
 
 
+def test_tile_cycles_are_those_of_every_execution(ran: Report) -> None:
+    rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
+    computed = sum(s.sum() for s in (*rounds, *[np.full(N_TILES, 6 * 7)] * N_ROUNDS))
+    with ran as report:
+        metrics = values(report)
+        with pva.openReport(report.path) as opened:
+            on_tiles = clients.by_all_tiles(opened)
+    assert metrics["tile_cycles.compute"] == 2 * computed == on_tiles["OnTileExecute"]
+
+
 def test_a_call_is_as_busy_as_its_tiles_over_all_executions(ran: Report) -> None:
     rounds = [6 * (10 + 2 ** (k + 1) * np.arange(N_TILES)) for k in range(N_ROUNDS)]
     busy, largest = sum(s.sum() for s in rounds), sum(s.max() for s in rounds)
@@ -102,13 +114,13 @@ def test_entries_that_repeat_are_cut_like_those_written_out() -> None:
         return np.array(numbers, np.int64)
 
     loop = Measured(
-        column(0), column(10), column(14), column(7), column(5), column(100), column(40)
+        *map(column, (0, 10, 14, 7, 5, 100, 40, 3)),
     )
     apart = Measured(
         np.zeros(5, np.int64),
         10 + 7 * np.arange(5),
         14 + 7 * np.arange(5),
-        *np.array([[0], [1], [100], [40]]).repeat(5, 1),
+        *np.array([[0], [1], [100], [40], [3]]).repeat(5, 1),
     )
     for low in range(50):
         for high in range(low, 50):

@@ -12,6 +12,7 @@ import pva
 
 __all__ = [
     "PHASES",
+    "by_all_tiles",
     "by_busiest_tile",
     "by_intervals",
     "by_ipu_cycles",
@@ -38,6 +39,14 @@ def by_busiest_tile(report: pva.Report) -> dict[str, int]:
     cycles: dict[str, int] = defaultdict(int)
     for step in report.execution.steps:
         cycles[step.program.type.name] += max(step.cyclesByTile)
+    return dict(cycles)
+
+
+def by_all_tiles(report: pva.Report) -> dict[str, int]:
+    """Add up all tiles of every step."""
+    cycles: dict[str, int] = defaultdict(int)
+    for step in report.execution.steps:
+        cycles[step.program.type.name] += sum(step.cyclesByTile)
     return dict(cycles)
 
 

@@ -16,6 +16,7 @@ from tests.pva import clients
 
 import pva
 from tilescope import analyser, engine
+from tilescope.analyser.execution import PHASES
 from tilescope.analyser.metrics import ipu_values
 from tilescope.engine import Builder, compile_model, compile_programs, load_machine
 from tilescope.engine.graph import ROOT
@@ -104,6 +105,25 @@ def test_every_way_of_adding_cycles_up_gives_the_summary(one_ipu: Path, client: 
         found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
         assert found == expected, phase
         assert clients.shares(cycles).get(phase, 0) == pytest.approx(expected / total)
+
+
+def assert_tile_cycles(path: Path) -> None:
+    """Assert that a script which adds up all tiles finds the tile cycles of the summary."""
+    rows = summary(path)["execution"]
+    with pva.openReport(path) as report:
+        cycles = clients.by_all_tiles(report)
+    for phase in PHASES:
+        found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
+        assert found == rows[f"tile_cycles_{phase}_cycles"], phase
+    assert rows["tile_cycles_compute_cycles"] > 0
+
+
+def test_adding_all_tiles_up_gives_the_tile_cycles_of_the_summary(one_ipu: Path) -> None:
+    assert_tile_cycles(one_ipu)
+
+
+def test_all_tiles_of_several_ipus_give_the_tile_cycles_of_the_summary() -> None:
+    assert_tile_cycles(GOLDEN)
 
 
 def test_a_step_takes_on_tiles_what_it_takes_on_its_ipu(one_ipu: Path) -> None:
