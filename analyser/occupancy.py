@@ -88,7 +88,7 @@ def tile_cycles(report: Report) -> NDArray[np.int64]:
             entries.max_tile_cycles,
             entries.n_active_tiles,
         )
-        np.add.at(answer, (steps(report).phase[entries.step_id], ipu), taken)
+        np.add.at(answer[:, ipu], steps(report).phase[entries.step_id], taken)
     answer.flags.writeable = False
     return answer
 
