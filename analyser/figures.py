@@ -30,6 +30,7 @@ __all__ = [
     "missing_bytes",
     "parallel_efficiency",
     "tile_balance",
+    "tile_cycles",
     "tile_rows",
 ]
 
@@ -134,3 +135,46 @@ def tile_balance(report: Report, ipu_id: int | None = None) -> float | None:
         int(row.sum() if ipu_id is None else row[ipu_id]) for row in _busy_cycles(report)
     )
     return figures.tile_balance(busy, busiest, target(report).tiles_per_ipu)
+
+
+@cached
+def tile_cycles(report: Report) -> NDArray[np.int64]:
+    """Return for how long all executions occupy tiles, summed over an IPU's tiles.
+
+    It is the sum of `tilescope.analyser.occupancy.occupied_cycles` over tiles and executions, computed from the steps' costs.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_phases, n_ipus), cycles
+        A row per name of `tilescope.analyser.execution.PHASES`.
+    """
+    machine, column, ran = target(report), costs(report).column, execution(report)
+    step_id, ipu_id = column["step_id"], column["ipu_id"]
+    executions = np.where(is_measured(report)[step_id], 0, ran.executions[ipu_id, step_id])
+    names = ("cycles", "total_tile_cycles", "max_tile_cycles", "n_active_tiles")
+    taken = executions * _occupied_sum(machine.tiles_per_ipu, *(column[name] for name in names))
+    answer = np.zeros((len(PHASES), machine.n_ipus), dtype=np.int64)
+    np.add.at(answer, (steps(report).phase[step_id], ipu_id), taken)
+    for ipu, entries in measured(report).items():
+        taken = entries.count * _occupied_sum(
+            machine.tiles_per_ipu,
+            entries.end - entries.start,
+            entries.total_tile_cycles,
+            entries.max_tile_cycles,
+            entries.n_active_tiles,
+        )
+        np.add.at(answer[:, ipu], steps(report).phase[entries.step_id], taken)
+    answer.flags.writeable = False
+    return answer
+
+
+def _occupied_sum(
+    n_tiles: int,
+    step_cycles: NDArray[np.int64],
+    total: NDArray[np.int64],
+    busiest: NDArray[np.int64],
+    n_active: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the sum of occupied cycles over tiles; all arrays have one entry per execution."""
+    beyond = np.maximum(step_cycles - busiest, 0)
+    return np.where(busiest > 0, total + n_active * beyond, n_tiles * step_cycles)

@@ -24,11 +24,11 @@ from tilescope.analyser.figures import (
     missing_bytes,
     parallel_efficiency,
     tile_balance,
+    tile_cycles,
     tile_rows,
 )
 from tilescope.analyser.liveness import not_always_live_bytes
 from tilescope.analyser.machine import target, tile_range
-from tilescope.analyser.occupancy import tile_cycles
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
