@@ -141,7 +141,8 @@ def tile_balance(report: Report, ipu_id: int | None = None) -> float | None:
 def tile_cycles(report: Report) -> NDArray[np.int64]:
     """Return for how long all executions occupy tiles, summed over an IPU's tiles.
 
-    It is the sum of `tilescope.analyser.occupancy.occupied_cycles` over tiles and executions, computed from the steps' costs.
+    It is the sum of `tilescope.analyser.occupancy.occupied_cycles` over tiles and executions,
+    computed from the steps' costs.
 
     Returns
     -------
