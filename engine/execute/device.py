@@ -19,10 +19,11 @@ from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess,
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import bind_all, thread_pool
+from tilescope.engine.execute.launch import bind_all
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.streams import HostStreams, call_back
+from tilescope.engine.execute.threads import thread_pool
 from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
 from tilescope.engine.execute.walk import Walker
 from tilescope.engine.graph import RemoteBuffer, View
@@ -93,11 +94,11 @@ class Device:
         self._counters = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
-        self._plan = LaunchPlan({})
+        self._pool = thread_pool()
+        self._plan = LaunchPlan({}, self._pool)
         self._counted: dict[int, CountedCycles] = {}
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._last_program: int | None = None
-        self._pool = thread_pool()
         #: Receives the lines that PrintTensor prints.
         self.print_line: Callable[[str], None] = _to_standard_output
 
@@ -141,8 +142,8 @@ class Device:
         self._check_fits()
         memory = HostMemory(self.executable.graph, self.executable.n_replicas)
         n_workers = self.executable.machine.n_worker_contexts
-        by_step = bind_all(self.executable.steps, memory, self._pool, n_workers, progress)
-        self._plan = LaunchPlan(by_step)
+        by_step = bind_all(self.executable.steps, memory, n_workers, progress)
+        self._plan = LaunchPlan(by_step, self._pool)
         self._memory = memory
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
@@ -363,7 +364,7 @@ class Device:
         """
         with self._alone("close"):
             self._is_closed = True
-            self._memory, self._plan = None, LaunchPlan({})
+            self._memory, self._plan = None, LaunchPlan({}, self._pool)
             self._release()
 
     def _release(self) -> None:

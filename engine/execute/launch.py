@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,62 +19,12 @@ from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
 from tilescope.engine.jit.calls import SIGNATURE
 
-__all__ = ["Launch", "Threads", "bind", "bind_all", "compile_launchers", "thread_pool"]
+__all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
 
 _log = logging.getLogger(__name__)
 
-_config: Any = numba.config
-
-#: Minimum work to share a batch between threads, elements: some 100 microseconds.
-_SHARE_ABOVE = 1_000_000
-
-
-#: Parts of a shared batch by thread.
-_PARTS = 4
 #: Products of a convolution in the time of one element: they are computed in vectors.
 _PRODUCTS = 8
-
-
-class Threads:
-    """A pool of threads besides the calling one; empty on a single processor."""
-
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._pool = (
-            ThreadPoolExecutor(n_threads - 1, thread_name_prefix="tilescope")
-            if n_threads > 1
-            else None
-        )
-
-    def share(self, call: Any, n: int, table: int) -> None:
-        """Call ``call(first, last, table)`` on consecutive parts of `n`, on all threads.
-
-        A thread takes the next part when it is free: one that the system has not started, or that
-        shares its processor with another program, takes fewer.
-        """
-        if self._pool is None:
-            call(0, n, table)
-            return
-        n_parts = min(n, self.n_threads * _PARTS)
-        numbers = iter(range(n_parts))
-
-        def work() -> None:
-            for part in numbers:  # taking a number is atomic
-                call(n * part // n_parts, n * (part + 1) // n_parts, table)
-
-        others: list[Future[None]] = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
-        try:
-            work()
-        finally:
-            for other in others:
-                if not other.cancel():
-                    other.result()
-
-    def shutdown(self) -> None:
-        """Shut the pool down; afterwards all work runs on the calling thread."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False)
-            self._pool = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +58,6 @@ class Launch:
     arrays: Sequence[NDArray[Any]]
     n_pieces: int
     work: int
-    threads: Threads
     counts: NDArray[np.int64]
     tile: NDArray[np.int32]
     clock: NDArray[np.int64]
@@ -122,14 +69,8 @@ class Launch:
         """Bytes of the arrays that describe its pieces to the launcher."""
         return sum(array.nbytes for array in self.arrays if array.dtype == np.int64)
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether it is large enough for several threads."""
-        n_threads = self.threads.n_threads
-        return n_threads > 1 and self.work >= _SHARE_ABOVE and self.n_pieces >= n_threads
-
     def run(self) -> None:
-        """Run all vertices, on several threads for large batches.
+        """Run all vertices on this thread.
 
         Raises
         ------
@@ -137,10 +78,7 @@ class Launch:
             When the codelet's function raised; its exception is the cause.
         """
         try:
-            if self.is_shared:
-                self.threads.share(self.call, self.n_pieces, self.table.ctypes.data)
-            else:
-                self.call(0, self.n_pieces, self.table.ctypes.data)
+            self.call(0, self.n_pieces, self.table.ctypes.data)
         except Exception as error:
             raise KernelFailed(
                 f"The kernel of {self.codelet_name} raised {said(error)}, on a vertex in compute"
@@ -167,9 +105,7 @@ def _by_vertex(regions: Regions) -> NDArray[np.int64]:
     return np.diff(ends[regions.first])
 
 
-def bind(
-    compute_set: ComputeSet, memory: HostMemory, threads: Threads, n_workers: int
-) -> list[Launch]:
+def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[Launch]:
     """Return the launches of a compute set, on tiles with `n_workers` worker contexts."""
     launches = []
     for batch in compute_set.batches:
@@ -207,7 +143,6 @@ def bind(
                 arrays,
                 len(blocks),
                 int(blocks.work.sum()),
-                threads,
                 counts,
                 batch.tile,
                 clock,
@@ -221,7 +156,6 @@ def bind(
 def bind_all(
     steps: Iterable[Step],
     memory: HostMemory,
-    threads: Threads,
     n_workers: int,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[int, list[Launch]]:
@@ -239,7 +173,7 @@ def bind_all(
         if compute_set is None:
             continue
         if compute_set.compute_set_id not in bound:
-            bound[compute_set.compute_set_id] = bind(compute_set, memory, threads, n_workers)
+            bound[compute_set.compute_set_id] = bind(compute_set, memory, n_workers)
         by_step[step.step_id] = bound[compute_set.compute_set_id]
     compile_launchers((launch for found in bound.values() for launch in found), progress)
     n_launches = sum(len(found) for found in bound.values())
@@ -283,8 +217,3 @@ def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))]
     return (told or lines or [type(error).__name__])[0]
-
-
-def thread_pool() -> Threads:
-    """Return the thread pool for large batches: NUMBA_NUM_THREADS threads, at most 8."""
-    return Threads(min(int(_config.NUMBA_NUM_THREADS), 8))

@@ -8,58 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numba
-import numpy as np
-from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Node, Step
-from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.jit.calls import address_of, run_calls
+from tilescope.engine.execute.threads import Calls, Threads
 
-__all__ = ["Calls", "LaunchPlan", "Rounds"]
-
-_config: Any = numba.config
+__all__ = ["LaunchPlan", "Rounds"]
 
 #: Most calls that are listed; a longer repeat is a loop over the list of its body.
 _MOST_CALLS = 1 << 14
-
-
-@dataclass(frozen=True)
-class Calls:
-    """Launches in order, made in one call.
-
-    Parameters
-    ----------
-    launches
-        The launches.
-    calls : ndarray of int64, shape (n, 3)
-        Address, pieces and table of the launches: see `run_calls`.
-    """
-
-    launches: Sequence[Launch]
-    calls: NDArray[np.int64]
-
-    def run(self) -> None:
-        """Run the launches.
-
-        Raises
-        ------
-        KernelFailed
-            When the function of a codelet raised.
-        """
-        failed = run_calls(self.calls)
-        if failed < 0:
-            return
-        launch = self.launches[failed]
-        launch.run()  # again, for its exception
-        raise KernelFailed(
-            f"The kernel of {launch.codelet_name} raised an exception on a vertex in compute set"
-            f" {launch.compute_set_name!r}, and not when it was repeated. The run ends there: with"
-            " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python"
-        )
 
 
 @dataclass(frozen=True)
@@ -70,9 +27,9 @@ class Rounds:
     body: Sequence[Part]
 
 
-#: A part of a program without decisions: calls, a launch on several threads, a repeat, a host copy,
-#: or a node that the walker executes itself.
-Part = Calls | Launch | Rounds | Step | Node
+#: A part of a program without decisions: calls, a repeat, a host copy, or a node that the walker
+#: executes itself.
+Part = Calls | Rounds | Step | Node
 
 
 class LaunchPlan:
@@ -82,26 +39,36 @@ class LaunchPlan:
     ----------
     by_step
         By step id: the bound batches of its compute set, compiled.
+    threads
+        Threads that run them.
     """
 
-    def __init__(self, by_step: Mapping[int, Sequence[Launch]]) -> None:
+    def __init__(self, by_step: Mapping[int, Sequence[Launch]], threads: Threads) -> None:
         self.by_step = by_step
+        self.threads = threads
+        self._calls: dict[int, Calls] = {}
         self._parts: dict[int, tuple[Part, ...]] = {}
 
     def launches(self, step: Step) -> Sequence[Launch]:
         """Return the launches of a step."""
         return self.by_step.get(step.step_id, ())
 
+    def calls(self, step: Step) -> Calls:
+        """Return the launches of a step as calls."""
+        if step.step_id not in self._calls:
+            self._calls[step.step_id] = Calls(self.launches(step), self.threads)
+        return self._calls[step.step_id]
+
     def parts(self, node: Node) -> tuple[Part, ...]:
         """Return what to run for a node that is timed apart from the run, in order."""
         if id(node) not in self._parts:
-            self._parts[id(node)] = tuple(_in_calls(self._listed(node)))
+            self._parts[id(node)] = tuple(self._in_calls(self._listed(node)))
         return self._parts[id(node)]
 
-    def _listed(self, node: Node) -> list[Part]:
+    def _listed(self, node: Node) -> list[Launch | Part]:
         """Return single launches and the other parts, in order."""
         if node.step is not None:
-            copies: list[Part] = [] if node.step.access is None else [node.step]
+            copies: list[Launch | Part] = [] if node.step.access is None else [node.step]
             return [*self.launches(node.step), *copies]
         if node.function is not None:
             return self._listed(node.function)
@@ -112,7 +79,21 @@ class LaunchPlan:
             return once
         if len(once) * node.repeat_count <= _MOST_CALLS:
             return once * node.repeat_count
-        return [Rounds(node.repeat_count, tuple(_in_calls(once)))]
+        return [Rounds(node.repeat_count, tuple(self._in_calls(once)))]
+
+    def _in_calls(self, parts: Sequence[Launch | Part]) -> Iterator[Part]:
+        """Yield parts, with launches that follow each other as one list of calls."""
+        pending: list[Launch] = []
+        for part in parts:
+            if isinstance(part, Launch):
+                pending.append(part)
+                continue
+            if pending:
+                yield Calls(pending, self.threads)
+            pending = []
+            yield part
+        if pending:
+            yield Calls(pending, self.threads)
 
     def __str__(self) -> str:
         """Return a table: launches by compute set, with their vertices, pieces, work and bytes."""
@@ -120,11 +101,11 @@ class LaunchPlan:
         for launches in self.by_step.values():
             seen.update((id(launch), launch) for launch in launches)
         rows: list[tuple[str, ...]] = [
-            ("Compute set", "Codelet", "Vertices", "Pieces", "Work", "Bytes", "Threads")
+            ("Compute set", "Codelet", "Vertices", "Pieces", "Work", "Bytes", "Parts")
         ]
         for launch in seen.values():
-            threads = launch.threads.n_threads if launch.is_shared else 1
-            numbers = (launch.tile.size, launch.n_pieces, launch.work, launch.n_bytes, threads)
+            parts = self.threads.n_parts(launch)
+            numbers = (launch.tile.size, launch.n_pieces, launch.work, launch.n_bytes, parts)
             rows.append(
                 (launch.compute_set_name, launch.codelet_name, *(f"{n:,}" for n in numbers))
             )
@@ -135,25 +116,3 @@ class LaunchPlan:
             counts = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
             lines.append("  ".join(names + counts).rstrip())
         return "\n".join(lines)
-
-
-def _in_calls(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield parts, with launches that follow each other on one thread as one list of calls."""
-    pending: list[Launch] = []
-    for part in parts:
-        if isinstance(part, Launch) and not part.is_shared and not _config.DISABLE_JIT:
-            pending.append(part)
-            continue
-        yield from _calls(pending)
-        pending = []
-        yield part
-    yield from _calls(pending)
-
-
-def _calls(launches: Sequence[Launch]) -> Iterator[Part]:
-    if launches:
-        rows = [
-            (address_of(launch.call), launch.n_pieces, launch.table.ctypes.data)
-            for launch in launches
-        ]
-        yield Calls(launches, np.array(rows, np.int64))

@@ -12,8 +12,8 @@ from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.errors import ProgramError
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import Launch
-from tilescope.engine.execute.plan import Calls, LaunchPlan, Part, Rounds
+from tilescope.engine.execute.plan import LaunchPlan, Part, Rounds
+from tilescope.engine.execute.threads import Calls
 from tilescope.engine.execute.timeline import Clock
 from tilescope.engine.graph import View
 
@@ -85,7 +85,7 @@ class Walker:
         """Execute parts of a program whose time is known."""
         for part in parts:
             match part:
-                case Calls() | Launch():
+                case Calls():
                     part.run()
                 case Rounds():
                     for _ in range(part.n_rounds):
@@ -147,7 +147,8 @@ class Walker:
                 assert clock is not None, "a program that reads the time runs with a clock"
                 ipus = launch.tile // clock.machine.tiles_per_ipu
                 launch.clock[:] = (self._counters + clock.now())[ipus]
-            launch.run()
+        if launches:
+            self._plan.calls(step).run()
         if step.access is not None:
             self._stream(step)
         if clock is None:

@@ -144,5 +144,8 @@ def parts_of_fragments(
     receivers : ndarray of int64
         Tiles that receive each part.
     """
-    parts: tuple[Ids, Ids, Ids, Ids, Ids, Ids] = _parts(sender, start, length, n_bytes, receiver)
+    with np.errstate(over="ignore"):  # bits are mixed modulo 2 ** 64, as plain Python too
+        parts: tuple[Ids, Ids, Ids, Ids, Ids, Ids] = _parts(
+            sender, start, length, n_bytes, receiver
+        )
     return parts

@@ -10,8 +10,8 @@ import pytest
 from tilescope import engine
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute import launch
-from tilescope.engine.execute.launch import Threads
+from tilescope.engine.execute import threads
+from tilescope.engine.execute.threads import Threads
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Execute
 
@@ -67,7 +67,8 @@ def test_every_worker_runs_with_its_id() -> None:
 def test_values_do_not_depend_on_host_threads(
     n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_SHARE_ABOVE", 0)
+    monkeypatch.setattr(threads, "_LEAST_PART", 1)
+    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
     monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
     executable, out = _compiled(add_worker, 33, [0, 1, 2, 3] * 4)
     with engine.Engine(executable) as device:

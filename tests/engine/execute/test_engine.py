@@ -10,7 +10,8 @@ import pytest
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import Threads, bind
+from tilescope.engine.execute.launch import bind, compile_launchers
+from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import ROOT, GraphCopy
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.library.elementwise import unary
@@ -38,13 +39,11 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     memory.write(a, left, "a")
     threads = Threads(n_threads)
     launches = [
-        launch
-        for compute_set in graph.compute_sets
-        for launch in bind(compute_set, memory, threads, 6)
+        launch for compute_set in graph.compute_sets for launch in bind(compute_set, memory, 6)
     ]
     assert max(launch.work for launch in launches) > 1_000_000, "large enough to be shared"
-    for launch in launches:
-        launch.run()
+    compile_launchers(launches)
+    Calls(launches, threads).run()
     threads.shutdown()
     np.testing.assert_allclose(memory.read(out), left @ right, rtol=1e-4, atol=1e-4)
 

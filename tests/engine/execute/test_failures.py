@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -185,6 +186,9 @@ def test_a_kernel_that_raises(small: Small) -> None:
     assert small.told()[0] == "kernel_failed"
 
 
+@pytest.mark.skipif(
+    bool(vars(numba.config)["DISABLE_JIT"]), reason="plain Python runs them: nothing is compiled"
+)
 @pytest.mark.parametrize("function", [importing, of_no_type])
 def test_a_kernel_that_cannot_be_compiled(small: Small, function: Any) -> None:
     with small.engine(small.compute(function)) as engine, pytest.raises(BadGraph) as caught:

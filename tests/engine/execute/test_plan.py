@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
 from tilescope.engine.codelets.launcher import launcher_of
-from tilescope.engine.execute import plan
-from tilescope.engine.execute.launch import Threads
-from tilescope.engine.execute.plan import Calls, LaunchPlan, Rounds
+from tilescope.engine.errors import KernelFailed
+from tilescope.engine.execute import plan, threads
+from tilescope.engine.execute.plan import LaunchPlan, Rounds
+from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import blocks
-from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyOut
+from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut
 
 
 @codelet(Field("x", "inout"), law=lambda batch, _: 5 * batch.size["x"][:, 0], code_bytes=40)
@@ -26,6 +26,24 @@ def square(x: Any) -> None:
 def _cube(x: Any) -> None:
     for i in range(x.size):
         x[i] = x[i] * x[i] * x[i]
+
+
+@codelet(Field("x", "inout"), law=lambda batch, _: 5 * batch.size["x"][:, 0], code_bytes=40)
+def double(x: Any) -> None:
+    for i in range(x.size):
+        x[i] = x[i] + x[i]
+
+
+@codelet(Field("x", "inout"), law=lambda batch, _: 5 * batch.size["x"][:, 0], code_bytes=40)
+def increment(x: Any) -> None:
+    for i in range(x.size):
+        x[i] = x[i] + 1
+
+
+@codelet(Field("x", "inout"), law=lambda batch, _: 5 * batch.size["x"][:, 0], code_bytes=40)
+def fails_at_fifty(x: Any) -> None:
+    if x[0] == 50:
+        raise ValueError("fifty")
 
 
 def _squares() -> tuple[Engine, LaunchPlan, Any]:
@@ -41,9 +59,6 @@ def _squares() -> tuple[Engine, LaunchPlan, Any]:
     return device, device._plan, x
 
 
-@pytest.mark.skipif(
-    bool(vars(numba.config)["DISABLE_JIT"]), reason="calls are lists of compiled functions"
-)
 def test_parts_between_host_copies_are_one_call() -> None:
     device, found, x = _squares()
     with device:
@@ -80,29 +95,63 @@ def test_a_plan_is_a_table_of_launches() -> None:
         "Compute",
         "set",
         "Codelet",
-        *["Vertices", "Pieces", "Work", "Bytes", "Threads"],
+        *["Vertices", "Pieces", "Work", "Bytes", "Parts"],
     ]
     assert [row.split()[:5] for row in rows] == [["step", "square", "2", "2", "2"]]
 
 
-@pytest.mark.parametrize(("n_threads", "n"), [(1, 5), (2, 5), (3, 100), (4, 2)])
-def test_threads_take_every_piece_once(n_threads: int, n: int) -> None:
-    threads, taken = Threads(n_threads), []
-    threads.share(lambda first, last, table: taken.append((first, last, table)), n, 7)
-    threads.shutdown()
-    assert sorted(k for first, last, _ in taken for k in range(first, last)) == list(range(n))
-    assert {table for *_, table in taken} == {7}
+def _doubled_and_raised(n: int) -> tuple[Graph, Any, Sequence]:
+    """Take x to 2 x + 1 of numbers on n tiles, twenty times: every step needs the one before."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=64))
+    x = graph.add_variable("int32", (n, 8), "x")
+    graph.map_linearly(x)
+    tiles = np.arange(n)
+    steps: list[Program] = []
+    for kernel in (double, increment):
+        step = graph.add_compute_set(kernel.name)
+        graph.add_vertices(step, kernel, tiles, {"x": blocks(x.variable, 8 * tiles, [8], [1], n)})
+        steps.append(Execute(step))
+    return graph, x, Sequence("main", [Repeat(20, Sequence("round", steps))])
 
 
-def test_a_part_that_fails_ends_the_launch() -> None:
-    threads = Threads(2)
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+def test_threads_run_every_piece_once_and_in_order(
+    n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More threads than processors are suspended in between; late ones find the next run."""
+    monkeypatch.setattr(threads, "_LEAST_PART", 1)
+    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
+    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
+    graph, x, program = _doubled_and_raised(64)
+    with Engine(compile_programs(graph, [program])) as device:
+        for number in range(60):
+            values = np.arange(64 * 8, dtype=np.int32).reshape(64, 8) + number
+            device.write_tensor(x, values)
+            device.run()
+            expected = (values + 1) * 2**20 - 1
+            np.testing.assert_array_equal(device.read_tensor(x), expected)
 
-    def fails(first: int, last: int, table: int) -> None:
-        raise ValueError(f"{first} to {last} of {table}")
 
-    with pytest.raises(ValueError, match="of 7"):
-        threads.share(fails, 10, 7)
-    threads.shutdown()
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_part_that_fails_ends_the_run(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_LEAST_PART", 1)
+    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
+    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
+    graph = Graph(load_machine("gc200", tiles_per_ipu=64))
+    x = graph.add_variable("int32", (64,), "x")
+    graph.map_linearly(x)
+    tiles, steps = np.arange(64), list[Program]()
+    for kernel in (fails_at_fifty, increment):
+        step = graph.add_compute_set(kernel.name)
+        graph.add_vertices(step, kernel, tiles, {"x": blocks(x.variable, tiles, [1], [1], 64)})
+        steps.append(Execute(step))
+    with Engine(compile_programs(graph, [Sequence("main", steps)])) as device:
+        device.write_tensor(x, tiles)
+        with pytest.raises(KernelFailed, match="fails_at_fifty raised ValueError: fifty"):
+            device.run()
+        device.write_tensor(x, np.zeros(64, np.int32))
+        device.run()
+        assert device.read_tensor(x).tolist() == [1] * 64, "the next run is whole"
 
 
 def test_compiled_loops_have_names_of_their_own() -> None:
