@@ -87,7 +87,9 @@ test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
-bench: $(READY)  ## Run the benchmarks and print ratios; never fails on time
+bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where time goes; never fails on time; needs a network connection the first time
+	@$(IN_TREE) $(BIN)/python -m tests.speed
+	@$(BIN)/python docs/generate.py speed
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
 
 docs: $(READY)  ## Regenerate the reference pages

@@ -27,6 +27,7 @@ from docs.pages import (
     poplibs,
     pva,
     schema,
+    speed,
 )
 
 __all__ = ["PAGES", "main"]
@@ -43,6 +44,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "poplibs": ("reference/poplibs.md", poplibs.render),
     "pva": ("reference/pva.md", pva.render),
     "schema": ("reference/schema.md", schema.render),
+    "speed": ("explanation/speed.md", speed.render),
     "layers": ("images/layers.svg", layers.render),
     "machines": ("reference/machines.md", machines.render),
 }
