@@ -24,50 +24,75 @@ __all__ = ["convolve"]
 _PIXELS = 256
 _DOT_LANES, _LARGEST = DOT_LANES, LARGEST
 _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
-_each_16, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 4, 1))
+_each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
+
+
+@jit
+def _gather_own(  # type: ignore[no-untyped-def]
+    w, w_at, step, tap_w, n_taps, n_own, own_w, tap_own
+):  # fmt: skip
+    """Gather the weights on the diagonals of all taps: those of groups of one channel."""
+    for tap in range(n_taps):
+        tap_own[tap] = tap * n_own
+        for o in range(n_own):
+            own_w[tap * n_own + o] = w[w_at + tap_w[tap] + o * step]
 
 
 @jit
 def _channels(  # type: ignore[no-untyped-def]
     n_outputs, n_inside, out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch,
-    tap_x, tap_w, n_taps, count, n_pixels,
+    n_combined, tap_x, tap_w, n_taps, count, n_pixels, own_w, tap_own,
 ):  # fmt: skip
     """Compute the outputs of a channel group, which interleaves `n_inside` convolution groups.
 
-    Outputs are computed in lanes: 16 at a time, then 8 and 4, then the rest singly.
+    Of `n_combined` combined convolution groups, only the weights within a group are read: those
+    between groups are zero. Outputs are computed in lanes: 16 at a time, then 8 and 4, then the
+    rest singly. `own_w` and `tap_own` have room for the weights of combined groups of one channel.
     """
     if n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES:
         _dots(out, out_at, out_places, x, x_at, x_places, 1, w, w_at, 1,
               tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
         return
-    is_each = n_inside == n_outputs and count == 1 and x_step == 1
-    n_own = n_outputs if is_each else n_outputs // n_inside
-    for g in range(0 if is_each else n_inside):
+    n_groups, skipped = n_inside * n_combined, 0
+    if n_combined > 1:
+        count //= n_combined
+        skipped = count * w_pitch
+    is_each = n_groups == n_outputs and count == 1 and x_step == 1
+    n_own = n_outputs if is_each else n_outputs // n_groups
+    for g in range(0 if is_each else n_groups):
         own_x, own = x_at + g * count * x_step, g * n_own
+        own_at = w_at + own + g * skipped
         o = 0
         while n_own - o >= 16:
             _by_16(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                   w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                   w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
             o += 16
         while n_own - o >= 8:
             _by_8(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
             o += 8
         while n_own - o >= 4:
             _by_4(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
             o += 4
         while n_own - o >= 1:
             _by_1(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, w_at + own + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
             o += 1
     if is_each:
+        if n_combined > 1:
+            _gather_own(w, w_at, w_pitch + 1, tap_w, n_taps, n_own, own_w, tap_own)
+            w, w_at, tap_w = own_w, 0, tap_own
         o = 0
         while n_own - o >= 16:
             _each_16(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
                      tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
             o += 16
+        while n_own - o >= 8:
+            _each_8(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            o += 8
         while n_own - o >= 4:
             _each_4(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
@@ -124,17 +149,20 @@ def _list_taps(  # type: ignore[no-untyped-def]
 @jit
 def convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
-    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
 ):  # fmt: skip
     """Convolve a tile's data.
 
     x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
     output] and out [group, image, out group, y, x, output]. A group may interleave several
     convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
-    those of its own convolution group.
+    those of its own convolution group. Or it has `n_combined` of them whose weights are in one
+    block, with zeros between different groups, which are not read.
     """
     most = w_size[2] * w_size[3] * w_size[4]
     tap_x, tap_w = np.empty(most, np.int64), np.empty(most, np.int64)
+    own_w = np.empty(most * out_size[5] if n_combined > 1 else 0, w.dtype)
+    tap_own = np.empty(most if n_combined > 1 else 0, np.int64)
     x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
     first_y = 0
     while first_y < out_size[3]:
@@ -150,7 +178,7 @@ def convolve(  # type: ignore[no-untyped-def]
                 tap_x, tap_w, y_low, y_high, x_low, x_high,
                 (dilation_y * x_stride[3], w_stride[3]), (dilation_x * x_stride[4], w_stride[4]),
                 w_size[2], (x_stride[2], w_stride[2]), w_size[5], x_stride[5], w_stride[5],
-                x_size[5] // w_size[5],
+                x_size[5] // w_size[5] * n_combined,
             )  # fmt: skip
             n = 0
             for y in range(first_y, end_y):
@@ -175,7 +203,8 @@ def convolve(  # type: ignore[no-untyped-def]
                                 x_start + group * x_stride[0] + image * x_stride[1],
                                 x_places, x_stride[5], w,
                                 w_start + group * w_stride[0] + out_group * w_stride[1],
-                                w_stride[5], tap_x, tap_w, n_taps, count, n_pixels,
+                                w_stride[5], n_combined, tap_x, tap_w, n_taps, count,
+                                n_pixels, own_w, tap_own,
                             )  # fmt: skip
             first_x = end_x
         first_y = end_y

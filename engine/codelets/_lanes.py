@@ -34,7 +34,7 @@ __all__ = [
 #: Pixels of the blocks, largest first, by their lanes, which are outputs.
 BLOCKS = {16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
 #: The same where every output has an input of its own.
-EACH_BLOCKS = {16: (4, 1), 4: (4, 1), 1: (1,)}
+EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 #: Lanes of a dot product, and dot products of a block.
 DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
 #: Most pixels of a block.

@@ -125,6 +125,7 @@ def convolve(
         "dilation_x": shape.dilation[1],
         "shift_y": shift_y,
         "shift_x": shift_x,
+        "combined": grouping.combined,
         "products": _products(shape, grouping, first, count),
     }
     family = next(known for known in FAMILIES if known.name == placement.plan.family)

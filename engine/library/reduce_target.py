@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor
 from tilescope.engine.graph.elements import share_elements
 from tilescope.engine.library.builder import Builder
@@ -134,8 +136,15 @@ class ReduceTarget:
         return PlannedReduction(stages, x, partial, self._held, call.scale, self._label)
 
     def finish(self) -> Tensor:
-        """Return the result; copy it to its output if that lies otherwise."""
+        """Return the result; copy it to its output if that lies otherwise.
+
+        An output without tiles gets those of the result.
+        """
         out = self._call.out
         if out is not None and not self._is_direct:
+            if isinstance(out, Tensor) and not out.variable.is_mapped:
+                found = self._build.graph.tile_mapping(self._held)
+                order = np.argsort(found.start)
+                self._build.graph.set_tile_mapping(out, found.start[order], found.tile[order])
             copy_to(self._build, self._held, out, "result")
         return self._held

@@ -213,6 +213,7 @@ def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) ->
         **dict.fromkeys(("stride_y", "stride_x", "dilation_y", "dilation_x"), 1),
         "shift_y": 0,
         "shift_x": 0,
+        "combined": 1,
         "products": rows * inner * 16,
     }
     convolve = graph.add_compute_set("convolve")

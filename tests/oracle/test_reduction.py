@@ -189,6 +189,20 @@ def test_a_scale_that_another_tensor_holds(
     np.testing.assert_allclose(result, expected, rtol=step, atol=step)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_an_output_without_tiles_gets_those_of_the_result(dtype: str) -> None:
+    """Also where the result lies in another order than its output: of a transposed operand."""
+    graph, builder = new_builder(small_machine(4))
+    x = graph.add_variable("float16", (5, 3, 8), "x")
+    graph.map_linearly(x)
+    out = graph.add_variable(dtype, (3, 5), "out")
+    reduce_with_output(builder, "sum", x.dim_shuffle(1, 0, 2), out, [2])
+    values = values_for(x, 0)
+    (result,) = check(builder, [(x, values)], [out])
+    np.testing.assert_allclose(result, held(graph, x, values).sum(2).T, rtol=2e-3, atol=1e-2)
+    assert len(graph.tile_mapping(out).tile) > 1
+
+
 @pytest.mark.parametrize(("dtype", "shape"), [("float16", (1,)), ("float32", (2,))])
 def test_a_scale_is_one_float(dtype: str, shape: tuple[int, ...]) -> None:
     graph, builder = new_builder(small_machine(2))

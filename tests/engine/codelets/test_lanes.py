@@ -69,10 +69,13 @@ def test_dot_products_take_contiguous_inputs() -> None:
     _compare(dot_kernel(), 1, steps=(1, 1), is_each=False)
 
 
-def _convolved(case: dict[str, int], inside: int, seed: int) -> tuple[Any, Any]:
-    """Return the outputs of the kernel and of the oracle, for a small convolution."""
+def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> tuple[Any, Any]:
+    """Return the outputs of the kernel and of the oracle, for a small convolution.
+
+    Weights between combined groups are zero for the oracle, and no number for the kernel.
+    """
     random = np.random.default_rng(seed)
-    n_in, n_out = case["n_in"], case["n_out"] * inside
+    n_in, n_out = case["n_in"] * combined, case["n_out"] * combined * inside
     sizes = {
         "x": (2, 2, case["groups"], case["height"], case["width"], n_in * inside),
         "w": (2, 2, case["groups"], case["ky"], case["kx"], n_in, n_out),
@@ -81,13 +84,17 @@ def _convolved(case: dict[str, int], inside: int, seed: int) -> tuple[Any, Any]:
     arrays = {n: random.integers(-4, 4, s).astype(np.float32) for n, s in sizes.items()}
     names = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
     scalars = {name: case[name] for name in names}
+    fields = {name: arrays[name].astype(np.float64) for name in ("x", "w")}
+    if combined > 1:
+        own = np.kron(np.eye(combined), np.ones((case["n_in"], case["n_out"])))
+        fields["w"] *= own
+        arrays["w"][..., own == 0] = np.nan
     parts: list[Any] = []
     for array in arrays.values():
         strides = [s // 4 for s in array.strides]
         parts += [array.reshape(-1), 0, np.array(array.shape), np.array(strides)]
 
-    convolve(*parts, *scalars.values())
-    fields = {name: arrays[name].astype(np.float64) for name in ("x", "w")}
+    convolve(*parts, *scalars.values(), combined)
     return arrays["out"], naive_codelets._convolve(fields, scalars, sizes["out"])
 
 
@@ -112,11 +119,13 @@ _CASES = {
 
 @given(
     st.fixed_dictionaries({name: st.sampled_from(values) for name, values in _CASES.items()}),
-    st.sampled_from((1, 5)),
+    st.sampled_from(((1, 1), (5, 1), (1, 3), (1, 8), (1, 16))),
     st.integers(0, 9),
 )
-def test_convolutions_are_those_of_the_oracle(case: dict[str, int], inside: int, seed: int) -> None:
-    found, expected = _convolved(case, inside, seed)
+def test_convolutions_are_those_of_the_oracle(
+    case: dict[str, int], groups: tuple[int, int], seed: int
+) -> None:
+    found, expected = _convolved(case, *groups, seed)
     assert found.tolist() == expected.tolist()
 
 
@@ -139,7 +148,7 @@ def test_a_sum_is_one_chain_whatever_the_block() -> None:
             lengths[-2:] = array.shape
             strides = np.array([0] * (len(lengths) - 2) + [array.shape[1], 1])
             parts += [array.reshape(-1), 0, lengths, strides]
-        convolve(*parts, 1, 1, 1, 1, 0, 0)
+        convolve(*parts, 1, 1, 1, 1, 0, 0, 1)
         return out
 
     whole = columns(0, 29, 0, 13)
