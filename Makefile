@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo test-bounds test-jit-off test-processors bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,9 @@ test-bounds: $(READY)  ## Engine tests with array bounds checks, in a separate c
 test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
+
+test-processors: $(READY)  ## Compare the bits of results between kernels compiled for three kinds of processors
+	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where time goes; never fails on time; needs a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.speed

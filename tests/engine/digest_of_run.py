@@ -1,0 +1,84 @@
+"""Print a digest of what a model computes: ``python -m tests.engine.digest_of_run``."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx
+
+__all__ = ["model"]
+
+
+def model() -> onnx.ModelProto:
+    """Return a model with products, sums and functions of all kinds of kernels."""
+    random = np.random.default_rng(3)
+
+    def constant(name: str, *shape: int) -> TensorProto:
+        return numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+
+    def node(kind: str, inputs: str, output: str, **attributes: object) -> onnx.NodeProto:
+        return helper.make_node(kind, inputs.split(), [output], **attributes)
+
+    pads = [1, 1, 1, 1]
+    nodes = [
+        node("Conv", "x w1 b1", "c1", kernel_shape=[3, 3], pads=pads),
+        node("Conv", "c1 w2", "c2", kernel_shape=[3, 3], pads=pads, group=24),
+        node("Relu", "c2", "r2"),
+        node("AveragePool", "r2", "a", kernel_shape=[2, 2], strides=[2, 2]),
+        node("MaxPool", "c1", "m", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Tanh", "m", "t"),
+        node("Add", "a t", "s"),
+        node("Flatten", "s", "f", axis=2),
+        node("MatMul", "f w3", "p"),
+        node("LayerNormalization", "p g h", "n"),
+        node("Gelu", "n", "e"),
+        node("Softmax", "e", "probability"),
+        node("ReduceSum", "e axes", "total", keepdims=0),
+        node("ReduceLogSumExp", "c1 all", "log", keepdims=0),
+        node("Erf", "total", "erf"),
+    ]
+    weights = [
+        constant("w1", 24, 3, 3, 3),
+        constant("b1", 24),
+        constant("w2", 24, 1, 3, 3),
+        constant("w3", 36, 29),
+        constant("g", 29),
+        constant("h", 29),
+        numpy_helper.from_array(np.array([1], np.int64), "axes"),
+        numpy_helper.from_array(np.array([1, 2, 3], np.int64), "all"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "kernels",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 12, 12])],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+            for name in ("probability", "total", "log", "erf")
+        ],
+        weights,
+    )
+    opsets = [helper.make_opsetid("", 20)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def main() -> None:
+    """Compile and run the model, and print the digest of its outputs."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernels.onnx"
+        onnx.save(model(), path)
+        compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=16))
+    with Engine(compiled.executable) as engine:
+        outputs = compiled.run(engine, compiled.random_inputs(0))
+    content = b"".join(np.ascontiguousarray(array).tobytes() for array in outputs.values())
+    sys.stdout.write(hashlib.blake2b(content, digest_size=8).hexdigest() + "\n")
+
+
+if __name__ == "__main__":
+    main()
