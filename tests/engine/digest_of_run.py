@@ -6,6 +6,7 @@ import hashlib
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import onnx
@@ -23,7 +24,7 @@ def model() -> onnx.ModelProto:
     def constant(name: str, *shape: int) -> TensorProto:
         return numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
 
-    def node(kind: str, inputs: str, output: str, **attributes: object) -> onnx.NodeProto:
+    def node(kind: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
         return helper.make_node(kind, inputs.split(), [output], **attributes)
 
     pads = [1, 1, 1, 1]
