@@ -85,7 +85,7 @@ def compile_image(
         if options.is_checked:
             check_compute_sets(graph.compute_sets)
             _log.info("checked %d compute sets against the rule", len(graph.compute_sets))
-        liveness = live_ranges(graph, lowering.steps, roots)
+        liveness = live_ranges(graph, roots)
         memory = lay_out(graph, lowering.steps, liveness, is_instrumented=options.is_instrumented)
         cached.keep(lowering.around, memory)
     take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, graph.machine)

@@ -6,7 +6,7 @@ walked backwards; loops and functions are walked to a fixed point.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,49 +19,87 @@ from tilescope.engine.graph import GraphImage
 
 __all__ = ["LiveRanges", "live_ranges"]
 
-Set = NDArray[np.bool_]
+Variables = set[int]
 
 
 class _Walk:
-    """Backward walk that marks the live variables of every step."""
+    """Backward walk that collects the ranges of steps at which variables are live.
 
-    def __init__(self, n_variables: int, steps: Sequence[Step]) -> None:
-        self.at = np.zeros((len(steps), n_variables), dtype=np.bool_)
+    Along consecutive steps, only what changes is looked at: a range stays open while its variable
+    is live.
 
-    def before(self, node: Node, after: Set) -> Set:
+    Attributes
+    ----------
+    ranges
+        By variable: ranges of steps at which it is live, first and one past the last; they may
+        overlap, as functions and loops are walked several times.
+    """
+
+    def __init__(self) -> None:
+        self.ranges: dict[int, list[tuple[int, int]]] = {}
+        #: Live variables with the last step of their open range.
+        self._live: dict[int, int] = {}
+        #: The step that was walked last: open ranges begin here.
+        self._at = 0
+
+    def before(self, node: Node, after: Variables) -> Variables:
         """Return the variables live before a node, given those live after it."""
-        if node.step is not None:
-            return self._step(node.step, after)
-        if node.function is not None:
-            return self.before(node.function, after)
-        if node.kind in ("If", "Switch"):
-            union = np.zeros_like(after)
-            for child in node.children:
-                union |= self.before(child, after)
-            return union
-        if node.kind == "Overlap":
-            return self._overlap(node, after)
-        if node.kind == "RepeatWhile":
-            condition, body = node.children
-            live = self.before(condition, after)
-            while True:
-                again = live | self.before(condition, after | self.before(body, live))
-                if (again == live).all():
-                    return live
-                live = again
-        live = self._sequence(node, after)
-        if node.repeat_count > 1:
-            while True:
-                again = live | self._sequence(node, after | live)
-                if (again == live).all():
-                    break
-                live = again
-        if node.control is not None:
-            live = live.copy()
-            live[[variable.variable_id for variable in node.control.variables]] = True
+        self._begin(after)
+        self._walk(node)
+        live = set(self._live)
+        self._begin(())
         return live
 
-    def _overlap(self, node: Node, after: Set) -> Set:
+    def _begin(self, live: Iterable[int]) -> None:
+        """Close all ranges, and go on elsewhere with other live variables."""
+        at = self._at
+        for variable, last in self._live.items():
+            if last >= at:
+                self.ranges.setdefault(variable, []).append((at, last + 1))
+        self._live = dict.fromkeys(live, -1)
+        self._at = 0
+
+    def _walk(self, node: Node) -> None:
+        if node.step is not None:
+            self._step(node.step)
+        elif node.function is not None:
+            self._walk(node.function)
+        elif node.kind in ("If", "Switch"):
+            after = set(self._live)
+            self._begin(set().union(*(self.before(child, after) for child in node.children)))
+        elif node.kind == "Overlap":
+            self._overlap(node)
+        elif node.kind == "RepeatWhile":
+            self._while(node)
+        elif node.repeat_count > 1:
+            self._repeat(node)
+        else:
+            self._sequence(node)
+        if node.control is not None and node.kind not in ("If", "Switch", "RepeatWhile"):
+            self._touch(variable.variable_id for variable in node.control.variables)
+
+    def _while(self, node: Node) -> None:
+        condition, body = node.children
+        after = set(self._live)
+        live = self.before(condition, after)
+        while True:
+            again = live | self.before(condition, after | self.before(body, live))
+            if again == live:
+                self._begin(live)
+                return
+            live = again
+
+    def _repeat(self, node: Node) -> None:
+        after = set(self._live)
+        live = self._before_sequence(node, after)
+        while True:
+            again = live | self._before_sequence(node, after | live)
+            if again == live:
+                self._begin(live)
+                return
+            live = again
+
+    def _overlap(self, node: Node) -> None:
         """Walk two concurrent sides: the inputs and results of each are live throughout the other.
 
         What the I/O tiles hold in between is live at every step of the compute side; temporaries of
@@ -69,41 +107,72 @@ class _Walk:
         share memory.
         """
         io, compute = node.children
+        after = set(self._live)
         before = self.before(io, self.before(compute, after))
         self.before(io, after)  # compute may finish first: its results are live here too
-        held = np.zeros_like(after)
-        for step in steps_of(io):
-            own = [*step.reads, *step.writes]
-            held[own] |= self.at[step.step_id, own]
-        self.at[[step.step_id for step in steps_of(compute)]] |= held
-        return before
+        held = {
+            variable
+            for step in steps_of(io)
+            for variable in (*step.reads, *step.writes)
+            if step.kind != "WriteUndef" or self._was_live(variable, step.step_id)
+        }
+        during = _joined([(step.step_id, step.step_id + 1) for step in steps_of(compute)])
+        for variable in held:
+            self.ranges.setdefault(variable, []).extend(during)
+        self._begin(before)
 
-    def _sequence(self, node: Node, after: Set) -> Set:
-        live = after
+    def _was_live(self, variable: int, step_id: int) -> bool:
+        """Return whether a closed range of a variable has a step."""
+        return any(start <= step_id < end for start, end in self.ranges.get(variable, ()))
+
+    def _before_sequence(self, node: Node, after: Variables) -> Variables:
+        """Return the variables live before one round of a loop."""
+        self._begin(after)
+        self._sequence(node)
+        return set(self._live)
+
+    def _sequence(self, node: Node) -> None:
         for child in reversed(node.children):
-            live = self.before(child, live)
-        return live
+            self._walk(child)
 
-    def _step(self, step: Step, after: Set) -> Set:
-        live = after.copy()
+    def _step(self, step: Step) -> None:
+        step_id = step.step_id
+        if self._at != step_id + 1:
+            self._begin(tuple(self._live))
+            self._live = dict.fromkeys(self._live, step_id)
         if step.kind == "WriteUndef":  # touches no memory: the old value just dies
-            live[list(step.overwrites)] = False
-            self.at[step.step_id] |= live
-            return live
-        live[list(step.writes)] = True
-        self.at[step.step_id] |= live
-        live[list(step.overwrites)] = False
-        live[list(step.reads)] = True
-        self.at[step.step_id] |= live & ~_only(step.overwrites, live.size, step.reads)
-        return live
+            self._at = step_id + 1
+            self._close(step.overwrites)
+            self._at = step_id
+            return
+        self._at = step_id + 1
+        self._touch(step.writes)
+        self._touch(step.reads)
+        self._at = step_id
+        self._close(set(step.overwrites).difference(step.reads))
+
+    def _touch(self, variables: Iterable[int]) -> None:
+        """Open the ranges of variables at the step before the present one."""
+        for variable in variables:
+            self._live.setdefault(variable, self._at - 1)
+
+    def _close(self, variables: Iterable[int]) -> None:
+        """End the ranges of variables: they are not live before the present step."""
+        for variable in variables:
+            last = self._live.pop(variable, -1)
+            if last >= self._at:
+                self.ranges.setdefault(variable, []).append((self._at, last + 1))
 
 
-def _only(overwrites: Sequence[int], size: int, reads: Sequence[int]) -> Set:
-    """Return the variables that a step overwrites and does not read."""
-    found = np.zeros(size, dtype=np.bool_)
-    found[list(overwrites)] = True
-    found[list(reads)] = False
-    return found
+def _joined(ranges: list[tuple[int, int]]) -> Lives:
+    """Return ranges in order, without overlaps, and apart from each other."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -119,32 +188,29 @@ class LiveRanges:
         is live or touched. Between two of them its memory is free. Unused variables are left out.
     """
 
-    is_always_live: Set
+    is_always_live: NDArray[np.bool_]
     ranges: dict[int, Lives]
 
 
-def live_ranges(graph: GraphImage, steps: Sequence[Step], roots: Sequence[Node]) -> LiveRanges:
+def live_ranges(graph: GraphImage, roots: Sequence[Node]) -> LiveRanges:
     """Return which variables are always live, and the live ranges of the others.
 
     Parameters
     ----------
     graph
         The graph with its variables.
-    steps
-        Steps with the variables they read, write and overwrite completely.
     roots
-        Control programs, which run any number of times in any order. A variable that one of
+        Control programs, whose steps name the variables they read, write and overwrite completely.
+        They run any number of times in any order. A variable that one of
         them reads before writing it is state left by the host or an earlier run: it is always live.
     """
-    walk = _Walk(len(graph.variables), steps)
+    walk = _Walk()
     always = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
     for root in roots:
-        always |= walk.before(root, np.zeros(always.size, dtype=np.bool_))
-    ranges: dict[int, Lives] = {}
-    for variable_id in np.flatnonzero(~always).tolist():
-        edges = np.flatnonzero(np.diff(walk.at[:, variable_id], prepend=False, append=False))
-        if edges.size:
-            ranges[variable_id] = tuple(
-                (start, end) for start, end in edges.reshape(-1, 2).tolist()
-            )
+        always[list(walk.before(root, set()))] = True
+    ranges = {
+        variable_id: _joined(walk.ranges[variable_id])
+        for variable_id in sorted(walk.ranges)
+        if not always[variable_id]
+    }
     return LiveRanges(always, ranges)

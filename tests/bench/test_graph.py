@@ -151,7 +151,7 @@ def once(n, n_ipus):
     moved = exchange_of(image.compute_sets, addresses, is_input=True)
     cost = moved.cost(graph.machine, moved.schedule(graph.machine))
     inferred = perf_counter()
-    liveness = live_ranges(image, lowering.steps, roots)
+    liveness = live_ranges(image, roots)
     lay_out(image, lowering.steps, liveness, is_instrumented=True)
     done = perf_counter()
     assert cost.received_bytes.sum() == cost.sent_bytes.sum() > 0
