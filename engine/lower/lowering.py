@@ -24,7 +24,7 @@ __all__ = ["Lowering"]
 #: Elements of an array that a debug context states one by one.
 _LONGEST_ATTRIBUTE = 256
 
-#: Bytes of a constant that a tile holds, where there are as many: who reads it all listens to fewer.
+#: Least bytes of a constant that a tile holds: who reads it all listens to fewer tiles.
 _LEAST_BYTES = 128  # Source: graphcore/poplibs, lib/poputil/TileMapping.cpp: minBytesPerTile
 
 
