@@ -132,9 +132,11 @@ class Builder:
         """
         return replace(self, tiles=TileSet.of(self.graph.machine, [*tiles]))
 
-    def spread(self, tensor: Tensor, *, grain: int = 1, first: int = 0) -> None:
+    def spread(self, tensor: Tensor, *, grain: int = 1, least: int = 1, first: int = 0) -> None:
         """Spread a variable evenly over the tiles: see `Graph.map_linearly`."""
-        self.graph.map_linearly(tensor, grain=grain, tiles=self.tiles.ids, first=first)
+        self.graph.map_linearly(
+            tensor, grain=grain, min_elements=least, tiles=self.tiles.ids, first=first
+        )
 
     def planned(self) -> Builder:
         """Return this builder with the id of a new plan, which its compute sets will carry."""

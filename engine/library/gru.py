@@ -19,7 +19,6 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_to
 from tilescope.engine.library.in_place import binary_in_place
 from tilescope.engine.library.map import map_in_place, operand
-from tilescope.engine.library.non_linearity import non_linearity_in_place
 from tilescope.engine.library.recurrent_loop import (
     checked_layer,
     initial,
@@ -29,7 +28,13 @@ from tilescope.engine.library.recurrent_loop import (
     unit,
 )
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.library.recurrent_unit import clipped, part_of, unit_of, with_biases
+from tilescope.engine.library.recurrent_unit import (
+    activate_in_place,
+    clipped,
+    part_of,
+    unit_of,
+    with_biases,
+)
 
 __all__ = ["GRU_UNITS", "checked_gru_order", "gru"]
 
@@ -151,14 +156,14 @@ class _Cell:
         gates = self.units.slice(0, 0, 2)
         binary_in_place(builder, "add", gates, self.hidden.slice(0, 0, 2))
         clipped(builder, gates, options.clip)
-        non_linearity_in_place(builder, options.recurrent_activation, gates)
+        activate_in_place(builder, options.recurrent_activation, gates)
 
     def blend(self, builder: Builder, options: RecurrentOptions) -> None:
         """Add the candidate, and the output between it and the last output."""
         candidate = unit(self.units, 2)
         binary_in_place(builder, "add", candidate, unit(self.hidden, 2))
         clipped(builder, candidate, options.clip)
-        non_linearity_in_place(builder, options.activation, candidate)
+        activate_in_place(builder, options.activation, candidate)
         # h = n + u (h − n)
         between = operand(1) + operand(2) * (operand(0) - operand(1))
         map_in_place(builder, between, [self.output, candidate, unit(self.units, 1)])

@@ -18,7 +18,6 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_to, in_one
 from tilescope.engine.library.in_place import binary_in_place
 from tilescope.engine.library.map import map_in_place, operand
-from tilescope.engine.library.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.recurrent_loop import (
     Layer,
     checked_layer,
@@ -28,7 +27,15 @@ from tilescope.engine.library.recurrent_loop import (
     unit,
 )
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.library.recurrent_unit import clipped, rows_of, typed, unit_of, with_biases
+from tilescope.engine.library.recurrent_unit import (
+    activate_in_place,
+    activated,
+    clipped,
+    rows_of,
+    typed,
+    unit_of,
+    with_biases,
+)
 
 __all__ = ["LSTM_INSIDE", "LSTM_UNITS", "RecurrentOptions", "checked_lstm_order", "lstm"]
 
@@ -179,16 +186,18 @@ def _cell(
         _see(builder, gates, peepholes.slice(0, 0, _OUTPUT), cell)
         clipped(builder, gates, options.clip)
         clipped(builder, candidate, options.clip)
-    non_linearity_in_place(builder, options.recurrent_activation, gates)
-    non_linearity_in_place(builder, options.activation, candidate)
+    activate_in_place(builder, options.recurrent_activation, gates)
+    activate_in_place(builder, options.activation, candidate)
+    if options.couples_gates:
+        map_in_place(builder, 1 - operand(1), [forget, enter])
     binary_in_place(builder, "multiply", concat([cell, candidate]), concat([forget, enter]))
     binary_in_place(builder, "add", cell, candidate)
     if peepholes is not None:
         gate = units.slice(0, _OUTPUT, _CANDIDATE)
         _see(builder, gate, peepholes.slice(0, _OUTPUT, _CANDIDATE), cell)
         clipped(builder, gate, options.clip)
-        non_linearity_in_place(builder, options.recurrent_activation, gate)
-    shown = non_linearity(builder, options.activation, cell)
+        activate_in_place(builder, options.recurrent_activation, gate)
+    shown = activated(builder, options.cell_activation or options.activation, cell)
     binary_in_place(builder, "multiply", output, shown)
 
 

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 from tilescope.engine.arguments import a_kind, a_switch, a_text
+from tilescope.engine.codelets.expression import Expression
 from tilescope.engine.errors import BadGraph
 
 __all__ = ["ACTIVATIONS", "RecurrentOptions"]
@@ -23,7 +24,11 @@ class RecurrentOptions:
     ----------
     activation, recurrent_activation
         Non-linearities of candidates and results, and of gates: ``tanh``, ``sigmoid``, ``relu`` or
-        ``hard_sigmoid``.
+        ``hard_sigmoid``, or an expression of one operand.
+    cell_activation
+        Non-linearity of an LSTM's cell state; by default, that of candidates.
+    couples_gates
+        Whether the forget gate of an LSTM is one minus its input gate.
     full_sequence
         Whether the outputs of all steps are returned instead of the last one.
     reverse
@@ -39,8 +44,10 @@ class RecurrentOptions:
         Type of partial sums of halves, ``float`` or ``half``; by default, the builder's.
     """
 
-    activation: str = "tanh"
-    recurrent_activation: str = "sigmoid"
+    activation: str | Expression = "tanh"
+    recurrent_activation: str | Expression = "sigmoid"
+    cell_activation: str | Expression | None = None
+    couples_gates: bool = False
     full_sequence: bool = True
     reverse: bool = False
     clip: float | None = None
@@ -56,14 +63,16 @@ class RecurrentOptions:
         BadGraph
             If a non-linearity is unknown or the limit is not positive.
         """
-        for part in ("activation", "recurrent_activation"):
+        for part in ("activation", "recurrent_activation", "cell_activation"):
+            if getattr(self, part) is None or isinstance(getattr(self, part), Expression):
+                continue
             name = a_text(f"The {part} of a recurrent layer", getattr(self, part))
             if name not in ACTIVATIONS:
                 raise BadGraph(
                     f"The {part} of a recurrent layer is {name!r}: expected one of"
                     f" {', '.join(ACTIVATIONS)}"
                 )
-        for part in ("full_sequence", "reverse", "pre_weighted"):
+        for part in ("full_sequence", "reverse", "pre_weighted", "couples_gates"):
             a_switch(f"{part!r} of a recurrent layer", getattr(self, part))
         if self.clip is None:
             return
@@ -72,4 +81,8 @@ class RecurrentOptions:
 
     def detail(self) -> dict[str, Any]:
         """Return the options for a debug context."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        return {
+            name: str(value) if isinstance(value, Expression) else value
+            for name, value in vars(self).items()
+            if value is not None and not (name == "couples_gates" and not value)
+        }

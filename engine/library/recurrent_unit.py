@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.expression import Expression
 from tilescope.engine.graph import DType, Tensor, View, concat
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import in_one, row_major_copy
 from tilescope.engine.library.in_place import binary_in_place
-from tilescope.engine.library.map import call, map_in_place, operand
+from tilescope.engine.library.map import call, map_expression, map_in_place, operand
+from tilescope.engine.library.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.recurrent_loop import product
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
 __all__ = [
     "Rows",
+    "activate_in_place",
+    "activated",
     "clipped",
     "joined_weights",
     "part_of",
@@ -143,3 +147,18 @@ def part_of(biases: Weights, index: int) -> Weights:
         part = biases.slice(1, index, index + 1)
         return part.reshape(part.shape[0], part.shape[2])
     return np.asarray(biases[:, index])
+
+
+def activated(builder: Builder, kind: str | Expression, x: View) -> Tensor:
+    """Return a non-linearity of a tensor, by name or as an expression."""
+    if isinstance(kind, Expression):
+        return map_expression(builder, kind, [x])
+    return non_linearity(builder, kind, x)
+
+
+def activate_in_place(builder: Builder, kind: str | Expression, x: View) -> None:
+    """Replace a tensor by a non-linearity of it, by name or as an expression."""
+    if isinstance(kind, Expression):
+        map_in_place(builder, kind, [x])
+    else:
+        non_linearity_in_place(builder, kind, x)

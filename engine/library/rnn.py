@@ -13,10 +13,9 @@ from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_to
-from tilescope.engine.library.non_linearity import non_linearity_in_place
 from tilescope.engine.library.recurrent_loop import checked_layer, initial, run_steps
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.library.recurrent_unit import clipped, rows_of, with_biases
+from tilescope.engine.library.recurrent_unit import activate_in_place, clipped, rows_of, with_biases
 
 __all__ = ["rnn"]
 
@@ -79,7 +78,7 @@ def rnn(
         copy_to(inside, weighed.reshape(*output.shape), output, "output")
         with_biases(inside, output.reshape(1, *output.shape), biases)
         clipped(inside, output, options.clip)
-        non_linearity_in_place(inside, options.activation, output)
+        activate_in_place(inside, options.activation, output)
 
     found = run_steps(build, layer, options, [rows.sequence], [output], lengths, step)
     return found, output

@@ -24,6 +24,9 @@ __all__ = ["Lowering"]
 #: Elements of an array that a debug context states one by one.
 _LONGEST_ATTRIBUTE = 256
 
+#: Least bytes of a constant that a tile holds: who reads it all listens to fewer tiles.
+_LEAST_BYTES = 128  # Source: graphcore/poplibs, lib/poputil/TileMapping.cpp: minBytesPerTile
+
 
 @dataclass(frozen=True)
 class Lowering:
@@ -121,8 +124,9 @@ class Lowering:
         made = graph.add_constant(
             array.reshape(array.shape or (1,)), value.name, debug=self.builder.debug
         )
-        first = self.builder.tiles.take(made.n_elements // 2 + 1)
-        self.builder.spread(made, grain=2, first=first)
+        least = -(-_LEAST_BYTES // made.dtype.n_bytes)
+        first = self.builder.tiles.take(made.n_elements // least + 1)
+        self.builder.spread(made, grain=2, least=least, first=first)
         return _shaped(made, value.shape)
 
     def is_free(self, value: Value) -> bool:

@@ -12,6 +12,7 @@ from tilescope.engine.operators.elementwise import binary
 from tilescope.engine.operators.layout import TRANSPOSE, reshape
 from tilescope.engine.operators.product import MATMUL
 from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.operators.take import taken
 
 __all__ = ["RECORDS"]
 
@@ -52,13 +53,36 @@ def _labels(node: Node) -> tuple[list[str], str]:
         if n < 0 or (n and "..." not in term):
             raise wrong
         found.append(term.replace("...", spread[n_spread - n :]))
-        if len(set(found[-1])) < len(found[-1]):
-            raise BadModel(f"{node}: {term!r} names a dimension twice, which is not supported yet")
     if not arrow:
         every = "".join(found)
         once = sorted(c for c in set(every) if every.count(c) == 1 and c not in spread)
         return found, spread + "".join(once)
     return found, right.replace("...", spread)
+
+
+def _diagonal(node: Node, into: Expansion, operand: Labelled) -> Labelled:
+    """Emit an operand whose repeated labels are one dimension: that of the diagonal.
+
+    Raises
+    ------
+    BadModel
+        When dimensions of one label differ.
+    """
+    value, labels = operand
+    for label in sorted({c for c in labels if labels.count(c) > 1}):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            n = value.shape[first]
+            if value.shape[second] != n:
+                raise BadModel(f"{node}: dimensions {label!r} of {value.name!r} differ")
+            others = [d for d in range(len(labels)) if d not in (first, second)]
+            turned = into.emit(TRANSPOSE, value, order=(*others, first, second))
+            shape = tuple(value.shape[d] for d in others)
+            rows = reshape(into, turned, (*shape, n * n))
+            labels = "".join(labels[d] for d in others) + label
+            value = taken(into, rows, len(shape), range(0, n * n, n + 1))
+    return value, labels
 
 
 def _ordered(into: Expansion, operand: Labelled, wanted: str) -> Value:
@@ -112,7 +136,8 @@ def _joined(into: Expansion, a: Labelled, b: Labelled, kept: str) -> Labelled:
 
 def _einsum(node: Node, into: Expansion) -> Value:
     labels, out = _labels(node)
-    operands: list[Labelled] = list(zip(node.operands, labels, strict=True))
+    given = zip(node.operands, labels, strict=True)
+    operands = [_diagonal(node, into, operand) for operand in given]
     while len(operands) > 1:
         a, b, *rest = operands
         kept = out + "".join(label for _, label in rest)

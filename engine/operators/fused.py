@@ -171,6 +171,12 @@ def _skip_simplified_layer_normalization(node: Node, into: Expansion) -> tuple[V
     return out, mean, inverse, total
 
 
+def _simplified_layer_normalization(node: Node, into: Expansion) -> Value:
+    axis, epsilon = node.attributes.get("axis", -1), _epsilon(node, 1e-5)
+    operands = (node.operand(0), node.operand(1))
+    return into.emit(RMS_NORMALIZATION, *operands, axis=axis, epsilon=epsilon)
+
+
 def _embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
     """Emit the sum of word, position and segment embeddings, normalised.
 
@@ -210,6 +216,7 @@ RECORDS = (
     _operator("FusedMatMul", _fused_matmul),
     _operator("Gelu", _gelu),
     _operator("QuickGelu", _quick_gelu),
+    _operator("SimplifiedLayerNormalization", _simplified_layer_normalization),
     _operator("SkipLayerNormalization", _skip_layer_normalization),
     _operator("SkipSimplifiedLayerNormalization", _skip_simplified_layer_normalization),
     _operator("TransposeMatMul", _fused_matmul),

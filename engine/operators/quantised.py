@@ -84,6 +84,15 @@ def _global_average(node: Node, into: Expansion, x: Value) -> Value:
     return reduced(into, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
 
 
+def _reduce_mean(node: Node, into: Expansion, x: Value) -> Value:
+    rank = len(x.shape)
+    axes = sorted({node.axis(axis, rank) for axis in node.attributes.get("axes") or range(rank)})
+    mean = reduced(into, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
+    if node.attributes.get("keepdims", 1):
+        return mean
+    return reshape(into, mean, tuple(n for d, n in enumerate(x.shape) if d not in axes))
+
+
 def _average(node: Node, into: Expansion, x: Value) -> Value:
     if node.attributes.get("channels_last", 0):
         raise BadModel(f"{node}: channels_last is not supported yet; export channels first")
@@ -217,6 +226,7 @@ RECORDS = (
     _operator("QLinearGlobalAveragePool", _of_one(_global_average)),
     _operator("QLinearLeakyRelu", _of_one(_leaky_relu)),
     _operator("QLinearMul", _binary("multiply")),
+    _operator("QLinearReduceMean", _of_one(_reduce_mean)),
     _operator("QLinearSigmoid", _of_one(lambda _, into, x: unary(into, "sigmoid", x))),
     _operator("QLinearSoftmax", _of_one(_softmax)),
     _operator("QLinearWhere", _where),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.expression import Expression, call, operand
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import INT32, Tensor, View, concat
 from tilescope.engine.ir import Node, Operation, Operator, Value
@@ -28,12 +29,40 @@ _UNITS: Mapping[str, tuple[str, ...]] = {
     "GRU": ("update", "reset", "candidate"),
     "RNN": ("candidate",),
 }
-#: Activations by ONNX's names; the parameters of HardSigmoid are ONNX's defaults.
-_ACTIVATIONS = {
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "Relu": "relu",
-    "HardSigmoid": "hard_sigmoid",
+#: Activations of the library by ONNX's names.
+_ACTIVATIONS = {"Tanh": "tanh", "Sigmoid": "sigmoid", "Relu": "relu"}
+
+
+def _above(x: Expression) -> Expression:
+    return call("maximum", x, 0)
+
+
+def _below(x: Expression) -> Expression:
+    return call("minimum", x, 0)
+
+
+_X = operand(0)
+#: Activations with parameters: usual alpha and beta, None for one that it does not have; function.
+#: Source: onnx, docs/Operators.md, LSTM, activations; usual values are those of the operators.
+_WITH_PARAMETERS: Mapping[
+    str, tuple[float | None, float | None, Callable[[float, float], Expression]]
+] = {
+    "HardSigmoid": (0.2, 0.5, lambda a, b: call("clamp", _X * a + b, 0, 1)),
+    "Affine": (1.0, 0.0, lambda a, b: _X * a + b),
+    "ScaledTanh": (1.0, 1.0, lambda a, b: call("tanh", _X * b) * a),
+    "LeakyRelu": (0.01, None, lambda a, _: _above(_X) + _below(_X) * a),
+    "Elu": (1.0, None, lambda a, _: _above(_X) + (call("exp", _below(_X)) - 1) * a),
+    "ThresholdedRelu": (
+        1.0,
+        None,
+        lambda a, _: call("select", _X, 0, call("greater", _X, a)),
+    ),
+    "Softsign": (None, None, lambda *_: _X / (call("absolute", _X) + 1)),
+    "Softplus": (
+        None,
+        None,
+        lambda *_: _above(_X) + call("log", call("exp", -call("absolute", _X)) + 1),
+    ),
 }
 _DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -88,16 +117,8 @@ def _sizes(node: Node) -> tuple[int, int, int]:
 
 
 def _types(node: Node) -> list[Type]:
-    """Return the types of the results.
-
-    Raises
-    ------
-    BadModel
-        When the node couples gates.
-    """
+    """Return the types of the results."""
     steps, batch, hidden = _sizes(node)
-    if node.attributes.get("input_forget", 0):
-        raise BadModel(f"{node} couples input and forget gates, which is not supported")
     _activations(node)
     n, dtype = _n_directions(node), node.operand(0).dtype
     is_batch_first = node.attributes.get("layout", 0)
@@ -107,40 +128,41 @@ def _types(node: Node) -> list[Type]:
     return results if node.operator.name == "LSTM" else results[:2]
 
 
-def _activations(node: Node) -> list[tuple[str, str]]:
-    """Return the recurrent activation and the activation of every direction.
+def _activations(node: Node) -> list[list[str | Expression]]:
+    """Return the activations of every direction, in ONNX's order.
 
     Raises
     ------
     BadModel
-        When an activation is not supported, or has parameters of its own.
+        When an activation is unknown, or one is missing.
     """
     names = node.attributes.get("activations") or _DEFAULTS[node.operator.name] * 2
     given = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
-    if node.attributes.get("activation_alpha") or node.attributes.get("activation_beta"):
-        raise BadModel(
-            f"{node}: parameters of activations are not supported; leave out alpha, beta"
-        )
-    by_name = {key.lower(): value for key, value in _ACTIVATIONS.items()}
-    unknown = [name for name in given if name.lower() not in by_name]
-    if unknown:
-        raise BadModel(
-            f"{node}: activation {unknown[0]!r} is not supported: expected one of"
-            f" {', '.join(_ACTIVATIONS)}"
-        )
     per_direction = len(_DEFAULTS[node.operator.name])
-    found = []
-    for d in range(_n_directions(node)):
-        own = [by_name[n.lower()] for n in given[d * per_direction : (d + 1) * per_direction]]
-        if len(own) != per_direction:
-            raise BadModel(f"{node}: expected {per_direction} activations per direction")
-        if node.operator.name == "LSTM" and own[1] != own[2]:
+    needed = per_direction * _n_directions(node)
+    if len(given) < needed:
+        raise BadModel(f"{node}: expected {per_direction} activations per direction")
+    plain = {key.lower(): value for key, value in _ACTIVATIONS.items()}
+    wide = {key.lower(): value for key, value in _WITH_PARAMETERS.items()}
+    # Those that take a parameter take the next one.
+    alphas = iter(node.attributes.get("activation_alpha") or ())
+    betas = iter(node.attributes.get("activation_beta") or ())
+    found: list[str | Expression] = []
+    for name in (name.lower() for name in given[:needed]):
+        if name in plain:
+            found.append(plain[name])
+            continue
+        if name not in wide:
             raise BadModel(
-                f"{node}: its activations of candidate and cell differ ({own[1]}, {own[2]}), which"
-                " is not supported"
+                f"{node}: activation {name!r} is not supported: expected one of"
+                f" {', '.join((*_ACTIVATIONS, *_WITH_PARAMETERS))}"
             )
-        found.append((own[0], own[-1]))
-    return found
+        alpha, beta, function = wide[name]
+        a = 0.0 if alpha is None else float(next(alphas, alpha))
+        b = 0.0 if beta is None else float(next(betas, beta))
+        is_usual = name == "hardsigmoid" and (a, b) == (alpha, beta)
+        found.append("hard_sigmoid" if is_usual else function(a, b))
+    return [found[d : d + per_direction] for d in range(0, needed, per_direction)]
 
 
 def _in_steps(value: Tensor, node: Node) -> Tensor:
@@ -200,10 +222,12 @@ def _direction(
     x = _in_steps(at.tensor(op.operand(0)), op)
     weights, recurrent = (_part(at, op.operand(i), direction, n_units) for i in (1, 2))
     biases = _biases(at, op, direction, n_units, hidden)
-    first, second = _activations(op)[direction]
+    first, *others = _activations(op)[direction]
     options = RecurrentOptions(
-        activation=second,
+        activation=others[0] if others else first,
         recurrent_activation=first,
+        cell_activation=others[1] if len(others) > 1 and others[1] != others[0] else None,
+        couples_gates=bool(op.attributes.get("input_forget", 0)),
         reverse=direction == 1 or op.attributes["direction"] == "reverse",
         clip=op.attributes.get("clip"),
         **op.hints.stated(),

@@ -30,7 +30,7 @@ from tilescope.engine.session.repeats import Leaf, Repeat, Structures, find_repe
 __all__ = ["outline"]
 
 #: Outlining must save this many bytes of a tile for every call.
-_LEAST_BYTES = 512  # Assumption: half a kilobyte is worth two more copies
+_LEAST_BYTES = 128  # Assumption: all products and convolutions, as PopART's outlineThreshold of 1
 
 #: Largest share of the cycles of a call that its copies may take.
 _MOST_CYCLES = 0.1  # Assumption: a tenth is bearable where code is short
@@ -53,7 +53,8 @@ def outline(graph: Graph, root: ProgramSequence) -> None:
     Stretches of compute sets are equal if their vertices, with all regions, and the tile mappings
     of their variables are, and if the variables are connected in the same way. The cost rule weighs
     the vertex state and exchange code that a call saves against the copies.
-    Source: graphcore/popart, docs: SessionOptions.enableOutlining and outlineThreshold.
+    Source: graphcore/popart, willow/include/popart/sessionoptions.hpp, outlineThreshold: all
+    operations of high value, such as convolutions, become functions; a Relu alone does not.
     """
     uses = _Uses(Structures().leaves(root))
     costs = _Costs(graph, uses)

@@ -135,8 +135,18 @@ def test_state_between_runs_is_unchanged() -> None:
 
 
 def test_small_operations_are_not_worth_it() -> None:
-    """A call has to save half a kilobyte of a tile."""
-    assert not copies(compiled(residual(2)).executable)
+    """A call has to save 128 bytes of a tile: convolutions do, Relu and sums alone do not."""
+    assert copies(compiled(residual(2)).executable)
+    builder = IrBuilder("chain")
+    x = builder.input("x", (1, N_CHANNELS, SIZE, SIZE), "float32")
+    for i in range(4):
+        bias = np.full((1, N_CHANNELS, 1, 1), i, np.float32)
+        operands = [x, builder.constant(bias, f"b{i}")]
+        x = builder.emit(
+            OPERATORS["binary"], operands, name=f"sum{i}", source="Add", function="add"
+        )
+        x = builder.emit(OPERATORS["unary"], [x], name=f"relu{i}", source="Relu", function="relu")
+    assert not copies(compiled(builder.finish([("y", x)])).executable)
 
 
 @pytest.mark.usefixtures("at_any_gain")

@@ -13,6 +13,7 @@ from tests.oracle.compared import check, run_both, small_machine
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
 from tilescope.engine import Engine, compile_programs, resolve_options
+from tilescope.engine.codelets.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.gru import GRU_UNITS, gru
 from tilescope.engine.library.lstm import LSTM_UNITS, RecurrentOptions, lstm
@@ -22,9 +23,9 @@ from tilescope.engine.library.sliceable import create_sliceable_tensor
 N_UNITS = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
-def _activated(x: np.ndarray, name: str, clip: float | None) -> np.ndarray:
+def _activated(x: np.ndarray, name: str | Expression, clip: float | None) -> np.ndarray:
     x = x if clip is None else np.clip(x, -clip, clip)
-    by_name: dict[str, Any] = {
+    by_name: dict[Any, Any] = {
         "tanh": np.tanh,
         "sigmoid": special.expit,
         "relu": lambda v: np.maximum(v, 0),

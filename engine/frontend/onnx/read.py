@@ -14,6 +14,7 @@ from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
 from tilescope.engine.frontend.onnx.external import load_small_tensors, without_large_tensors
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
+    name_domains,
     order_nodes,
     with_dense_initializers,
 )
@@ -152,6 +153,7 @@ def _checked(path: Path) -> onnx.ModelProto:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
     load_small_tensors(model, path.parent)
     check_imports(model)
+    name_domains(model)
     order_nodes(model.graph)
     # The checker wants a shape of every output, which ONNX allows a model to leave out.
     shapeless = [

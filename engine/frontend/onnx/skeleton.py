@@ -12,6 +12,7 @@ import google.protobuf.message
 import onnx
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.tidy import name_domains
 from tilescope.engine.frontend.onnx.walk import graphs_of
 
 __all__ = ["has_elements", "read_skeleton", "stored_bytes"]
@@ -58,6 +59,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
         _move_constants(graph)
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    name_domains(model)
     return model
 
 

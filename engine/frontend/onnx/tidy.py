@@ -11,7 +11,12 @@ from onnx import numpy_helper
 
 from tilescope.engine.errors import BadModel
 
-__all__ = ["check_imports", "order_nodes", "with_dense_initializers"]
+__all__ = ["check_imports", "name_domains", "order_nodes", "with_dense_initializers"]
+
+#: Operators that onnxruntime writes without a domain, although ONNX does not define them.
+#: Source: onnxruntime, onnxruntime/core/graph/contrib_ops/contrib_defs.cc, OnnxDomain.
+_WITHOUT_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
+_MICROSOFT = "com.microsoft"
 
 #: Elements of a sparse initializer that is made dense.
 _MOST_ELEMENTS = 1 << 28
@@ -33,6 +38,19 @@ def check_imports(model: onnx.ModelProto) -> None:
                 f"The model imports domain {domain or 'ai.onnx'!r} in versions {versions[domain]}"
                 f" and {imported.version}: expected one"
             )
+
+
+def name_domains(model: onnx.ModelProto) -> None:
+    """Give operators of onnxruntime that lack a domain their own, in place."""
+    found = [
+        node
+        for node in model.graph.node
+        if node.op_type in _WITHOUT_DOMAIN and node.domain in ("", "ai.onnx")
+    ]
+    for node in found:
+        node.domain = _MICROSOFT
+    if found and all(imported.domain != _MICROSOFT for imported in model.opset_import):
+        model.opset_import.add(domain=_MICROSOFT, version=1)
 
 
 def order_nodes(graph: onnx.GraphProto) -> None:

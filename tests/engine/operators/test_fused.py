@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 from tests.engine.operators.graphs import both, info, model_of
 
-from tilescope.engine import load_onnx
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel
+from tilescope.engine.options import resolve
 
 RANDOM = np.random.default_rng(11)
 FLOATS, BYTES = (TensorProto.FLOAT,), (TensorProto.UINT8,)
@@ -156,6 +157,87 @@ def test_attention_of_apart_operands(tmp_path: Path) -> None:
     given = [_X, _floats(2, 7, 8), _floats(2, 7, 8), _floats(24)]
     pairs = _compared(tmp_path, "MultiHeadAttention", given, num_heads=4)
     np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
+
+
+_TABLES = [_floats(12, 2), _floats(12, 2)]
+_WIDE = [_floats(12, 8), _floats(12, 8)]
+_LAST, _ALL = np.array([4, 4], np.int32), np.array(5, np.int32)
+_LATER, _TEN = np.array([7, 7], np.int32), np.array(8, np.int32)
+_PAST = [_floats(2, 2, 3, 16), _floats(2, 2, 3, 16)]
+
+
+@pytest.mark.parametrize(
+    ("given", "attributes"),
+    [
+        ([_floats(2, 5, 32), _floats(2, 5, 32), _LAST, _ALL], {"local_window_size": 2}),
+        ([_floats(2, 5, 32), _floats(2, 5, 32), _LAST, _ALL], {"softcap": 3.0, "scale": 0.3}),
+        ([_floats(2, 5, 32), _floats(2, 5, 32), _LAST, _ALL, *_WIDE], {"do_rotary": 1}),
+        ([_floats(2, 5, 32), _floats(2, 5, 32), _LATER, _TEN, *_WIDE],
+         {"do_rotary": 1, "rotary_interleaved": 1}),
+        ([None, None, _LAST, _ALL, *_WIDE], {"do_rotary": 1}),
+    ],
+    ids=["window", "cap", "rotary", "past", "packed"],
+)  # fmt: skip
+def test_attention_of_groups(tmp_path: Path, given: Given, attributes: dict[str, Any]) -> None:
+    key, value, *rest = given
+    x = _floats(2, 5, 64 if key is not None else 128)
+    every = [x, key, value, None, None, *rest]
+    if rest[0] is _LATER:  # onnxruntime takes earlier keys of one sequence only
+        alone = [x, key, value, *_PAST, rest[0]]
+        every = [*(array if array is None else array[:1] for array in alone), *rest[1:]]
+    sizes = {"num_heads": 4, "kv_num_heads": 2}
+    for found, expected in _compared(
+        tmp_path, "GroupQueryAttention", every, FLOATS * 3, **sizes, **attributes
+    ):
+        np.testing.assert_allclose(found, expected, rtol=5e-5, atol=5e-5)
+
+
+def test_attention_in_a_buffer_with_room_is_refused(tmp_path: Path) -> None:
+    given = [_floats(2, 5, 64), *(_floats(2, 5, 32),) * 2, *_PAST, _LAST, _ALL]
+    model = _model("GroupQueryAttention", given, FLOATS * 3, num_heads=4, kv_num_heads=2)
+    onnx.save(model, tmp_path / "room.onnx")
+    with pytest.raises(BadModel, match=r"seqlens_k is .* expected 7; buffers with room"):
+        load_onnx(tmp_path / "room.onnx")
+
+
+@pytest.mark.parametrize(
+    ("x", "places", "attributes"),
+    [
+        (_floats(2, 5, 8), np.array([3]), {}),
+        (_floats(2, 5, 8), np.array([[0, 1, 2, 3, 4], [7, 6, 5, 4, 3]]), {"interleaved": 1}),
+        (_floats(2, 3, 5, 4), np.array([2]), {"interleaved": 1}),
+        (_floats(2, 5, 32), np.array([1]), {"num_heads": 2, "rotary_embedding_dim": 4}),
+    ],
+)
+def test_rotation(
+    tmp_path: Path, x: np.ndarray, places: np.ndarray, attributes: dict[str, Any]
+) -> None:
+    pairs = _compared(tmp_path, "RotaryEmbedding", [x, places, *_TABLES], **attributes)
+    np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
+
+
+def test_a_normalisation_without_a_domain(tmp_path: Path) -> None:
+    """Onnxruntime saves this operator in the domain of ONNX, which does not have it."""
+    model = _model("SimplifiedLayerNormalization", [_X, _floats(8)], axis=-1, epsilon=1e-4)
+    model.graph.node[0].domain = ""
+    ((found, expected),) = both(model, tmp_path / "simple.onnx", {"i0": _X})
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_quantised_mean(tmp_path: Path, keepdims: int) -> None:
+    """Onnxruntime has no kernel of it for processors: the expected values are numpy's."""
+    x = _bytes(2, 3, 4, 5)
+    given = [x, *_q(0.1, 7), *_q(0.05, 3)]
+    model = _model("QLinearReduceMean", given, BYTES, axes=[2, -1], keepdims=keepdims)
+    onnx.save(model, tmp_path / "mean.onnx")
+    compiled = compile_model(load_onnx(tmp_path / "mean.onnx"), load_machine("gc200"))
+    with Engine(compiled.executable, resolve()) as engine:
+        found = compiled.run(engine, {"i0": x})["y0"]
+    mean = (0.1 * (x.astype(np.float64) - 7)).mean(axis=(2, 3), keepdims=bool(keepdims))
+    expected = np.clip(np.rint(mean / 0.05) + 3, 0, 255)
+    assert found.shape == expected.shape
+    assert np.abs(found.astype(int) - expected).max() <= 1
 
 
 def test_quantised_attention(tmp_path: Path) -> None:

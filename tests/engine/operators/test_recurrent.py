@@ -94,13 +94,40 @@ def test_a_gru_that_resets_after_the_product(tmp_path: Path) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("peepholes", [False, True])
+def test_an_lstm_with_coupled_gates(tmp_path: Path, peepholes: bool) -> None:
+    made, inputs = model("LSTM", input_forget=1, peepholes=peepholes, states=True)
+    for found, expected in both(made, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("LSTM", {"activations": ["Sigmoid", "Tanh", "Relu"]}),
+        ("LSTM", {"activations": ["HardSigmoid", "ScaledTanh", "LeakyRelu"],
+                  "activation_alpha": [0.3, 1.2, 0.1], "activation_beta": [0.4, 0.7]}),
+        ("GRU", {"activations": ["Sigmoid", "Elu"], "activation_alpha": [0.5]}),
+        ("GRU", {"activations": ["HardSigmoid", "Softsign"]}),
+        ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
+        ("RNN", {"activations": ["ThresholdedRelu"], "activation_alpha": [0.2]}),
+        ("RNN", {"activations": ["Softplus"]}),
+    ],
+)  # fmt: skip
+def test_activations_with_parameters(
+    tmp_path: Path, op_type: str, attributes: dict[str, Any]
+) -> None:
+    """An activation that has a parameter takes the next one that is given."""
+    made, inputs = model(op_type, **attributes)
+    for found, expected in both(made, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("op_type", "attributes", "message"),
     [
-        ("LSTM", {"input_forget": 1}, "couples input and forget gates"),
-        ("LSTM", {"activations": ["Sigmoid", "Tanh", "Relu"]}, "candidate and cell differ"),
-        ("GRU", {"activations": ["Sigmoid", "Elu"]}, "activation 'Elu' is not supported: expected"),
-        ("RNN", {"activation_alpha": [0.5]}, "parameters of activations are not supported"),
+        ("GRU", {"activations": ["Sigmoid", "Cube"]}, "'cube' is not supported: expected one of"),
+        ("LSTM", {"activations": ["Sigmoid", "Tanh"]}, "expected 3 activations per direction"),
     ],
 )
 def test_what_is_refused(
