@@ -8,9 +8,11 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from tilescope.engine.codelets._vector_emitter import Body, emit_fold, emit_loop, emit_splat
+
 __all__ = ["BlockEmitter"]
 
-_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_F32, _I64 = ir.FloatType(), ir.IntType(64)
 
 
 class BlockEmitter:
@@ -31,7 +33,9 @@ class BlockEmitter:
             pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
             return self.builder.load(pointer, align=4)
         value = self.builder.load(pointer)
-        return value if is_wide or self.n_lanes == 1 else self.spread(value)
+        return (
+            value if is_wide or self.n_lanes == 1 else emit_splat(self.builder, value, self.n_lanes)
+        )
 
     def keep(self) -> None:
         """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
@@ -45,13 +49,6 @@ class BlockEmitter:
         )
         return self.builder.call(function, [a, b, c])
 
-    def spread(self, value: Any) -> Any:
-        """Return a vector with a value in all lanes."""
-        empty = ir.Constant(self.vector, ir.Undefined)
-        first = self.builder.insert_element(empty, value, _I32(0))
-        mask = ir.Constant(ir.VectorType(_I32, self.n_lanes), [0] * self.n_lanes)
-        return self.builder.shuffle_vector(first, first, mask)
-
     def places(self, name: str) -> list[Any]:
         """Return the elements at which the pixels of the block begin."""
         builder, values = self.builder, self.values
@@ -62,34 +59,10 @@ class BlockEmitter:
         return places
 
     def loop(
-        self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Callable[..., Any]
+        self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Body
     ) -> tuple[list[Any], list[Any]]:
-        """Emit a loop whose first counter stays below `end`; return its counters and values after.
-
-        `steps` are begin and step of the counters, `carried` the values that `body` takes after the
-        counters and returns.
-        """
-        builder = self.builder
-        before = builder.block
-        head, inside, after = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        counters = [builder.phi(_I64) for _ in steps]
-        values = [builder.phi(value.type) for value in carried]
-        for counter, (begin, _) in zip(counters, steps, strict=True):
-            counter.add_incoming(begin, before)
-        for value, first in zip(values, carried, strict=True):
-            value.add_incoming(first, before)
-        builder.cbranch(builder.icmp_signed("<", counters[0], end), inside, after)
-        builder.position_at_end(inside)
-        found = body(counters, values)
-        for counter, (_, step) in zip(counters, steps, strict=True):
-            counter.add_incoming(builder.add(counter, step), builder.block)
-        for value, new in zip(values, found, strict=True):
-            value.add_incoming(new, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return counters, values
+        """Emit a loop: see `emit_loop`."""
+        return emit_loop(self.builder, end, steps, carried, body)
 
     def over_pixels(self, sizes: Sequence[int], block: Callable[[], None]) -> None:
         """Emit blocks for all pixels. A block serves more pixels than the next smaller one holds.
@@ -187,20 +160,8 @@ class BlockEmitter:
         return self.builder.load(pointer)
 
     def folded(self, vector: Any) -> Any:
-        """Return the sum of all lanes: halves are added until one is left."""
-        width = self.n_lanes
-        while width > 1:
-            width //= 2
-            halves = [
-                self.builder.shuffle_vector(
-                    vector,
-                    vector,
-                    ir.Constant(ir.VectorType(_I32, width), list(range(at, at + width))),
-                )
-                for at in (0, width)
-            ]
-            vector = self.builder.fadd(*halves)
-        return self.builder.extract_element(vector, _I32(0))
+        """Return the sum of all lanes."""
+        return emit_fold(self.builder, vector, self.builder.fadd)
 
     def store(self, sums: list[Any]) -> None:
         """Store the sums of the pixels."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._extremes import maximum, minimum
 from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets._reduce_lanes import LANES, column_reduction, row_reduction
 from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
@@ -89,9 +90,6 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "logical_or": (_is_nonzero, _logical_or),
 }
 
-#: Elements of a contiguous row that are combined side by side; shorter rows are combined in order.
-_LANES = 64
-
 #: Scale that leaves a result as it is: a logarithm is multiplied by adding.
 UNSCALED = {name: 0.0 if name == "log_add" else 1.0 for name in _FUNCTIONS}
 
@@ -99,39 +97,6 @@ UNSCALED = {name: 0.0 if name == "log_add" else 1.0 for name in _FUNCTIONS}
 def _scaling(operation: str) -> Any:
     """Return how a result is scaled; logarithms are multiplied by adding."""
     return _sum if operation == "log_add" else _product
-
-
-def _long_row(operation: str) -> Any:
-    """Return the function that combines contiguous rows: in lanes, as it is vectorised."""
-    prepare, combine = _FUNCTIONS[operation]
-
-    @jit
-    def of_long_row(x, start, x_stride, outer, inner, lanes):  # type: ignore[no-untyped-def]
-        """Combine contiguous elements in lanes, then these in halves, then the elements left."""
-        n = unsigned(lanes.size)
-        whole = inner // lanes.size * lanes.size
-        for j in range(outer):
-            for k in range(0, whole, lanes.size):
-                at = unsigned(start + j * x_stride[2] + k)
-                if j + k == 0:
-                    for i in range(n):
-                        lanes[i] = prepare(x[at + i])
-                else:
-                    for i in range(n):
-                        lanes[i] = combine(lanes[i], prepare(x[at + i]))
-        half = lanes.size // 2
-        while half > 0:
-            for i in range(unsigned(half)):
-                lanes[i] = combine(lanes[i], lanes[unsigned(half) + i])
-            half //= 2
-        total = lanes[0]
-        for j in range(outer):
-            at = unsigned(start + j * x_stride[2])
-            for k in range(unsigned(whole), unsigned(inner)):
-                total = combine(total, prepare(x[at + k]))
-        return total
-
-    return of_long_row
 
 
 def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
@@ -142,70 +107,89 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
     prepare, combine = _FUNCTIONS[operation]
     scaled = _scaling(operation)
     unscaled = UNSCALED[operation]
-    of_long_row = _long_row(operation)
 
     @jit
-    def add_columns(x, first, x_stride, totals, outer, inner):  # type: ignore[no-untyped-def]
-        for j in range(outer):
-            for k in range(inner):
-                row = unsigned(first + j * x_stride[2] + k * x_stride[3])
-                is_begun = j + k > 0
-                for i in range(unsigned(totals.size)):
-                    value = prepare(x[row + i])
-                    totals[i] = combine(totals[i], value) if is_begun else value
-
-    @jit
-    def of_row(x, start, x_stride, outer, inner):  # type: ignore[no-untyped-def]
+    def in_order(x, start, steps):  # type: ignore[no-untyped-def]
+        outer, outer_step, inner, inner_step = steps
         total = prepare(x[start])
-        step = unsigned(x_stride[3])
+        step = unsigned(inner_step)
         for j in range(outer):
-            row = unsigned(start + j * x_stride[2])
+            row = unsigned(start + j * outer_step)
             for k in range(unsigned(1 if j == 0 else 0), unsigned(inner)):
                 total = combine(total, prepare(x[row + k * step]))
         return total
+
+    @jit
+    def contiguous(x, start, outer, outer_step, inner):  # type: ignore[no-untyped-def]
+        return in_order(x, start, (outer, outer_step, inner, 1))
+
+    @jit
+    def add_columns(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
+        outer, outer_step, inner, inner_step = steps
+        for j in range(outer):
+            for k in range(inner):
+                row = unsigned(at + j * outer_step + k * inner_step)
+                if j + k == 0:
+                    for i in range(unsigned(n)):
+                        totals[i] = prepare(x[row + i])
+                else:
+                    for i in range(unsigned(n)):
+                        totals[i] = combine(totals[i], prepare(x[row + i]))
+
+    of_row = row_reduction(operation, contiguous)
+    of_columns = column_reduction(operation, add_columns)
+
+    @jit
+    def store(out, to, total, scale):  # type: ignore[no-untyped-def]
+        held = out[to]
+        out[to] = total
+        if scale != unscaled:  # integers wrap around, as on the machine
+            out[to] = scaled(out[to], scale)
+        if is_update:
+            out[to] = combine(held, out[to])
+
+    @jit
+    def wide(x, start, x_stride, steps, out, to, out_size, out_stride, scale):  # type: ignore[no-untyped-def]
+        """Combine contiguous columns; planes that adjoin are one row."""
+        n_planes, n = out_size[1], out_size[2]
+        n_joined = n_planes if x_stride[0] == n else 1
+        totals = np.empty(n_joined * n + LANES, out.dtype)
+        for first in range(0, n_planes, n_joined):
+            of_columns(x, start + first * x_stride[0], steps, totals, n_joined * n)
+            for plane in range(n_joined):
+                place = to + (first + plane) * out_stride[1]
+                for i in range(n):  # columns are contiguous
+                    store(out, place + i, totals[plane * n + i], scale)
 
     @jit
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride, scale
     ):
         n_planes, n = out_size[1], out_size[2]
-        is_wide = x_stride[1] == 1 and n > 1
-        # Planes that adjoin are one row.
-        n_joined = n_planes if is_wide and x_stride[0] == n else 1
-        totals = np.empty(n_joined * n, out.dtype)
-        lanes = np.empty(_LANES, out.dtype)
         outer, inner = x_size[2], x_size[3]
         d = 2 if outer > 1 else 3
         end = 0
         for section in range(out_size[0]):
-            first = x_start + end * x_stride[d]
+            start = x_start + end * x_stride[d]
+            to = out_start + section * out_stride[0]
             share = (section + 1) * x_size[d] // out_size[0] - end
             end += share
             if d == 2:
                 outer = share
             else:
                 inner = share
+            steps = (outer, x_stride[2], inner, x_stride[3])
+            if x_stride[1] == 1 and n > 1:
+                wide(x, start, x_stride, steps, out, to, out_size, out_stride, scale)
+                continue
             for plane in range(n_planes):
-                start = first + plane * x_stride[0]
-                own = plane % n_joined * n
-                if not is_wide and x_stride[3] == 1 and inner >= 2 * _LANES:
-                    for i in range(n):
-                        totals[i] = of_long_row(
-                            x, start + i * x_stride[1], x_stride, outer, inner, lanes
-                        )
-                elif not is_wide:
-                    for i in range(n):
-                        totals[i] = of_row(x, start + i * x_stride[1], x_stride, outer, inner)
-                elif own == 0:
-                    add_columns(x, start, x_stride, totals, outer, inner)
-                to = out_start + section * out_stride[0] + plane * out_stride[1]
                 for i in range(n):  # columns are contiguous
-                    held = out[to + i]
-                    out[to + i] = totals[own + i]
-                    if scale != unscaled:  # integers wrap around, as on the machine
-                        out[to + i] = scaled(out[to + i], scale)
-                    if is_update:
-                        out[to + i] = combine(held, out[to + i])
+                    at = start + plane * x_stride[0] + i * x_stride[1]
+                    if x_stride[3] == 1:
+                        total = of_row(x, at, outer, x_stride[2], inner)
+                    else:
+                        total = in_order(x, at, steps)
+                    store(out, to + plane * out_stride[1] + i, total, scale)
 
     return kernel
 

@@ -116,8 +116,34 @@ def join(codelet: Codelet, blocks: Blocks) -> Blocks:
     """
     if not (codelet.independent or codelet.sliding) or len(blocks) < 2:
         return blocks
-    written = next(i for i, field in enumerate(codelet.fields) if field.is_written)
-    order = blocks.start[written]
+    is_written = [field.is_written for field in codelet.fields]
+    joined = _in_order(codelet, blocks, is_written.index(True))
+    # Vertices may adjoin in what they read only: columns whose results are apart.
+    is_small = len(joined) > 2 * (joined.work.sum() // MOST_JOINED + 1)
+    if is_small and False in is_written:
+        other = _in_order(codelet, blocks, is_written.index(False))
+        return min(joined, other, key=_n_runs)
+    return joined
+
+
+def _n_runs(blocks: Blocks) -> int:
+    """Return the runs of contiguous elements in all fields of all pieces."""
+    n_runs = 0
+    for sizes, strides in zip(blocks.size, blocks.stride, strict=True):
+        distinct = np.where(strides == 0, 1, sizes)  # a stride of 0 shows the same elements again
+        order = np.argsort(np.where(distinct > 1, strides, np.iinfo(np.int64).max), axis=1)
+        size = np.take_along_axis(distinct, order, axis=1)
+        stride = np.take_along_axis(strides, order, axis=1)
+        length = np.ones(len(blocks), np.int64)
+        for d in range(size.shape[1]):
+            length *= np.where(stride[:, d] == length, size[:, d], 1)
+        n_runs += int((size.prod(axis=1) // length).sum())
+    return n_runs
+
+
+def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
+    """Return the pieces, joined in the order of their elements in a field."""
+    order = blocks.start[field]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
     for window in reversed(codelet.sliding):

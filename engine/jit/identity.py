@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -34,7 +35,7 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
     value = getattr(value, "py_func", value)
     if isinstance(value, numba.core.extending._Intrinsic):  # called by numba during compilation
         yield f"intrinsic {value._defn.__module__}.{value._defn.__qualname__}".encode()
-        yield from _of_code(value._defn.__code__, seen)
+        yield from _of_function(value._defn, seen)
         return
     match value:
         case None | bool() | int() | float() | complex() | str() | bytes():
@@ -57,6 +58,10 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
             yield from _of_function(value, seen)
         case ModuleType():
             yield f"module {value.__name__}".encode()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+            for field in fields(value):
+                yield from _of_value(getattr(value, field.name), seen)
         case type() | BuiltinFunctionType() | np.ufunc():
             yield f"name {getattr(value, '__module__', '')}.{value.__name__}".encode()
         case _:

@@ -1,0 +1,89 @@
+"""Loops and vectors as LLVM IR, for kernels that state which lanes compute what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+
+__all__ = ["Body", "emit_fold", "emit_loop", "emit_masked_load", "emit_splat"]
+
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+#: Takes the counters of a loop and the values it carries, returns the values after the round.
+Body = Callable[[list[Any], list[Any]], list[Any]]
+
+
+def emit_loop(
+    builder: Any, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Body
+) -> tuple[list[Any], list[Any]]:
+    """Emit a loop whose first counter stays below `end`; return its counters and values after.
+
+    `steps` are begin and step of the counters, `carried` the values that `body` takes after the
+    counters and returns.
+    """
+    before = builder.block
+    head, inside, after = (builder.append_basic_block() for _ in range(3))
+    builder.branch(head)
+    builder.position_at_end(head)
+    counters = [builder.phi(_I64) for _ in steps]
+    values = [builder.phi(value.type) for value in carried]
+    for counter, (begin, _) in zip(counters, steps, strict=True):
+        counter.add_incoming(begin, before)
+    for value, first in zip(values, carried, strict=True):
+        value.add_incoming(first, before)
+    builder.cbranch(builder.icmp_signed("<", counters[0], end), inside, after)
+    builder.position_at_end(inside)
+    found = body(counters, values)
+    for counter, (_, step) in zip(counters, steps, strict=True):
+        counter.add_incoming(builder.add(counter, step), builder.block)
+    for value, new in zip(values, found, strict=True):
+        value.add_incoming(new, builder.block)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return counters, values
+
+
+def emit_splat(builder: Any, value: Any, n_lanes: int) -> Any:
+    """Return a vector with a value in all lanes."""
+    empty = ir.Constant(ir.VectorType(value.type, n_lanes), ir.Undefined)
+    first = builder.insert_element(empty, value, _I32(0))
+    mask = ir.Constant(ir.VectorType(_I32, n_lanes), [0] * n_lanes)
+    return builder.shuffle_vector(first, first, mask)
+
+
+def emit_fold(builder: Any, vector: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Return all lanes combined: halves are combined until one lane is left."""
+    width = vector.type.count
+    while width > 1:
+        width //= 2
+        halves = [
+            builder.shuffle_vector(
+                vector,
+                vector,
+                ir.Constant(ir.VectorType(_I32, width), list(range(at, at + width))),
+            )
+            for at in (0, width)
+        ]
+        vector = combine(*halves)
+    return builder.extract_element(vector, _I32(0))
+
+
+def _mask(builder: Any, count: Any, n_lanes: int) -> Any:
+    """Return which lanes are below `count`."""
+    numbers = ir.Constant(ir.VectorType(_I64, n_lanes), list(range(n_lanes)))
+    return builder.icmp_signed("<", numbers, emit_splat(builder, count, n_lanes))
+
+
+def emit_masked_load(builder: Any, pointer: Any, count: Any, otherwise: Any) -> Any:
+    """Load the first `count` lanes of 4 bytes; the others are those of `otherwise`."""
+    kind = otherwise.type
+    place = kind.as_pointer()
+    name = f"llvm.masked.load.v{kind.count}f32.p0"
+    function = builder.module.globals.get(name)
+    if function is None:
+        mask = ir.VectorType(_I1, kind.count)
+        function_type = ir.FunctionType(kind, [place, _I32, mask, kind])
+        function = ir.Function(builder.module, function_type, name)
+    lanes = _mask(builder, count, kind.count)
+    return builder.call(function, [builder.bitcast(pointer, place), _I32(4), lanes, otherwise])
