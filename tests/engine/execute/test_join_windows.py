@@ -35,7 +35,7 @@ def _vertex(first: tuple[int, int], size: tuple[int, int], case: dict[str, int])
         [1, 1, 1, *size, _OUTPUTS],
         [0, 0, 0, 20 * _OUTPUTS, _OUTPUTS, 1],
     )
-    return (x, w, out), (stride, stride, dilation, dilation, *shift)
+    return (x, w, out), (stride, stride, dilation, dilation, *shift, 1)
 
 
 def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
@@ -45,7 +45,7 @@ def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
         (x0, _, o0), sizes, strides = (
             [column[v] for column in part] for part in (blocks.start, blocks.size, blocks.stride)
         )
-        sy, sx, dy, dx, hy, hx = (int(column[v]) for column in blocks.scalars)
+        sy, sx, dy, dx, hy, hx, _ = (int(column[v]) for column in blocks.scalars)
         field = product(*map(range, sizes[2][:5]), *map(range, sizes[1][3:5]))
         for group, image, out_group, oy, ox, ky, kx in field:
             iy, ix = oy * sy + ky * dy + hy, ox * sx + kx * dx + hx
@@ -97,4 +97,4 @@ def test_a_padded_field_is_one_piece() -> None:
     assert len(joined) == 1
     assert joined.size[0].tolist() == [[1, 1, 1, 11, 11, _INPUTS]]
     assert joined.size[2].tolist() == [[1, 1, 1, 11, 11, _OUTPUTS]]
-    assert [int(shift[0]) for shift in joined.scalars[4:]] == [-1, -1]
+    assert [int(shift[0]) for shift in joined.scalars[4:6]] == [-1, -1]
