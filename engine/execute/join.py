@@ -137,7 +137,7 @@ def _n_runs(blocks: Blocks) -> int:
         length = np.ones(len(blocks), np.int64)
         for d in range(size.shape[1]):
             length *= np.where(stride[:, d] == length, size[:, d], 1)
-        n_runs += int((size.prod(axis=1) // length).sum())
+        n_runs += int((size.prod(axis=1) // np.maximum(length, 1)).sum())
     return n_runs
 
 
