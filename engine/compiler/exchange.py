@@ -16,7 +16,7 @@ from tilescope.engine.compiler.phase_times import PhaseTimes
 from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.graph import ComputeSet
-from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
+from tilescope.engine.intervals.runs import join_runs, order_by_tile, split_by_owner, union_runs
 from tilescope.engine.machine import Machine, link_loads, partners
 
 __all__ = ["Exchange", "exchange_of"]
@@ -64,7 +64,8 @@ class Exchange:
 
         An element that several tiles receive is sent once: the exchange multicasts.
         """
-        return self._bytes_of_union(self.sender, self.start, self.length, n_tiles)
+        tile, start, length = self.sent_runs
+        return np.bincount(tile, self.addresses.bytes_of(start, length), n_tiles).astype(np.int64)
 
     def cost(self, machine: Machine, schedule: Schedule) -> StepCost:
         """Return the cost of the phase: when the last tile has received and sent all.
@@ -174,18 +175,34 @@ class Exchange:
 
     def schedule(self, machine: Machine) -> Schedule:
         """Return when everything is sent, if no data is received in pairs."""
-        parts = Parts.of(self.sender, self.receiver, self.start, self.length, self.n_bytes)
+        own = self.by_sender
+        parts = Parts.of(own.sender, own.receiver, own.start, own.length, own.n_bytes)
         return Schedule.of(Sends.of(parts, machine.exchange_bytes_per_cycle), machine.n_tiles)
 
     @cached_property
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the order by receiver and start, with the senders and receivers sorted by it."""
-        order = np.argsort(self._places(self.receiver))  # a tile receives an element once
+        order = order_by_tile(self.receiver, self.start)  # a tile receives an element once
         return order, self.sender[order], self.receiver[order]
 
-    def _places(self, tile: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numbers that sort fragments by tile and start: int64, shape (n_fragments,)."""
-        return np.asarray(tile * (self.start.max(initial=0) + 1) + self.start)
+    @cached_property
+    def by_sender(self) -> Exchange:
+        """The same fragments by sender and start."""
+        order = order_by_tile(self.sender, self.start)
+        return Exchange(
+            self.sender[order],
+            self.receiver[order],
+            self.start[order],
+            self.length[order],
+            self.n_bytes[order],
+            self.addresses,
+        )
+
+    @cached_property
+    def sent_runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """What tiles send, overlaps once: tile, start and length, by tile and start."""
+        own = self.by_sender
+        return join_runs(own.sender, own.start, own.length)
 
     def _bytes_of_union(
         self,
@@ -195,8 +212,7 @@ class Exchange:
         n_tiles: int,
     ) -> NDArray[np.int64]:
         """Return the bytes of each tile's runs, counting overlaps once."""
-        order = np.argsort(start, kind="stable")
-        tile, start, length = join_runs(tile[order], start[order], length[order])
+        tile, start, length = join_runs(tile, start, length)
         n_bytes = self.addresses.bytes_of(start, length)
         return np.bincount(tile, n_bytes, n_tiles).astype(np.int64)
 

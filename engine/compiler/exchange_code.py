@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.intervals.runs import join_runs
-
 if TYPE_CHECKING:
     from tilescope.engine.compiler.exchange import Exchange
     from tilescope.engine.compiler.sends import Schedule
@@ -69,7 +67,7 @@ def exchange_code_bytes(exchange: Exchange, schedule: Schedule, machine: Machine
 
 def _sent_runs(exchange: Exchange) -> tuple[Ids, Ids]:
     """Return the runs that are sent, contiguous in the sender's memory: tile and words of each."""
-    tile, start, length = join_runs(exchange.sender, exchange.start, exchange.length)
+    tile, start, length = exchange.sent_runs
     n_bytes = exchange.addresses.bytes_of(start, length)
     place = exchange.addresses.places_of(tile, start)
     order = np.lexsort((place, tile))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
 from tilescope.engine.compiler.kernels.sends import parts_of_fragments
+from tilescope.engine.intervals.runs import order_by_tile
 
 __all__ = ["Parts", "Schedule", "Sends"]
 
@@ -47,7 +48,7 @@ class Parts:
         sender, receiver, start, length, n_bytes : ndarray of int64, shape (n_fragments,)
             Tiles, elements and bytes of fragments.
         """
-        order = np.argsort(sender * (start.max(initial=0) + 1) + start, kind="stable")
+        order = order_by_tile(sender, start)
         columns = (c[order] for c in (sender, start, length, n_bytes, receiver))
         return cls(*parts_of_fragments(*columns))
 

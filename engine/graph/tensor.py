@@ -7,6 +7,7 @@ the variable; a broadcast dimension has stride 0, a reversed one a negative stri
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
     from tilescope.engine.number.dtype import DType
 
-__all__ = ["Atom", "Tensor", "row_major"]
+__all__ = ["Atom", "Dim", "Tensor", "row_major"]
 
 Atom = tuple[int, int]
 Dim = tuple[Atom, ...]
@@ -70,6 +71,19 @@ def _split_off(atoms: list[Atom], size: int) -> list[Atom] | None:
             atoms.append((inner_size // size, stride * size))
             size = 1
     return taken[::-1]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _split_into(dims: tuple[Dim, ...], sizes: tuple[int, ...]) -> tuple[Dim, ...] | None:
+    """Return the dimensions of a view of other sizes; None when an atom is not divisible."""
+    atoms = list(_merge([atom for dim in dims for atom in dim]))
+    found: list[Dim] = []
+    for size in reversed(sizes):
+        taken = _split_off(atoms, size)
+        if taken is None:
+            return None
+        found.append(tuple(taken) if taken else ((1, 0),))
+    return tuple(reversed(found))
 
 
 @dataclass(frozen=True)
@@ -129,7 +143,7 @@ class Tensor:
         BadGraph
             When the number of elements differs, or an atom would be split unevenly.
         """
-        dims = self._split_into(whole_shape(self.shape, shape))
+        dims = _split_into(self.dims, tuple(whole_shape(self.shape, shape)))
         if dims is None:
             raise BadGraph(
                 f"Shape {tuple(shape)} is not a view of a tensor of shape {self.shape} with"
@@ -137,21 +151,10 @@ class Tensor:
             )
         return Tensor(self.variable, self.offset, dims)
 
-    def _split_into(self, sizes: Sequence[int]) -> tuple[Dim, ...] | None:
-        """Return the dimensions of a view of other sizes; None when an atom is not divisible."""
-        atoms = list(self.atoms)
-        dims: list[Dim] = []
-        for size in reversed(sizes):
-            taken = _split_off(atoms, size)
-            if taken is None:
-                return None
-            dims.append(tuple(taken) if taken else ((1, 0),))
-        return tuple(reversed(dims))
-
     def can_reshape(self, *shape: int) -> bool:
         """Return whether a reshape to that shape is a view."""
         try:
-            return self._split_into(whole_shape(self.shape, shape)) is not None
+            return _split_into(self.dims, tuple(whole_shape(self.shape, shape))) is not None
         except BadGraph:
             return False
 

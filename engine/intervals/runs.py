@@ -11,7 +11,14 @@ from tilescope.engine.errors import RunFailed
 from tilescope.engine.host_memory import available_bytes
 from tilescope.engine.jit._jit import cached_jit
 
-__all__ = ["check_room", "group_pieces", "join_runs", "split_by_owner", "union_runs"]
+__all__ = [
+    "check_room",
+    "group_pieces",
+    "join_runs",
+    "order_by_tile",
+    "split_by_owner",
+    "union_runs",
+]
 
 #: Runs created before those of one tile are joined: about 100 MB.
 _RUNS_AT_ONCE = 1 << 22
@@ -205,17 +212,21 @@ def _join(tile, start, length):  # type: ignore[no-untyped-def]
     return out_tile[:m].copy(), out_start[:m].copy(), (out_end[:m] - out_start[:m]).copy()
 
 
+def order_by_tile(tile: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the order by tile and start, stable; linear where it is that already."""
+    span = int(start.max(initial=0)) + 1
+    if (int(tile.max(initial=0)) + 1) * span < _INT64_MAX:
+        return np.argsort(tile * span + start, kind="stable")
+    return np.lexsort((start, tile))
+
+
 def join_runs(
     tile: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the union of runs per tile, sorted by tile and start: three ndarrays of int64."""
     if tile.size == 0:
         return tile, start, length
-    span = int(start.max()) + 1
-    if (int(tile.max()) + 1) * span < _INT64_MAX:
-        order = np.argsort(tile * span + start, kind="stable")
-    else:
-        order = np.lexsort((start, tile))
+    order = order_by_tile(tile, start)
     joined: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _join(
         tile[order], start[order], length[order]
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 from tilescope.engine.graph import Tensor
+from tilescope.engine.graph.tensor import Dim
 from tilescope.engine.tiling import Grouping
 from tilescope.engine.tiling.channel_layout import ChannelLayout
 
@@ -76,6 +78,12 @@ def channel_runs(x: Tensor, n_groups: int) -> tuple[int, ...]:
     n_groups
         Convolution groups.
     """
+    return _channel_runs(x.dims, n_groups)
+
+
+@lru_cache(maxsize=1 << 12)
+def _channel_runs(dims: tuple[Dim, ...], n_groups: int) -> tuple[int, ...]:
+    x = _with_layout(dims)
     n_channels = x.shape[1]
     return tuple(
         inner
@@ -144,6 +152,12 @@ def weight_groupings(weights: Tensor) -> tuple[tuple[int, int, int], ...]:
     weights
         Shape (groups, out channels, in channels, kernel rows, kernel columns).
     """
+    return _weight_groupings(weights.dims)
+
+
+@lru_cache(maxsize=1 << 12)
+def _weight_groupings(dims: tuple[Dim, ...]) -> tuple[tuple[int, int, int], ...]:
+    weights = _with_layout(dims)
     n_groups, n_out, n_in = weights.shape[:3]
     by_group, by_out, by_in = (weights.dims[d][-1][1] for d in range(3))
     found = []
@@ -158,6 +172,11 @@ def weight_groupings(weights: Tensor) -> tuple[tuple[int, int, int], ...]:
                 and weights_in_place(weights, (inside, inputs, outputs)) is not None
             ]
     return tuple(found)
+
+
+def _with_layout(dims: tuple[Dim, ...]) -> Tensor:
+    """Return a tensor to reshape: its layout decides what is a view, whatever its variable."""
+    return Tensor(None, 0, dims)  # type: ignore[arg-type]
 
 
 def _divisors(number: int) -> list[int]:
