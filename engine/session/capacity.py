@@ -16,7 +16,10 @@ __all__ = ["NOTHING_BEYOND", "REPORTED", "Excess", "check_capacity", "control_co
 
 #: Primitives that write every element of their results, and so take a compute set and memory of
 #: their own. What others return may be a view.
-_COMPUTING = frozenset({"binary", "unary", "non_linearity", "matmul", "convolution", "select"})
+_RANDOM = ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+_COMPUTING = frozenset(
+    ("binary", "unary", "non_linearity", "matmul", "convolution", "select", "softmax", "OneHot")
+).union(_RANDOM)
 
 
 @dataclass(frozen=True)

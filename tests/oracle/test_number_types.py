@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.oracle.compared import check, held, seeds
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
@@ -19,11 +19,12 @@ from tilescope.engine import load_machine
 from tilescope.engine.graph import dtype_of
 from tilescope.engine.library.bit_cast import bit_cast
 from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import cast
+from tilescope.engine.library.elementwise import cast, row_major_copy
 
 HALF_STEP = 2.0**-10
 float8_types = st.builds("float8_{}@{}".format, st.sampled_from(["143", "152"]), st.integers(-4, 4))
-all_types = st.one_of(float8_types, st.sampled_from(["float32", "float16", "uint8"]))
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+all_types = st.one_of(float8_types, st.sampled_from(["float32", "float16", *INTEGERS]))
 
 
 @st.composite
@@ -48,15 +49,20 @@ def near(expected: np.ndarray, n_terms: int, result: np.ndarray) -> None:
 def test_cast(
     data: st.DataObject, machine: Any, shape: Any, source: str, target: str, seed: int
 ) -> None:
+    if any(name.startswith("float8") for name in (source, target)):
+        assume({source, target, "uint8"} & {*INTEGERS} == {"uint8"})  # others go through half
     graph, builder = new_builder(machine)
     x = data.draw(views(graph, shape, source))
     out = cast(builder, x, dtype_of(target))
-    values = np.random.default_rng(seed).uniform(0, 200, shape).astype(np.float32)
-    if source == "uint8":
-        values = np.floor(values)
+    both = (source, target)
+    low = 0 if any(name.startswith("uint") for name in both) else -100
+    high = 120 if "int8" in both else 200
+    values = np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32)
+    if source in INTEGERS:
+        values = np.trunc(values)
     (result,) = check(builder, [(x, values)], [out])
     exact = held(graph, x, values)
-    expected = held(graph, out, np.floor(exact) if target == "uint8" else exact)
+    expected = held(graph, out, np.trunc(exact) if target in INTEGERS else exact)
     assert result.astype(np.float64).tolist() == expected.tolist()
 
 
@@ -149,3 +155,20 @@ def test_products_of_halves_in_either_type(
         "float32" if partials == "float" else "float16"
     }
     near(expected, 40, result)
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(INTEGERS), seeds)
+def test_copies_and_selections_of_integers(
+    data: st.DataObject, machine: Any, shape: Any, kind: str, seed: int
+) -> None:
+    """Types of one to four bytes are copied to the bit, whatever the layout and the mapping."""
+    graph, builder = new_builder(machine)
+    x = data.draw(views(graph, shape, kind))
+    limits = np.iinfo(kind)
+    values = np.random.default_rng(seed).integers(
+        limits.min, limits.max, shape, kind, endpoint=True
+    )
+    turned = row_major_copy(builder, x.dim_shuffle(*reversed(range(len(shape)))), "turned")
+    (result,) = check(builder, [(x, values)], [turned])
+    assert result.dtype == kind
+    assert result.tolist() == values.T.tolist()

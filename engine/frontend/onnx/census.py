@@ -17,7 +17,7 @@ from tilescope.engine.frontend.onnx.read import expanded, key_of, opsets_of, uns
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
-from tilescope.engine.frontend.onnx.tidy import order_nodes
+from tilescope.engine.frontend.onnx.tidy import check_imports, order_nodes
 from tilescope.engine.frontend.onnx.value_types import InputSize, Types, types_by_schema, types_of
 from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
 from tilescope.engine.ir.model import PRECISIONS
@@ -134,17 +134,19 @@ def take_census(
         raise BadOption(f"Unknown precision {precision!r}: expected {' or '.join(PRECISIONS)}")
     settings = values or {}
     model = read_skeleton(path)
+    check_imports(model)
     try:
         whole = expanded(model)
         order_nodes(whole.graph)
         missing = unsupported(whole)
         to_set = tuple(name for name in inputs_to_set(model) if name not in settings)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else "no reason"
         raise BadModel(f"Model {path} has functions that cannot be inlined: {reason}") from None
     inputs = _sized_inputs(whole.graph, shapes or {}, batch)
-    types, problem = types_by_schema(whole), ""
-    if not missing:
+    if missing:
+        types, problem = types_by_schema(whole), ""
+    else:
         types, problem = types_of(whole, inputs, settings)
     tally = _Tally(whole.graph, types, 2 if precision == "half" else _WIDE)
     for graph in graphs_of(whole.graph):

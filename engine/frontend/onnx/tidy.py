@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import defs, numpy_helper
 
 from tilescope.engine.errors import BadModel
 
@@ -23,7 +23,7 @@ _MOST_ELEMENTS = 1 << 28
 
 
 def check_imports(model: onnx.ModelProto) -> None:
-    """Refuse a model that imports a domain in two versions.
+    """Refuse a model that imports a domain in two versions, or ONNX in one that is too new.
 
     Raises
     ------
@@ -38,6 +38,9 @@ def check_imports(model: onnx.ModelProto) -> None:
                 f"The model imports domain {domain or 'ai.onnx'!r} in versions {versions[domain]}"
                 f" and {imported.version}: expected one"
             )
+    newest = defs.onnx_opset_version()
+    if versions.get("", 0) > newest:
+        raise BadModel(f"The model needs opset {versions['']}; the newest supported is {newest}")
 
 
 def name_domains(model: onnx.ModelProto) -> None:

@@ -17,7 +17,7 @@ from tilescope.engine.frontend.onnx.read import opsets_of
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.skeleton import has_elements
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
-from tilescope.engine.frontend.onnx.walk import graphs_of
+from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
 from tilescope.engine.ir import Constant, IrBuilder, Node, Region, Value
 
 __all__ = ["InputSize", "Types", "types_by_schema", "types_of"]
@@ -147,14 +147,26 @@ class _SkeletonImport(GraphImport):
             self.builder.record(tensor.name, self.values[tensor.name])
 
 
+def _equation(node: onnx.NodeProto) -> str:
+    """Return the equation of an Einsum; empty for other nodes."""
+    if node.op_type != "Einsum":
+        return ""
+    given = (a.s for a in node.attribute if a.name == "equation")
+    return next(given, b"").decode("utf-8", "replace")
+
+
 def types_by_schema(model: onnx.ModelProto) -> Types:
     """Return the types that ONNX's own inference finds; it folds less than the import."""
     for graph in graphs_of(model.graph):
         del graph.value_info[:]
     for info in model.graph.output:
         info.type.tensor_type.ClearField("shape")
+    # It makes the values of a Range, however many, and never ends for an Einsum of one or two dots.
+    is_bounded = all(node.op_type != "Range" for node in nodes_of(model.graph))
+    if any("." in _equation(node).replace("...", "") for node in nodes_of(model.graph)):
+        return {}
     try:
-        model = shape_inference.infer_shapes(model, data_prop=True)
+        model = shape_inference.infer_shapes(model, data_prop=is_bounded)
     except (shape_inference.InferenceError, RuntimeError):
         return {}
     types: Types = {}

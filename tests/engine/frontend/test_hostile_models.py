@@ -15,6 +15,7 @@ from tests.engine.operators.graphs import both, info, model_of
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.errors import EngineError
+from tilescope.engine.frontend.onnx.census import take_census
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((4, 6)).astype(np.float32)
@@ -194,6 +195,15 @@ REFUSED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         "Value 'y' of shape (1000000, 1000000) takes 4,000,000,000,000 bytes: gc200 has 2,555,904"
         " on all 4 tiles",
     ),
+    "one-hot": (
+        lambda: model_of(
+            [helper.make_node("OneHot", ["i", "k", "v"], ["y"])],
+            [info("i", [2], TensorProto.INT64)],
+            [_WHATEVER],
+            {"k": np.array(1 << 40), "v": np.array([0, 1], np.float32)},
+        ),
+        "Value 'y' of shape (2, 1099511627776) takes",
+    ),
     "product in a branch": (_product_in_a_branch, "Value 'h' of shape (1000000, 1000000) takes"),
     "many nodes": (_of_many_nodes, "takes 11,002 steps or more, one for every operation"),
 }
@@ -298,3 +308,49 @@ def test_a_batch_normalisation_beyond_halves(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     found = _run(tmp_path / "m.onnx", x=x)
     np.testing.assert_allclose(found, 29_993, rtol=2e-3)
+
+
+def _of_a_long_range() -> onnx.ModelProto:
+    numbers = {"a": np.array(0), "b": np.array(1 << 60), "c": np.array(1)}
+    node = helper.make_node("Range", list(numbers), ["y"], name="range")
+    output = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    return model_of([node], [info("x", [4, 6])], [output], numbers)
+
+
+def _of_a_function_that_calls_itself() -> onnx.ModelProto:
+    model = _model("Relu")
+    call = helper.make_node("F", ["a"], ["b"], domain="own")
+    imports = [helper.make_opsetid("own", 1)]
+    model.functions.append(helper.make_function("own", "F", ["a"], ["b"], [call], imports))
+    model.graph.node[0].op_type, model.graph.node[0].domain = "F", "own"
+    model.opset_import.extend(imports)
+    return model
+
+
+def _of_a_later_opset() -> onnx.ModelProto:
+    model = _model("Relu")
+    model.opset_import[0].version = 1 << 31
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_of_a_long_range, "a range of 1,152,921,504,606,846,976 elements"),
+        (lambda: _model("Einsum", equation="..i...->i"), "'..i...->i' does not fit"),
+        (_of_a_function_that_calls_itself, "functions that cannot be inlined"),
+        (_of_a_later_opset, "needs opset 2147483648; the newest supported is"),
+    ],
+    ids=["range", "dots", "recursion", "opset"],
+)
+def test_a_hostile_model_is_checked_at_once(
+    tmp_path: Path, make: Callable[[], onnx.ModelProto], words: str
+) -> None:
+    """ONNX's own inference makes all numbers of a range, and never ends for two dots."""
+    path = tmp_path / "hostile.onnx"
+    onnx.save(make(), path)
+    try:
+        said = take_census(path).problem
+    except EngineError as error:
+        said = str(error)
+    assert words in said
