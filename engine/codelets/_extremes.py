@@ -15,17 +15,19 @@ from numba.extending import intrinsic, overload
 
 from tilescope.engine.jit._jit import jit
 
-__all__ = ["maximum", "minimum"]
+__all__ = ["larger", "maximum", "minimum", "smaller"]
 
 _config: Any = numba.config
 
 
-def _larger(a: Any, b: Any) -> Any:
-    return a if a > b or a != a else b
+def larger(a: Any, b: Any) -> Any:
+    """Return the larger number: the first of equal ones, NaN if one is."""
+    return b if b > a or b != b else a
 
 
-def _smaller(a: Any, b: Any) -> Any:
-    return a if a < b or a != a else b
+def smaller(a: Any, b: Any) -> Any:
+    """Return the smaller number: the first of equal ones, NaN if one is."""
+    return b if b < a or b != b else a
 
 
 def _instruction(name: str) -> Any:
@@ -74,5 +76,5 @@ def _either(name: str, plain: Any) -> Any:
     return chosen
 
 
-maximum = _either("llvm.maximum", _larger)
-minimum = _either("llvm.minimum", _smaller)
+maximum = _either("llvm.maximum", larger)
+minimum = _either("llvm.minimum", smaller)

@@ -21,6 +21,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
+from tilescope.engine.codelets._extremes import larger, smaller
 from tilescope.engine.codelets._vector_emitter import (
     emit_fold,
     emit_loop,
@@ -116,20 +117,12 @@ class _Extreme:
         return builder.select(is_any, ir.Constant(_F32, np.nan), found)
 
 
-def _larger(a: Any, b: Any) -> Any:
-    return b if b > a or b != b else a
-
-
-def _smaller(a: Any, b: Any) -> Any:
-    return b if b < a or b != b else a
-
-
 #: Reductions with loops of their own.
 FLOAT_OPERATIONS: dict[str, _Fold | _Extreme] = {
     "sum": _Fold(-0.0, np.add, "fadd"),
     "square_sum": _Fold(-0.0, np.add, "fadd", is_squared=True),
-    "maximum": _Extreme(-np.inf, _larger, ">"),
-    "minimum": _Extreme(np.inf, _smaller, "<"),
+    "maximum": _Extreme(-np.inf, larger, ">"),
+    "minimum": _Extreme(np.inf, smaller, "<"),
     "product": _Fold(1.0, np.multiply, "fmul"),
 }
 
