@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tilescope.analyser.liveness import step_program
+from tilescope.analyser.liveness import step_program, step_variables
 from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.programs import all_programs, node
 from tilescope.analyser.tile_memory import categories
@@ -294,3 +294,23 @@ def test_options_are_filtered_by_name_value_and_origin(
     )
     assert len(nothing) <= len(everything)
     assert "No option matches" in nothing or "has no options" in nothing
+
+
+def test_liveness_compares_a_step_with_the_same_step(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    pair = {"report": ids["baseline"], "with": ids["candidate"], "tab": "step"}
+    answer = browser.ask("liveness", **pair, step="118")
+    assert not _errors(answer)
+    with library.opened(ids["candidate"]) as report:
+        there = step_variables(report, 138)
+    rows = answer["liveness-step.rowData"]
+    found = {row["name"]: row["candidate"] for row in rows if row["candidate"] is not None}
+    assert sum(found.values()) == there.total_bytes
+    assert "Step 138" in answer["liveness-step-note.children"]
+    alone = browser.ask("liveness", **pair, step="c120")
+    assert not _errors(alone)
+    assert all(row["baseline"] is None for row in alone["liveness-step.rowData"])
+    assert "Baseline: does not have this step" in alone["liveness-step-note.children"]
+    program = browser.ask("liveness", **pair | {"tab": "program"}, step="c120")
+    assert not _errors(program)
