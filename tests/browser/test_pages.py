@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.generated_report import generate_report
 
 from tilescope.engine.fidelity import packaged_rows
 from tilescope.engine.fidelity.statement import as_error
@@ -462,3 +464,19 @@ def test_a_chosen_variable_is_drawn_over_the_tiles(visit: Visit) -> None:
     # An immediate return to the previous choice is not a late echo.
     page.locator("#memory-breakdown").get_by_text("Category", exact=True).click()
     expect(page.locator("#memory-var")).to_be_hidden()
+
+
+def test_a_page_says_that_its_report_changed(visit: Visit, served_dir: Path) -> None:
+    page = visit("/memory", report="rewritten")
+    _wait(page, "/memory")
+    assert page.locator("#changed-notice").count() == 0
+    spare = served_dir.parent / "spare"
+    generate_report(spare, n_tiles=32, n_steps=40, n_variables=20)
+    (spare / "profile.pop").replace(served_dir / "rewritten" / "profile.pop")
+    page.click('a[title="Liveness"]')
+    notice = page.locator("#changed-notice")
+    expect(notice).to_contain_text("The report file changed; reload")
+    expect(page.locator("#liveness-headlines")).to_be_empty()
+    notice.get_by_role("button", name="Reload").click()
+    expect(page.locator("#liveness-headlines")).not_to_be_empty()
+    assert page.locator("#changed-notice").count() == 0
