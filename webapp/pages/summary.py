@@ -12,6 +12,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
 from tilescope.analyser.summary import OptionRow, Summary, summarise
+from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import text_box
@@ -148,7 +149,9 @@ def _headlines(report: Report) -> list[html.Div]:
     if isinstance(largest, int):
         capacity = target(report).capacity_bytes
         share = format_percent(100 * largest / capacity)
-        caption = f"on the fullest tile, {share} of {format_bytes(capacity)}"
+        caption = (
+            f"on the fullest tile ({fullest_tile(report)}), {share} of {format_bytes(capacity)}"
+        )
         parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
     total = values["memory.total"]
     if isinstance(total, int):
