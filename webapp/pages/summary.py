@@ -11,7 +11,7 @@ from tilescope.analyser.diff import Difference, compare, explain, option_pairs
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
-from tilescope.analyser.summary import OptionRow, Summary, summarise
+from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
 from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
@@ -107,17 +107,18 @@ def _one(report: Report) -> list[Any]:
 def _two(baseline: Report, candidate: Report) -> list[Any]:
     """Return the blocks of two reports, most significant first."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
+    ones, others = comparable_sections(baseline_summary, candidate_summary)
     sections = [
         panel(
             title,
             html.Div(
-                compare_rows(baseline_summary.sections[title], candidate_summary.sections[title]),
+                compare_rows(ones[title], others[title]),
                 className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if baseline_summary.sections[title] or candidate_summary.sections[title]
+        if ones[title] or others[title]
     ]
     return [
         *_notices(baseline_summary, "Baseline: "),
