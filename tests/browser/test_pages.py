@@ -480,3 +480,22 @@ def test_a_page_says_that_its_report_changed(visit: Visit, served_dir: Path) -> 
     notice.get_by_role("button", name="Reload").click()
     expect(page.locator("#liveness-headlines")).not_to_be_empty()
     assert page.locator("#changed-notice").count() == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (1920, 1080), (2560, 1440)])
+def test_a_chart_and_its_grid_take_the_window(visit: Visit, width: int, height: int) -> None:
+    page = visit("/liveness")
+    page.set_viewport_size({"width": width, "height": height})
+    _wait(page, "/liveness")
+    expect(page.locator("#liveness-step .ag-row").first).to_be_visible()
+    sizes = {}
+    for name in ("liveness-figure", "liveness-step"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box is not None
+        sizes[name] = box
+    assert sizes["liveness-figure"]["width"] > width - 300
+    assert sizes["liveness-figure"]["height"] >= 0.4 * height
+    assert sizes["liveness-step"]["height"] <= 0.45 * height
+    drawn = page.locator("#liveness-figure .main-svg").first.bounding_box()
+    assert drawn is not None
+    assert abs(drawn["height"] - sizes["liveness-figure"]["height"]) < 3

@@ -102,9 +102,7 @@ def layout() -> html.Div:
     chart = guarded(
         "liveness-figure-error",
         html.Div(id="liveness-headlines", className="headlines"),
-        chart_graph(
-            "liveness-figure", height_px=360, label="Live memory by step", file_name="liveness"
-        ),
+        chart_graph("liveness-figure", label="Live memory by step", file_name="liveness"),
         html.Div(id="liveness-note", className="chart-note"),
     )
     step = html.Div(

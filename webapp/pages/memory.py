@@ -112,9 +112,7 @@ def layout() -> html.Div:
     chart = guarded(
         "memory-figure-error",
         html.Div(id="memory-headlines", className="headlines"),
-        chart_graph(
-            "memory-figure", height_px=360, label="Memory by tile", file_name="tile-memory"
-        ),
+        chart_graph("memory-figure", label="Memory by tile", file_name="tile-memory"),
         html.Div(id="memory-note", className="chart-note"),
     )
     variables = html.Div(
