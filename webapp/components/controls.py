@@ -79,7 +79,7 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
 
 
 def chart_graph(component_id: str, *, label: str, file_name: str) -> html.Div:
-    """Return an empty chart as wide and high as the window allows; its toolbar can save an image."""
+    """Return an empty chart that grows with the window; its toolbar can save an image."""
     graph = dcc.Graph(
         id=component_id,
         figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False},
@@ -96,7 +96,7 @@ def chart_graph(component_id: str, *, label: str, file_name: str) -> html.Div:
             ],
             "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
         },
-        # In place of a class: Dash gives a graph without a height 450 px.
+        # Without a height of its own, Plotly draws 450 px.
         style={"height": "clamp(300px, 42dvh, 640px)"},
         className="chart",
     )  # fmt: skip
