@@ -24,7 +24,14 @@ from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
 from tilescope.analyser.shortfall import Shortfall, shortfall
-from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles, tile_memory
+from tilescope.analyser.tile_memory import (
+    FullestTile,
+    categories,
+    category_bytes,
+    fullest_tile,
+    largest_tiles,
+    tile_memory,
+)
 from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, PROGRAM_KINDS
@@ -156,6 +163,7 @@ class Insights:
     always_live: LiveVariables
     peak: Peak | None
     shortfall: Shortfall | None
+    fullest: FullestTile
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,7 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
     )
     worst = _worst_tiles(report, ipu_id)
     edges, counts = _histogram(held)
-    fullest = worst[0].tile_id if worst else 0
+    fullest = fullest_tile(report, ipu_id)
     return Insights(
         fit,
         worst,
@@ -208,9 +216,10 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         _vertex_states(report),
         _vertex_codes(report),
         _exchanges(report),
-        always_live_variables(report, ("tile", fullest)),
-        _peak(report, fullest),
+        always_live_variables(report, ("tile", fullest.tile_id)),
+        _peak(report, fullest.tile_id),
         shortfall(report, ipu_id),
+        fullest,
     )
 
 
@@ -257,7 +266,7 @@ def tips(found: Insights, style: BytesStyle = "binary") -> tuple[Tip, ...]:
 
 
 def _worst_tiles(report: Report, ipu_id: int | None) -> tuple[WorstTile, ...]:
-    """Return the five fullest tiles with what they hold."""
+    """Return the five worst tiles, those that do not fit first, with what they hold."""
     ranking = largest_tiles(report, 5, None if ipu_id is None else [ipu_id])
     by_category = category_bytes(report)
     labels = [category.label for category in categories(report)]
@@ -392,6 +401,9 @@ def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:
 
 def _plan_tip(found: Insights, style: BytesStyle) -> Tip | None:
     """Return what to change where the tile is fullest in a planned operation."""
+    if found.shortfall is not None and found.shortfall.n_tiles_always_over:
+        # What always lives is too much: no plan of an operation makes it fit.
+        return None
     if found.peak is None or found.peak.plan is None:
         return None
     plan, held = found.peak.plan, found.peak.variables.total_bytes
@@ -418,7 +430,7 @@ def _gap_tip(found: Insights, style: BytesStyle) -> Tip | None:
     harm = "" if not found.fit.fits else " They do no harm while every tile fits."
     return Tip(
         "Memory lost to gaps",
-        f"{format_bytes(gaps, style)} of the fullest tile hold nothing: operands that must be"
+        f"{format_bytes(gaps, style)} of tile {tile.tile_id:,} hold nothing: operands that must be"
         " interleaved begin in another region of the memory, others are kept apart or aligned."
         f"{harm}",
         None,
@@ -438,8 +450,8 @@ def _exchange_tip(found: Insights, style: BytesStyle) -> Tip | None:
     share = format_percent(100 * size / tile.excluding_gaps_bytes)
     return Tip(
         "Exchange less, or in larger pieces",
-        f"Code of exchanges takes {format_bytes(size, style)} of the fullest tile, {share} of what"
-        f" it holds. The largest over all tiles is that of {largest.name or 'an exchange'},"
+        f"Code of exchanges takes {format_bytes(size, style)} of tile {tile.tile_id:,}, {share} of"
+        f" what it holds. The largest over all tiles is that of {largest.name or 'an exchange'},"
         f" {format_bytes(largest.bytes, style)}.",
         None,
     )

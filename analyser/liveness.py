@@ -29,6 +29,7 @@ __all__ = [
     "LiveVariables",
     "always_live_variables",
     "curve",
+    "liveness_step_ids",
     "not_always_live_bytes",
     "peak_step",
     "step_program",
@@ -138,6 +139,11 @@ def _liveness_steps(report: Report) -> _LivenessSteps:
     require_below(report, found.step_id, report.n_rows(schema.step), "step")
     require_below(report, found.pattern_id, n_patterns, "pattern of liveness")
     return found
+
+
+def liveness_step_ids(report: Report) -> NDArray[np.int64]:
+    """Return the program's step of every liveness step, int64, shape (n_steps,)."""
+    return _liveness_steps(report).step_id
 
 
 @cached

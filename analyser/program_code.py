@@ -11,7 +11,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.execution import steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.patterns import pattern
-from tilescope.analyser.programs import all_programs, child_ids, program
+from tilescope.analyser.programs import all_programs, inside_ids, program
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS
@@ -73,10 +73,7 @@ def control_code(report: Report, program_id: int) -> NDArray[np.int64]:
 
 def _steps_inside(report: Report, program_id: int) -> int:
     """Return how many steps a program is or holds."""
-    below, inside = child_ids(report), [program_id]
-    for one in inside:
-        inside += below.get(one, ())
-    return sum(program(report, one).step_id is not None for one in inside)
+    return sum(program(report, one).step_id is not None for one in inside_ids(report, program_id))
 
 
 @cached

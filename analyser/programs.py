@@ -29,6 +29,7 @@ __all__ = [
     "ancestors",
     "child_ids",
     "children",
+    "inside_ids",
     "n_programs",
     "node",
     "program",
@@ -108,7 +109,8 @@ class NodeCost:
 class ProgramDetails:
     """A node with where it stands and what it costs; ``path`` leads from the root to its parent.
 
-    ``debug_contexts`` leads from the innermost context outwards.
+    ``debug_contexts`` leads from the innermost context outwards. ``code_inside_bytes`` is the code
+    of the program and of all programs in it, over all tiles.
     """
 
     node: ProgramNode
@@ -117,6 +119,7 @@ class ProgramDetails:
     compute_set_name: str | None
     vertices: tuple[ComputeSetVertices, ...]
     debug_contexts: tuple[DebugContext, ...]
+    code_inside_bytes: int
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,14 @@ def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
     return _tree(report)[1]
 
 
+def inside_ids(report: Report, program_id: int) -> list[int]:
+    """Return the ids of a program and of all programs in it."""
+    below, inside = child_ids(report), [program_id]
+    for one in inside:
+        inside += below.get(one, ())
+    return inside
+
+
 def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     """Return the children of a program in order; none for a leaf.
 
@@ -198,6 +209,7 @@ def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramD
         name,
         vertices,
         enclosing(report, found.debug_context_id),
+        sum(program(report, one).code_bytes for one in inside_ids(report, program_id)),
     )
 
 

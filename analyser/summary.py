@@ -19,7 +19,7 @@ from tilescope.reports.schema.vocabulary import PHASE_LABELS
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["Notice", "OptionRow", "Row", "Summary", "summarise"]
+__all__ = ["Notice", "OptionRow", "Row", "Summary", "comparable_sections", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,38 @@ def _row(key: str, label: str, value: object, unit: str, style: BytesStyle) -> R
     suffix = {"bytes": "_bytes", "cycles": "_cycles", "seconds": "_s", "hertz": "_hz"}.get(unit, "")
     key = key if not suffix or key.endswith(suffix) else f"{key}{suffix}"
     return Row(key, label, value, unit, format_value(value, unit, style), format_exact(value, unit))
+
+
+#: Units of figures that are summed over the recorded runs.
+_SUMMED_UNITS = ("cycles", "seconds", "bytes", "flops")
+
+
+def comparable_sections(
+    baseline: Summary, candidate: Summary, style: BytesStyle = "binary"
+) -> tuple[dict[str, tuple[Row, ...]], dict[str, tuple[Row, ...]]]:
+    """Return the sections of two summaries; sums over unequal numbers of runs are per run."""
+    runs = [_n_runs(summary) for summary in (baseline, candidate)]
+    if runs[0] == runs[1] or not all(runs):
+        return baseline.sections, candidate.sections
+    ones, others = (
+        summary.sections
+        | {"Execution": tuple(_per_run(row, n_runs, style) for row in summary.execution)}
+        for summary, n_runs in zip((baseline, candidate), runs, strict=True)
+    )
+    return ones, others
+
+
+def _n_runs(summary: Summary) -> int:
+    """Return the number of recorded runs."""
+    return next((int(str(row.value)) for row in summary.execution if row.key == "n_runs"), 0)
+
+
+def _per_run(row: Row, n_runs: int, style: BytesStyle) -> Row:
+    """Return a sum over runs as the mean of a run, to a whole number where the sum is one."""
+    if row.unit not in _SUMMED_UNITS or not isinstance(row.value, int | float):
+        return row
+    value = round(row.value / n_runs) if isinstance(row.value, int) else row.value / n_runs
+    return _row(row.key, f"{row.label} per run", value, row.unit, style)
 
 
 def _target_rows(machine: Target, style: BytesStyle) -> tuple[Row, ...]:

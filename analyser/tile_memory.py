@@ -24,12 +24,15 @@ __all__ = [
     "BREAKDOWNS",
     "Breakdown",
     "Category",
+    "FullestTile",
     "MemoryRow",
     "MemoryTable",
     "TileMemory",
     "TileRanking",
     "categories",
     "category_bytes",
+    "fullest_of",
+    "fullest_tile",
     "largest_tiles",
     "memory_table",
     "region_memory",
@@ -80,9 +83,9 @@ class TileMemory:
     n_tiles_over: int = 0
 
     @property
-    def fullest_tile(self) -> int:
-        """The tile with most; the first of several."""
-        return int(np.argmax(self.total_bytes))
+    def fullest_tile(self) -> FullestTile:
+        """The tile with most of what is shown."""
+        return fullest_of(self.total_bytes)
 
     @property
     def n_tiles_used(self) -> int:
@@ -119,6 +122,20 @@ class MemoryTable:
     rows: tuple[MemoryRow, ...]
     tiles: tuple[int, ...]
     capacity_bytes: int
+
+
+@dataclass(frozen=True)
+class FullestTile:
+    """The tile that holds most: the lowest number of ``n_tiles`` that hold as much."""
+
+    tile_id: int
+    bytes: int
+    n_tiles: int
+
+    def __str__(self) -> str:
+        """Return the tile, and of how many it is one."""
+        tied = f", one of {self.n_tiles:,} tiles that hold as much" if self.n_tiles > 1 else ""
+        return f"tile {self.tile_id:,}{tied}"
 
 
 @dataclass(frozen=True)
@@ -287,6 +304,27 @@ def memory_table(
     columns += tuple(f"Tile {tile_id}" for tile_id in tiles or ())
     columns = columns or ("All tiles",)
     return MemoryTable(columns, tuple(rows), tuple(tiles or ()), machine.capacity_bytes)
+
+
+def fullest_tile(report: Report, ipu_id: int | None = None) -> FullestTile:
+    """Return the tile that holds most at its worst moment, gaps excluded, of all or of one IPU.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory, or the machine has no such IPU.
+    """
+    _require_memory(report)
+    own = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return fullest_of(tile_rows(report)["excluding_gaps"][own.start : own.stop], own.start)
+
+
+def fullest_of(held: NDArray[np.int64], first_tile: int = 0) -> FullestTile:
+    """Return the tile with most of some bytes, int64 of shape (n_tiles,); see `FullestTile`."""
+    most = int(held.max(initial=0))
+    if not len(held):
+        return FullestTile(first_tile, 0, 0)
+    return FullestTile(first_tile + int(np.argmax(held)), most, int(np.count_nonzero(held == most)))
 
 
 def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None) -> TileRanking:

@@ -20,6 +20,7 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages import modules as page_modules
 from tilescope.webapp.security import Gate, content_security_policy
 from tilescope.webapp.shell import index_page, layout, register_shell
+from tilescope.webapp.stamps import StampHeaders
 from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
@@ -72,6 +73,7 @@ def create_app(
         page.register(dash_app, library)
     # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
+    server.add_middleware(StampHeaders)
     server.add_middleware(
         Gate,
         token=token,

@@ -2,6 +2,7 @@
 
 WebError                 web: base of all
 ├── UnknownReport        unknown_report: the report id is not in the library
+├── ReportChanged         report_changed: the page shows an older state of the file
 ├── NothingToServe       nothing_to_serve: no report below the given paths
 ├── PortInUse            port_in_use: another program listens on the port
 └── BadAddress           bad_address: the host is not an address of this machine
@@ -19,6 +20,7 @@ __all__ = [
     "Failure",
     "NothingToServe",
     "PortInUse",
+    "ReportChanged",
     "UnknownReport",
     "WebError",
     "describe_failure",
@@ -36,6 +38,12 @@ class UnknownReport(WebError):
     """The report id is not in the library."""
 
     code = "unknown_report"
+
+
+class ReportChanged(WebError):
+    """The page was made from an older state of the report's file."""
+
+    code = "report_changed"
 
 
 class NothingToServe(WebError):
@@ -78,6 +86,8 @@ def describe_failure(error: BaseException) -> tuple[int, Failure]:
     """
     if isinstance(error, (UnknownReport, ReportNotFound)):
         return 404, Failure(False, error.code, str(error), "")
+    if isinstance(error, ReportChanged):
+        return 409, Failure(False, error.code, str(error), "")
     if isinstance(error, (WebError, ReportError, AnalyserError)):
         return 422, Failure(False, error.code, str(error), "")
     message = "Internal error; see the server's log."

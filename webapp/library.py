@@ -14,6 +14,7 @@ from typing import TypeVar
 from tilescope.reports import Report, open_report
 from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.webapp.errors import UnknownReport
+from tilescope.webapp.stamps import Stamp, file_stamp, note_stamp
 
 __all__ = ["Library"]
 
@@ -28,7 +29,7 @@ class _Loan:
     """An open report, its number of users, and the identity of its file."""
 
     report: Report
-    stamp: tuple[int, int, int]
+    stamp: Stamp
     users: int = 0
     is_retired: bool = False
 
@@ -100,9 +101,14 @@ class Library:
         ------
         UnknownReport
             When no report has that id.
+        ReportChanged
+            When the page that asks was made from an older state of the file.
         """
-        loan = self._borrow(self.entry(report_id))
+        entry = self.entry(report_id)
+        loan = self._borrow(entry)
         try:
+            if entry.is_complete_guess:  # one that is being written changes all the time
+                note_stamp(report_id, loan.stamp)
             yield loan.report
         finally:
             self._give_back(loan)
@@ -130,14 +136,14 @@ class Library:
 
     def _borrow(self, entry: FoundReport) -> _Loan:
         """Return the loan of a report; reopen it if its file changed."""
-        stamp = _stamp(entry.path)
+        stamp = file_stamp(entry.path)
         with self._lock:
             loan = self._open.get(entry.report_id)
             if loan is not None and loan.stamp != stamp:
                 self._retire(entry.report_id)
                 loan = None
             if loan is None:
-                loan = _Loan(open_report(entry.path), stamp)
+                loan = _open(entry.path, stamp)
                 self._open[entry.report_id] = loan
                 for report_id in list(self._open)[: -self._capacity]:
                     self._retire(report_id)
@@ -160,10 +166,11 @@ class Library:
             loan.report.close()
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    """Return an identity that changes when the file is replaced."""
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
+def _open(path: Path, stamp: Stamp) -> _Loan:
+    """Open a file; once more if it was replaced meanwhile."""
+    loan = _Loan(open_report(path), stamp)
+    after = file_stamp(path)
+    if after != stamp:
+        loan.report.close()
+        loan = _Loan(open_report(path), after)
+    return loan

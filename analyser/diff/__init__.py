@@ -5,7 +5,7 @@ from tilescope.analyser.diff.compare import Difference, Side, compare
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.explain import explain
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.analyser.diff.liveness import live_variable_changes
+from tilescope.analyser.diff.liveness import LivenessPairs, align_liveness, live_variable_changes
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.diff.operations import (
     MEASURES,
@@ -26,6 +26,7 @@ __all__ = [
     "CauseKind",
     "ContextChange",
     "Difference",
+    "LivenessPairs",
     "Measure",
     "MetricChange",
     "OperationChange",
@@ -37,6 +38,7 @@ __all__ = [
     "TileChange",
     "VariableChange",
     "VariableChanges",
+    "align_liveness",
     "compare",
     "context_changes",
     "explain",

@@ -11,7 +11,7 @@ from tests.golden.recipe import GOLDEN
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.insights import Fit, fit_sentence, insights, tips
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.tile_memory import fullest_of, fullest_tile, tile_memory
 from tilescope.reports import Report, open_report
 
 Variation = Callable[[Shape], Report]
@@ -105,3 +105,25 @@ def test_a_report_of_the_engine_names_its_contents() -> None:
 def test_insights_are_empty_without_memory(variation: Variation) -> None:
     with pytest.raises(BadQuestion):
         insights(variation(Shape(has_memory=False)))
+
+
+def test_the_fullest_tile_is_the_first_of_those_that_hold_most(small: Report) -> None:
+    held = np.array([1, 7, 3, 7])
+    assert str(fullest_of(held, 60)) == "tile 61, one of 2 tiles that hold as much"
+    found = insights(small)
+    memory = tile_memory(small, "none")
+    assert found.fullest == memory.fullest_tile == fullest_tile(small)
+    assert found.peak is not None
+    assert found.peak.tile_id == found.fullest.tile_id
+    assert str(fullest_tile(small)) == "tile 0"
+    assert fullest_tile(small, 1).tile_id == 4
+
+
+def test_no_plan_is_advised_where_always_live_memory_exceeds_the_tile(
+    variation: Variation,
+) -> None:
+    found = insights(variation(Shape(bytes_per_tile=20)))
+    assert found.shortfall is not None
+    assert found.shortfall.n_tiles_always_over > 0
+    assert found.shortfall.least_tiles > 0
+    assert "Give the operation at the peak less memory" not in [tip.title for tip in tips(found)]

@@ -16,7 +16,7 @@ from tilescope.analyser.diff import (
 )
 from tilescope.analyser.liveness import always_live_variables
 from tilescope.analyser.operations import operations
-from tilescope.analyser.summary import summarise
+from tilescope.analyser.summary import comparable_sections, summarise
 from tilescope.analyser.tile_memory import memory_table
 from tilescope.reports import Report
 
@@ -61,3 +61,15 @@ def test_tables_keep_what_one_side_lacks(small: Report, variation: Variation) ->
     assert all(pair.baseline and pair.candidate for pair in row_pairs(ones.memory, others.memory))
     rows = memory_row_pairs(memory_table(small), memory_table(other))
     assert [pair.key for pair in rows] == [row.key for row in memory_table(small).rows]
+
+
+def test_unequal_numbers_of_runs_are_compared_per_run(small: Report, variation: Variation) -> None:
+    more = variation(Shape(n_runs=50))
+    ones, others = comparable_sections(summarise(small), summarise(more))
+    found = {pair.key: pair for pair in row_pairs(ones["Execution"], others["Execution"])}
+    (cycles,) = (pair for key, pair in found.items() if key == "Cycles per run")
+    assert cycles.baseline is not None
+    assert cycles.candidate is not None
+    assert cycles.baseline.value == cycles.candidate.value == 485
+    same, _ = comparable_sections(summarise(small), summarise(small))
+    assert same == summarise(small).sections

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.generated_report import generate_report
 
 from tilescope.engine.fidelity import packaged_rows
 from tilescope.engine.fidelity.statement import as_error
@@ -462,3 +464,38 @@ def test_a_chosen_variable_is_drawn_over_the_tiles(visit: Visit) -> None:
     # An immediate return to the previous choice is not a late echo.
     page.locator("#memory-breakdown").get_by_text("Category", exact=True).click()
     expect(page.locator("#memory-var")).to_be_hidden()
+
+
+def test_a_page_says_that_its_report_changed(visit: Visit, served_dir: Path) -> None:
+    page = visit("/memory", report="rewritten")
+    _wait(page, "/memory")
+    assert page.locator("#changed-notice").count() == 0
+    spare = served_dir.parent / "spare"
+    generate_report(spare, n_tiles=32, n_steps=40, n_variables=20)
+    (spare / "profile.pop").replace(served_dir / "rewritten" / "profile.pop")
+    page.click('a[title="Liveness"]')
+    notice = page.locator("#changed-notice")
+    expect(notice).to_contain_text("The report file changed; reload")
+    expect(page.locator("#liveness-headlines")).to_be_empty()
+    notice.get_by_role("button", name="Reload").click()
+    expect(page.locator("#liveness-headlines")).not_to_be_empty()
+    assert page.locator("#changed-notice").count() == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1024, 768), (1920, 1080), (2560, 1440)])
+def test_a_chart_and_its_grid_take_the_window(visit: Visit, width: int, height: int) -> None:
+    page = visit("/liveness")
+    page.set_viewport_size({"width": width, "height": height})
+    _wait(page, "/liveness")
+    expect(page.locator("#liveness-step .ag-row").first).to_be_visible()
+    sizes = {}
+    for name in ("liveness-figure", "liveness-step"):
+        box = page.locator(f"#{name}").bounding_box()
+        assert box is not None
+        sizes[name] = box
+    assert sizes["liveness-figure"]["width"] > width - 300
+    assert sizes["liveness-figure"]["height"] >= 0.4 * height
+    assert sizes["liveness-step"]["height"] <= 0.45 * height
+    drawn = page.locator("#liveness-figure .main-svg").first.bounding_box()
+    assert drawn is not None
+    assert abs(drawn["height"] - sizes["liveness-figure"]["height"]) < 3

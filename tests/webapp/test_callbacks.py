@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tilescope.analyser.liveness import step_program
+from tilescope.analyser.liveness import step_program, step_variables
 from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.programs import all_programs, node
+from tilescope.analyser.programs import all_programs, children, node
+from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import categories
 from tilescope.analyser.trace import step_details
 from tilescope.analyser.variables import named_variables
@@ -294,3 +295,42 @@ def test_options_are_filtered_by_name_value_and_origin(
     )
     assert len(nothing) <= len(everything)
     assert "No option matches" in nothing or "has no options" in nothing
+
+
+def test_liveness_compares_a_step_with_the_same_step(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    pair = {"report": ids["baseline"], "with": ids["candidate"], "tab": "step"}
+    answer = browser.ask("liveness", **pair, step="118")
+    assert not _errors(answer)
+    with library.opened(ids["candidate"]) as report:
+        there = step_variables(report, 138)
+    rows = answer["liveness-step.rowData"]
+    found = {row["name"]: row["candidate"] for row in rows if row["candidate"] is not None}
+    assert sum(found.values()) == there.total_bytes
+    assert "Step 138" in answer["liveness-step-note.children"]
+    alone = browser.ask("liveness", **pair, step="c120")
+    assert not _errors(alone)
+    assert all(row["baseline"] is None for row in alone["liveness-step.rowData"])
+    assert "Baseline: does not have this step" in alone["liveness-step-note.children"]
+    program = browser.ask("liveness", **pair | {"tab": "program"}, step="c120")
+    assert not _errors(program)
+
+
+def test_a_sequence_has_the_code_of_the_programs_in_it(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["baseline"]) as report:
+        every = all_programs(report)
+        root = next(one for one in every.values() if one.n_children)
+        inside = node(report, root.program_id).code_inside_bytes
+        below = children(report, root.program_id)
+        assert inside - root.code_bytes == sum(
+            node(report, one.program_id).code_inside_bytes for one in below
+        )
+        assert inside > root.code_bytes
+    answer = browser.ask("programs", report=ids["baseline"], node=str(root.program_id))
+    assert not _errors(answer)
+    assert f"{format_bytes(inside)} over all tiles, of all programs in it" in json.dumps(
+        answer["programs-details.children"], ensure_ascii=False
+    )

@@ -134,6 +134,7 @@ def _as_json(found: Insights) -> dict[str, object]:
     return {
         "fits": found.fit.fits,
         "fit": asdict(found.fit),
+        "fullest_tile": asdict(found.fullest),
         "worst_tiles": [asdict(tile) for tile in found.worst_tiles],
         "histogram": {
             "edges_bytes": found.histogram_edges_bytes.tolist(),
@@ -200,7 +201,9 @@ def _print(found: Insights, units: Units, top: int) -> None:
         ],
     )
     if found.worst_tiles:
-        tile = f"tile {found.worst_tiles[0].tile_id:,}"
+        tile = f"tile {found.fullest.tile_id:,}"
+        print_line()
+        print_line(f"Fullest: {found.fullest}.")
         _print_variables(f"Always live on {tile}", found.always_live, units, top)
         if found.peak is not None:
             title = f"Also live at the peak of {tile}, step {found.peak.step:,}"

@@ -197,7 +197,9 @@ def _print_details(details: ProgramDetails) -> None:
     found = details.node
     for level, node in enumerate((*details.path, found)):
         print_name("  " * level, node.label, f" (Id: {node.program_id})")
-    print_line(f"{found.n_tiles:,} tiles, {format_bytes(found.code_bytes)} of code")
+    inside = " in it" if found.n_children else ""
+    code = format_bytes(details.code_inside_bytes)
+    print_line(f"{found.n_tiles:,} tiles, {code} of code{inside}")
     if details.costs:
         titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Executions")
         print_line()

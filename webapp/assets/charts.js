@@ -64,8 +64,11 @@
     },
 
     pick_step(click) {
-      const step = clickedPosition(click);
+      let step = clickedPosition(click);
       if (step === null) return clientside.no_update;
+      // Of two reports, the axis counts aligned steps; a point carries the step of its own report.
+      const data = click.points[0].customdata;
+      if (Array.isArray(data)) step = data[1];
       window.tilescope.changeView({step: String(step)}, true);
       return null;
     },

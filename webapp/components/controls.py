@@ -78,8 +78,8 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
     )
 
 
-def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str) -> html.Div:
-    """Return an empty chart of full width; its toolbar can save an image."""
+def chart_graph(component_id: str, *, label: str, file_name: str) -> html.Div:
+    """Return an empty chart that grows with the window; its toolbar can save an image."""
     graph = dcc.Graph(
         id=component_id,
         figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False},
@@ -96,7 +96,8 @@ def chart_graph(component_id: str, *, height_px: int, label: str, file_name: str
             ],
             "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
         },
-        style={"height": f"{height_px}px"},
+        # Without a height of its own, Plotly draws 450 px.
+        style={"height": "clamp(300px, 42dvh, 640px)"},
         className="chart",
     )  # fmt: skip
     return marked(html.Div(graph, role="figure"), aria_label=label)

@@ -118,7 +118,7 @@ def address_column(name: str, title: str) -> dict[str, Any]:
 
 
 #: Heights in px: row, further line of a wrapped name, header, and the limits of a grid.
-_ROW, _LINE, _HEAD, _LOWEST, _HIGHEST = 26, 17, 34, 130, 340
+_ROW, _LINE, _HEAD, _LOWEST, _HIGHEST = 26, 17, 34, 130, 1200
 #: Characters of a name that fit on one line of its column.
 _LINE_LETTERS = 42
 

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from tilescope.analyser.diff import LivenessPairs
 from tilescope.analyser.liveness import Curve
 from tilescope.analyser.quantities import format_bytes
 from tilescope.webapp.figures.decimate import Kept, visible_points
@@ -84,8 +85,9 @@ def draw_steps(
     )  # fmt: skip
     if text.strip():
         _add_matches(figure, curve, text, base, window)
+    marks = [] if selected is None else [selected]
     return StepChart(
-        _finish(figure, [curve], base, window, [selected], show_capacity),
+        _finish(figure, [curve], base, window, marks, show_capacity),
         kept,
     )
 
@@ -93,37 +95,56 @@ def draw_steps(
 def compare_steps(
     baseline: Curve,
     candidate: Curve,
+    pairs: LivenessPairs,
     *,
     window: tuple[float, float] | None = None,
     include_always_live: bool = False,
-    selected: int | None = None,
+    selected: Sequence[int] = (),
     show_capacity: bool = False,
 ) -> StepChart:
-    """Return the live memory of two reports as two outlines; parameters as in `draw_steps`."""
+    """Return the live memory of two reports as two outlines over aligned steps.
+
+    Points carry their text and their step: ``12`` of the baseline, ``c12`` of the candidate.
+    Parameters are those of `draw_steps`, with ``window`` and ``selected`` as places of ``pairs``.
+    """
     figure = go.Figure()
     kept = []
-    for curve, name, colour in (
-        (baseline, "Baseline", BASELINE_COLOUR),
-        (candidate, "Candidate", CANDIDATE_COLOUR),
+    for curve, places, name, colour, mark in (
+        (baseline, pairs.places[0], "Baseline", BASELINE_COLOUR, ""),
+        (candidate, pairs.places[1], "Candidate", CANDIDATE_COLOUR, "c"),
     ):
-        kept.append(visible_points(curve.not_always_live_bytes, window))
-        places, positions = kept[-1].steps(len(curve))
+        visible = None if window is None else _positions(places, window)
+        kept.append(visible_points(curve.not_always_live_bytes, visible))
+        drawn, positions = kept[-1].steps(len(curve))
         base = curve.always_live_bytes if include_always_live else 0
+        steps = [f"{mark}{position}" for position in positions.tolist()]
+        texts = [
+            f"{text}<br>step {position:,}"
+            for text, position in zip(_labels(curve, positions), positions.tolist(), strict=True)
+        ]
         figure.add_scatter(
-            x=places,
+            x=places[positions] + (drawn - positions),
             y=curve.not_always_live_bytes[positions] + base,
             name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
             fill="tozeroy",
             fillcolor=faded(colour, 0.1),
             line=outline(name, kept[-1].line_shape),
-            customdata=_labels(curve, positions),
-            hovertemplate="%{customdata}",
+            customdata=list(zip(texts, steps, strict=True)),
+            hovertemplate="%{customdata[0]}",
         )
     base = (
         max(baseline.always_live_bytes, candidate.always_live_bytes) if include_always_live else 0
     )
-    finished = _finish(figure, [baseline, candidate], base, window, [selected], show_capacity)
+    finished = _finish(
+        figure, [baseline, candidate], base, window, selected, show_capacity, pairs.n_places
+    )
     return StepChart(finished, max(kept, key=lambda part: part.n_window))
+
+
+def _positions(places: NDArray[np.int64], window: tuple[float, float]) -> tuple[float, float]:
+    """Return the range of a side's steps that lie in a range of places."""
+    low, high = np.searchsorted(places, [window[0], window[1]])
+    return float(max(low - 1, 0)), float(high)
 
 
 def _add_always_live(figure: go.Figure, curve: Curve, places: NDArray[np.float64]) -> None:
@@ -165,19 +186,19 @@ def _finish(
     curves: Sequence[Curve],
     base: int,
     window: tuple[float, float] | None,
-    selected: Sequence[int | None],
+    selected: Sequence[int],
     show_capacity: bool,
+    n_places: int | None = None,
 ) -> go.Figure:
-    """Add axes, capacity line and marks to the figure."""
-    n_steps = max(len(curve) for curve in curves)
+    """Add axes, capacity line and marks to the figure; two reports have ``n_places``."""
+    n_steps = len(curves[0]) if n_places is None else n_places
     highest = base + max(int(curve.not_always_live_bytes.max(initial=0)) for curve in curves)
     capacity = curves[0].capacity_bytes
     for step in selected:
-        if step is not None:
-            highlight_line(figure, step)
+        highlight_line(figure, step)
     return chart(
         figure,
-        x_title="Step",
+        x_title="Step" if n_places is None else "Aligned step",
         highest_bytes=highest,
         x_range=window,
         full_range=(-0.5, max(n_steps, 1) - 0.5),

@@ -18,6 +18,7 @@ from tilescope.analyser.insights import (
 )
 from tilescope.analyser.liveness import LiveVariables
 from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.shortfall import shortfall_sentences
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.panels import guarded, notice_bar
@@ -74,6 +75,14 @@ def _body(found: Insights) -> list[Any]:
             className="card details operation-columns",
         )
     ]
+    if found.shortfall is not None:
+        items = [html.Li(sentence) for sentence in shortfall_sentences(found.shortfall)]
+        cards.append(
+            html.Div(
+                [html.H3("What it lacks"), html.Ul(items, className="sentences")],
+                className="card details",
+            )
+        )
     advice = tips(found)
     if advice:
         items = [html.Li([html.B(f"{tip.title}. "), tip.text]) for tip in advice]
@@ -83,8 +92,7 @@ def _body(found: Insights) -> list[Any]:
                 className="card details",
             )
         )
-    tile = f"tile {found.worst_tiles[0].tile_id:,}" if found.worst_tiles else "the fullest tile"
-    blocks = [_variables(f"Always live on {tile}", found.always_live)]
+    blocks = [_variables(f"Always live on the fullest tile ({found.fullest})", found.always_live)]
     if found.peak is not None:
         peak = found.peak
         blocks.append(

@@ -6,9 +6,10 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from tilescope.analyser.diff import live_variable_changes
+from tilescope.analyser.diff import LivenessPairs, align_liveness, live_variable_changes
 from tilescope.analyser.liveness import (
     Curve,
+    LiveVariables,
     always_live_variables,
     curve,
     peak_step,
@@ -101,9 +102,7 @@ def layout() -> html.Div:
     chart = guarded(
         "liveness-figure-error",
         html.Div(id="liveness-headlines", className="headlines"),
-        chart_graph(
-            "liveness-figure", height_px=360, label="Live memory by step", file_name="liveness"
-        ),
+        chart_graph("liveness-figure", label="Live memory by step", file_name="liveness"),
         html.Div(id="liveness-note", className="chart-note"),
     )
     step = html.Div(
@@ -171,11 +170,12 @@ def register(app: Dash, library: Library) -> None:
         baseline, candidate = library.ask(view, lambda report: curve(report, _source(view)))
         with library.opened(view["report"]) as report:
             choices = _sources(report)
-        drawn = _draw(baseline, candidate, view)
+        pairs = _pairs(library, view)
+        drawn = _draw(baseline, candidate, pairs, view)
         heads = [_headline(baseline, "Baseline" if candidate else "", view)]
         if candidate:
             heads.append(_headline(candidate, "Candidate", view))
-        return drawn.figure, heads, [legend(drawn.figure), drawn.kept.note("steps")], choices
+        return drawn.figure, heads, [legend(drawn.figure), *_notes(drawn, pairs)], choices
 
     @answer(
         app,
@@ -191,16 +191,17 @@ def register(app: Dash, library: Library) -> None:
     def show_step(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "step":
             return (no_update,) * 4
-        with library.opened(view["report"]) as report:
-            step, note = _chosen_step(report, view)
-            baseline = step_variables(report, step, _source(view)) if step is not None else None
         if not view["with"]:
-            rows = variable_rows(baseline) if baseline else []
+            with library.opened(view["report"]) as report:
+                step, note = _chosen_step(report, view)
+                found = step_variables(report, step, _source(view)) if step is not None else None
+            rows = variable_rows(found) if found else []
             return rows, list(_VARIABLE_COLUMNS), grid_style(rows), note
-        with library.opened(view["with"]) as report:
-            n_steps = len(curve(report))
-            has_step = step is not None and step < n_steps
-            candidate = step_variables(report, step, _source(view)) if has_step else None  # type: ignore[arg-type]
+        steps, note = _chosen_pair(library, view)
+        baseline, candidate = (
+            _variables(library, view[key], step, view)
+            for key, step in zip(("report", "with"), steps, strict=True)
+        )
         rows = changed_rows(live_variable_changes(baseline, candidate))
         return rows, list(_COMPARE_COLUMNS), grid_style(rows), note
 
@@ -213,13 +214,19 @@ def register(app: Dash, library: Library) -> None:
     def show_program(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "program":
             return (no_update,)
-        with library.opened(view["report"]) as report:
-            step, note = _chosen_step(report, view)
-            if step is None:
-                return (empty_state(note),)
+        key = "report"
+        if view["with"]:
+            (step, other), note = _chosen_pair(library, view)
+            if step is None and other is not None:
+                key, step = "with", other
+        else:
+            with library.opened(view["report"]) as report:
+                step, note = _chosen_step(report, view)
+        if step is None:
+            return (empty_state(note),)
+        with library.opened(view[key]) as report:
             details = node(report, step_program(report, step))
-        side = "Baseline: " if view["with"] else ""
-        return ([html.Div(side + note, className="grid-note"), program_panel(details)],)
+        return ([html.Div(note, className="grid-note"), program_panel(details)],)
 
     @answer(
         app,
@@ -300,22 +307,105 @@ def _sources(report: Report) -> list[dict[str, str]]:
     return [{"value": "all", "label": "All tiles"}, *(ipus if n_ipus > 1 else [])]
 
 
-def _draw(baseline: Curve, candidate: Curve | None, view: dict[str, str]) -> StepChart:
+def _pairs(library: Library, view: dict[str, str]) -> LivenessPairs | None:
+    """Return which steps of the two reports are the same, None for one report."""
+    if not view["with"]:
+        return None
+    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
+        return align_liveness(one, other)
+
+
+def _draw(
+    baseline: Curve, candidate: Curve | None, pairs: LivenessPairs | None, view: dict[str, str]
+) -> StepChart:
     """Return the chart of one report, or of two."""
     options: dict[str, Any] = {
         "window": parse_range(view, "x"),
         "include_always_live": view["always"] == "1",
-        "selected": _step_number(view),
         "show_capacity": view["max"] == "1",
     }
-    if candidate is None:
-        return draw_steps(baseline, text=view["steps"], **options)
-    return compare_steps(baseline, candidate, **options)
+    if candidate is None or pairs is None:
+        return draw_steps(baseline, text=view["steps"], selected=_step_number(view), **options)
+    marks = {
+        int(places[step])
+        for places, step in zip(pairs.places, _selected_pair(pairs, view), strict=True)
+        if step is not None and step < len(places)
+    }
+    return compare_steps(baseline, candidate, pairs, selected=sorted(marks), **options)
+
+
+def _notes(drawn: StepChart, pairs: LivenessPairs | None) -> list[str]:
+    """Return the notes below the chart: decimation, and how two reports are aligned."""
+    notes = [drawn.kept.note("steps")]
+    if pairs is not None:
+        alone = [f"{len(side) - pairs.n_pairs:,}" for side in pairs.partners]
+        notes.append(
+            f" {pairs.n_pairs:,} steps are in both reports, {alone[0]} only in the baseline,"
+            f" {alone[1]} only in the candidate; the same step is at the same place"
+        )
+    return notes
 
 
 def _step_number(view: dict[str, str]) -> int | None:
-    """Return the selected step, None if there is none."""
+    """Return the selected step of the report, None if there is none."""
+    if _is_of_candidate(view):
+        return None
     return parse_number(view, "step", noun="step", hint="click a step")
+
+
+def _is_of_candidate(view: dict[str, str]) -> bool:
+    """Whether the address selects a step of the candidate: ``c12``."""
+    return str(view["step"] or "").startswith("c")
+
+
+def _selected_pair(pairs: LivenessPairs, view: dict[str, str]) -> tuple[int | None, int | None]:
+    """Return the selected step on both sides; None where there is none."""
+    side, text = (1, str(view["step"])[1:]) if _is_of_candidate(view) else (0, view["step"])
+    step = parse_number({"step": text}, "step", noun="step", hint="click a step")
+    if step is None:
+        return None, None
+    return _with_partner(pairs, side, step)
+
+
+def _with_partner(pairs: LivenessPairs, side: int, step: int) -> tuple[int | None, int | None]:
+    """Return a step of one side on both; a side that lacks it has None."""
+    partners = pairs.partners[side]
+    partner = int(partners[step]) if step < len(partners) else -1
+    other = partner if partner >= 0 else None
+    return (other, step) if side else (step, other)
+
+
+def _chosen_pair(
+    library: Library, view: dict[str, str]
+) -> tuple[tuple[int | None, int | None], str]:
+    """Return the selected step on both sides, else the baseline's peak, and its description."""
+    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
+        pairs = align_liveness(one, other)
+        chosen = _selected_pair(pairs, view)
+        if chosen == (None, None):
+            peak, note = _chosen_step(one, view | {"step": ""})
+            if peak is None:
+                return chosen, note
+            chosen = _with_partner(pairs, 0, peak)
+        notes = [
+            f"{side}: {_chosen_step(report, view | {'step': str(step)})[1]}"
+            if step is not None
+            else f"{side}: does not have this step"
+            for side, report, step in zip(
+                ("Baseline", "Candidate"), (one, other), chosen, strict=True
+            )
+        ]
+    return chosen, " · ".join(notes)
+
+
+def _variables(
+    library: Library, report_id: str, step: int | None, view: dict[str, str]
+) -> LiveVariables | None:
+    """Return the variables of a report at a step, None without the step."""
+    if step is None:
+        return None
+    with library.opened(report_id) as report:
+        return step_variables(report, step, _source(view))
 
 
 def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]:

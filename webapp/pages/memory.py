@@ -112,9 +112,7 @@ def layout() -> html.Div:
     chart = guarded(
         "memory-figure-error",
         html.Div(id="memory-headlines", className="headlines"),
-        chart_graph(
-            "memory-figure", height_px=360, label="Memory by tile", file_name="tile-memory"
-        ),
+        chart_graph("memory-figure", label="Memory by tile", file_name="tile-memory"),
         html.Div(id="memory-note", className="chart-note"),
     )
     variables = html.Div(
@@ -318,12 +316,13 @@ def _headline(memory: TileMemory, side: str) -> html.Div:
     if not others and label != "Total":
         return _variable_headline(memory, label, side)
     fullest = memory.fullest_tile
-    size = int(memory.total_bytes[fullest])
+    size = fullest.bytes
     capacity = memory.capacity_bytes
     share = format_percent(100 * size / capacity) if capacity else "–"
     gaps = "including gaps" if memory.include_gaps else "excluding gaps"
     over = memory.n_tiles_over
-    caption = f"on the fullest tile ({fullest:,}), {gaps}: {share} of {format_bytes(capacity)}"
+    where = "that reaches highest" if memory.include_gaps else "that is fullest"
+    caption = f"on the tile {where} ({fullest}), {gaps}: {share} of {format_bytes(capacity)}"
     if over:
         caption += f"; {over:,} {'tiles do' if over > 1 else 'tile does'} not fit"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
@@ -338,7 +337,7 @@ def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
         return headline("–", label or hint, side=side)
     most = memory.fullest_tile
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
-    caption = f"on the tile with the most ({most:,}), {format_bytes(total)} on {tiles}: {label}"
+    caption = f"on the tile with the most ({most}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
 
 

@@ -56,7 +56,8 @@ def _facts(details: ProgramDetails) -> html.Div:
         rows.append(("Repeated", f"{program.repeat_count:,} times"))
     if program.n_tiles:
         rows.append(("Tiles", f"{program.n_tiles:,}"))
-    rows.append(("Code", f"{format_bytes(program.code_bytes)} over all tiles"))
+    where = "over all tiles, of all programs in it" if program.n_children else "over all tiles"
+    rows.append(("Code", f"{format_bytes(details.code_inside_bytes)} {where}"))
     if program.step_id is not None:
         rows.append(("Step", f"{program.step_id:,}"))
     return plain_table(("", ""), rows)

@@ -11,7 +11,8 @@ from tilescope.analyser.diff import Difference, compare, explain, option_pairs
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
-from tilescope.analyser.summary import OptionRow, Summary, summarise
+from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
+from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import text_box
@@ -106,17 +107,18 @@ def _one(report: Report) -> list[Any]:
 def _two(baseline: Report, candidate: Report) -> list[Any]:
     """Return the blocks of two reports, most significant first."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
+    ones, others = comparable_sections(baseline_summary, candidate_summary)
     sections = [
         panel(
             title,
             html.Div(
-                compare_rows(baseline_summary.sections[title], candidate_summary.sections[title]),
+                compare_rows(ones[title], others[title]),
                 className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if baseline_summary.sections[title] or candidate_summary.sections[title]
+        if ones[title] or others[title]
     ]
     return [
         *_notices(baseline_summary, "Baseline: "),
@@ -148,7 +150,9 @@ def _headlines(report: Report) -> list[html.Div]:
     if isinstance(largest, int):
         capacity = target(report).capacity_bytes
         share = format_percent(100 * largest / capacity)
-        caption = f"on the fullest tile, {share} of {format_bytes(capacity)}"
+        caption = (
+            f"on the fullest tile ({fullest_tile(report)}), {share} of {format_bytes(capacity)}"
+        )
         parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
     total = values["memory.total"]
     if isinstance(total, int):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.liveness import curve
 from tilescope.analyser.tile_memory import TileMemory, tile_memory
 from tilescope.reports import open_report
@@ -107,9 +108,13 @@ def test_two_curves_have_two_outlines(reports_dir: Path) -> None:
         open_report(reports_dir / "baseline") as one,
         open_report(reports_dir / "candidate") as other,
     ):
-        sides = curve(one), curve(other)
-    figure = compare_steps(*sides).figure
+        sides, pairs = (curve(one), curve(other)), align_liveness(one, other)
+    figure = compare_steps(*sides, pairs).figure
     assert [len(_inner(trace.x)) for trace in figure.data] == [120, 140]
+    # The last four steps are the same in both; twenty before them are only in the candidate.
+    ends = [[round(x) for x in _inner(trace.x)[-4:]] for trace in figure.data]
+    assert ends == [[136, 137, 138, 139]] * 2
+    assert [_inner(trace.customdata)[-1][1] for trace in figure.data] == ["119", "c139"]
 
 
 def test_names_cannot_become_markup(reports_dir: Path) -> None:
