@@ -198,7 +198,7 @@ def _finish(
         highlight_line(figure, step)
     return chart(
         figure,
-        x_title="Step" if n_places is None else "Aligned step",
+        x_title="Step",
         highest_bytes=highest,
         x_range=window,
         full_range=(-0.5, max(n_steps, 1) - 0.5),
