@@ -2,7 +2,7 @@
 
 WebError                 web: base of all
 ├── UnknownReport        unknown_report: the report id is not in the library
-├── ReportChanged         report_changed: the page shows an older state of the file
+├── ReportChanged        report_changed: the page shows an older state of the file
 ├── NothingToServe       nothing_to_serve: no report below the given paths
 ├── PortInUse            port_in_use: another program listens on the port
 └── BadAddress           bad_address: the host is not an address of this machine

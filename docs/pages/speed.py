@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from tests.speed.runs import SMALL
+
 __all__ = ["render"]
 
 _TABLE = Path(__file__).parents[2] / "tests/speed/table.json"
-#: Multiply-adds from which a model counts in the geometric mean.
-_LARGE = 10_000_000
 #: Shares below which parts are added up as the rest.
 _LEAST_SHARE = 0.01
 
@@ -27,7 +27,7 @@ all figures on one machine{machine}. The figures of the simulated machine do not
 ## Runs beside onnxruntime
 
 The same model and inputs run here, where every vertex of the simulated machine is computed, and in
-onnxruntime, each in a process with {n_threads} threads. The processes take turns; one is suspended
+onnxruntime, each in a process with two threads. The processes take turns; one is suspended
 while the other runs. The report is on. A time is the median of all runs by the clock, a ratio the
 median over turns next to each other, and *from, to* its smallest and largest. *Processor* is the
 ratio of processor time, *load* the load average of the host as the model was done.
@@ -64,11 +64,11 @@ def render() -> str:
     table: Mapping[str, Any] = json.loads(_TABLE.read_text())
     versions = ", ".join(f"{name} {number}" for name, number in table["versions"].items())
     machine = f" ({table['processor']}, {table['n_processors']} processors; {versions})"
-    large = [row for row in table["models"] if row["multiply_adds"] >= _LARGE]
-    small = [row for row in table["models"] if row["multiply_adds"] < _LARGE]
+    large = [row for row in table["models"] if row["multiply_adds"] >= SMALL]
+    small = [row for row in table["models"] if row["multiply_adds"] < SMALL]
     ratios = [row["clock_ratio"] for row in large]
     sections = [
-        _INTRODUCTION.format(machine=machine, n_threads="two"),
+        _INTRODUCTION.format(machine=machine),
         _comparison(large),
         f"Geometric mean of the {len(large)} ratios: {geometric_mean(ratios):.2f}; largest"
         f" {max(ratios):.2f}.\n",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.jit.calls import DONE, FAILED, NEXT, STATE_SIZE, address_of, run_tasks
+from tilescope.engine.jit.calls import FAILED, STATE_SIZE, address_of, run_tasks
 
 __all__ = ["Calls", "Threads", "thread_pool"]
 
@@ -82,9 +82,7 @@ class Calls:
     def __init__(self, launches: Sequence[Launch], threads: Threads) -> None:
         self.launches = launches
         self._threads = threads
-        self._state = np.zeros(STATE_SIZE, np.int64)
         self._cuts = np.cumsum([0, *map(threads.n_parts, launches)])
-        self._tasks = np.zeros((0, 5), np.int64)
         if not _config.DISABLE_JIT:
             self._tasks = self._listed()
         shared = (launch.work for launch in launches if threads.n_parts(launch) > 1)
@@ -113,11 +111,11 @@ class Calls:
             for launch in self.launches:
                 launch.run()
             return
-        # In this order: a thread that is late from the run before sees either its end or this one.
-        self._state[DONE], self._state[FAILED] = 0, -1
-        self._state[NEXT] = 0
-        self._threads.run(self._tasks, self._state, alone=self._is_alone)
-        failed = self._state[FAILED]
+        # A thread that is late from the run before finds the state of that run, at its end.
+        state = np.zeros(STATE_SIZE, np.int64)
+        state[FAILED] = -1
+        self._threads.run(self._tasks, state, alone=self._is_alone)
+        failed = state[FAILED]
         if failed < 0:
             return
         launch = self.launches[int(np.searchsorted(self._cuts, failed, side="right")) - 1]

@@ -17,16 +17,7 @@ from numba.extending import intrinsic
 
 from tilescope.engine.jit._jit import cached_jit
 
-__all__ = [
-    "DONE",
-    "FAILED",
-    "NEXT",
-    "SIGNATURE",
-    "STATE_SIZE",
-    "address_of",
-    "pointer",
-    "run_tasks",
-]
+__all__ = ["FAILED", "SIGNATURE", "STATE_SIZE", "address_of", "pointer", "run_tasks"]
 
 _config: Any = numba.config
 _I64 = ir.IntType(64)
@@ -35,7 +26,7 @@ SIGNATURE = (numba.int64,) * 3
 
 # Threads that run a list of tasks share three numbers, on cache lines of their own.
 #: Places of the next task to take, the number of tasks done, and the first that failed or -1.
-NEXT, DONE, FAILED = 0, 16, 32
+_NEXT, _DONE, FAILED = 0, 16, 32
 #: Length of the array of these numbers.
 STATE_SIZE = 48
 #: Rounds that a thread waits before it yields its processor: some ten microseconds.
@@ -146,7 +137,7 @@ def run_tasks(tasks, state):  # type: ignore[no-untyped-def]
         Address of ``STATE_SIZE`` int64 on cache lines of their own: zeros, -1 at ``FAILED``.
     """
     n = tasks.shape[0]
-    following, done, failed = state + 8 * NEXT, state + 8 * DONE, state + 8 * FAILED
+    following, done, failed = state + 8 * _NEXT, state + 8 * _DONE, state + 8 * FAILED
     waited = 0
     while True:
         k = _load(following)

@@ -27,7 +27,7 @@ from tilescope.engine import (
 from tilescope.engine.frontend.onnx import inputs_to_set
 from tilescope.engine.models.catalogue import Model, ModelInput
 
-__all__ = ["Measured", "inputs_of", "measure", "tolerance_of"]
+__all__ = ["Measured", "fixed_of", "inputs_of", "measure", "tolerance_of"]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -97,13 +97,20 @@ def inputs_of(model: Model, seed: int = 1) -> dict[str, NDArray[Any]]:
     return {given.name: drawn(given) for given in model.inputs}
 
 
+def fixed_of(
+    path: Path, given: Arrays
+) -> tuple[dict[str, tuple[int, ...]], dict[str, NDArray[Any]]]:
+    """Return what compiling a model for some inputs fixes: all shapes, and the values of a few."""
+    shapes = {name: array.shape for name, array in given.items()}
+    return shapes, {name: given[name] for name in inputs_to_set(onnx.load(path))}
+
+
 def measure(model: Model, path: Path, machine: Machine, precision: str) -> Measured:
     """Compile and run a model, with a report, and compare it with onnxruntime."""
     from tilescope.engine.frontend.onnx.census import take_census
 
     given = inputs_of(model)
-    fixed = {name: given[name] for name in inputs_to_set(onnx.load(path))}
-    shapes = {name: array.shape for name, array in given.items()}
+    shapes, fixed = fixed_of(path, given)
     began = time.process_time()
     loaded = load_onnx(path, shapes, values=fixed)
     if precision == "half":

@@ -14,12 +14,10 @@ from typing import Any
 
 import numba
 import numpy as np
-import onnx
 import onnxruntime
-from tests.models.measure import inputs_of
+from tests.models.measure import fixed_of, inputs_of
 from tests.speed.runs import Compared, compare
 
-from tilescope.engine.frontend.onnx import inputs_to_set
 from tilescope.engine.frontend.onnx.census import take_census
 from tilescope.engine.models import all_models, fetch
 
@@ -31,8 +29,7 @@ _BY_PART = ("opennsfw", "light-resnet50")
 def multiply_adds(name: str) -> int:
     """Return the multiply-adds of a model of the catalogue."""
     path, given = fetch(name), inputs_of(all_models()[name])
-    shapes = {key: array.shape for key, array in given.items()}
-    fixed = {key: given[key] for key in inputs_to_set(onnx.load(path))}
+    shapes, fixed = fixed_of(path, given)
     return take_census(path, shapes, values=fixed).multiply_adds
 
 

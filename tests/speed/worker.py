@@ -47,15 +47,13 @@ def _say(value: object) -> None:
 
 def _ours(name: str, given: Arrays, options_of_report: Mapping[str, object]) -> None:
     """Compile a model and run it with a report."""
-    import onnx
+    from tests.models.measure import fixed_of
 
     from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
-    from tilescope.engine.frontend.onnx import inputs_to_set
     from tilescope.engine.models import fetch
 
     path, machine = fetch(name), load_machine("gc200")
-    fixed = {key: given[key] for key in inputs_to_set(onnx.load(path))}
-    shapes = {key: array.shape for key, array in given.items()}
+    shapes, fixed = fixed_of(path, given)
     made: dict[str, Any] = {}
 
     def load() -> None:

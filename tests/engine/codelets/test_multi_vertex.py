@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.many_threads import share_all
 
 from tilescope import engine
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute import threads
-from tilescope.engine.execute.threads import Threads
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.program import Execute
 
@@ -67,9 +66,7 @@ def test_every_worker_runs_with_its_id() -> None:
 def test_values_do_not_depend_on_host_threads(
     n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "_LEAST_PART", 1)
-    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
-    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
+    share_all(monkeypatch, n_threads)
     executable, out = _compiled(add_worker, 33, [0, 1, 2, 3] * 4)
     with engine.Engine(executable) as device:
         device.run()

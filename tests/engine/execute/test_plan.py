@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.many_threads import share_all
 
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
 from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.errors import KernelFailed
-from tilescope.engine.execute import plan, threads
+from tilescope.engine.execute import plan
 from tilescope.engine.execute.plan import LaunchPlan, Rounds
-from tilescope.engine.execute.threads import Calls, Threads
+from tilescope.engine.execute.threads import Calls
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut
 
@@ -119,9 +120,7 @@ def test_threads_run_every_piece_once_and_in_order(
     n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More threads than processors are suspended in between; late ones find the next run."""
-    monkeypatch.setattr(threads, "_LEAST_PART", 1)
-    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
-    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
+    share_all(monkeypatch, n_threads)
     graph, x, program = _doubled_and_raised(64)
     with Engine(compile_programs(graph, [program])) as device:
         for number in range(60):
@@ -134,9 +133,7 @@ def test_threads_run_every_piece_once_and_in_order(
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_part_that_fails_ends_the_run(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_LEAST_PART", 1)
-    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
-    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(n_threads))
+    share_all(monkeypatch, n_threads)
     graph = Graph(load_machine("gc200", tiles_per_ipu=64))
     x = graph.add_variable("int32", (64,), "x")
     graph.map_linearly(x)
