@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
@@ -42,6 +43,8 @@ _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops: slice estimators"
 _SLICE_LOOP = {1: (3, 4), 2: (2, 4), 4: (2, 8)}
 #: Worker cycles per offset in range and out of range of the base.
 _IN_RANGE, _OUT_OF_RANGE = 19, 8
+#: Offsets that a multi-slice looks at before it copies rows of them.
+_LOOK_AHEAD = 16
 #: Cycles per offset of a vertex that finds the part of the base with its row: division,
 #: multiplication and addition of integers, as elementwise operations count them.
 _FIND_PART = 277 + 7 + 7
@@ -49,11 +52,9 @@ _FIND_PART = 277 + 7 + 7
 
 @jit
 def _copy_row(source, at, step, target, to, target_step, n):  # type: ignore[no-untyped-def]
-    if step == 1 and target_step == 1:
-        target[to : to + n] = source[at : at + n]
-    else:
-        for c in range(n):
-            target[to + c * target_step] = source[at + c * step]
+    at, step, to, target_step = unsigned(at), unsigned(step), unsigned(to), unsigned(target_step)
+    for c in range(unsigned(n)):
+        target[to + c * target_step] = source[at + c * step]
 
 
 @jit
@@ -75,20 +76,43 @@ def _dynamic_slice(  # type: ignore[no-untyped-def]
 
 
 @jit
+def _is_any_wanted(  # type: ignore[no-untyped-def]
+    offsets, first, step, begin, end, base_offset, n_rows, n_entries
+):
+    """Whether any of some offsets is in range of a vertex, or of none: a loop in vectors."""
+    at, apart, zero = unsigned(first), unsigned(step), np.int32(0)
+    low, high, end_of_all = np.int32(base_offset), np.int32(base_offset + n_rows), np.int32(n_entries)
+    n_wanted = np.int32(0)
+    for k in range(unsigned(begin), unsigned(end)):
+        whole = offsets[at + k * apart]
+        is_known = (whole >= zero) & (whole < end_of_all)
+        n_wanted += np.int32(((whole >= low) & (whole < high)) | (not is_known))
+    return n_wanted > zero
+
+
+@jit
 def _multi_slice(  # type: ignore[no-untyped-def]
     base, start, size, stride, offsets, o_start, o_size, o_stride,
     sub, sub_start, sub_size, sub_stride, base_offset, n_entries,
 ):  # fmt: skip
+    """Rows that are in no part of the base become zeros; those of other parts stay as they are."""
     for g in range(sub_size[0]):
-        for k in range(sub_size[1]):
-            row = offsets[o_start + g * o_stride[0] + k * o_stride[1]] - base_offset
-            to = sub_start + g * sub_stride[0] + k * sub_stride[1]
-            if 0 <= row < size[1]:
-                at = start + g * stride[0] + row * stride[1]
-                _copy_row(base, at, stride[2], sub, to, sub_stride[2], sub_size[2])
-            else:
-                for c in range(sub_size[2]):
-                    sub[to + c * sub_stride[2]] = 0
+        first = o_start + g * o_stride[0]
+        for begin in range(0, sub_size[1], _LOOK_AHEAD):
+            end = min(begin + _LOOK_AHEAD, sub_size[1])
+            if not _is_any_wanted(
+                offsets, first, o_stride[1], begin, end, base_offset, size[1], n_entries
+            ):
+                continue
+            for k in range(begin, end):
+                whole = offsets[first + k * o_stride[1]]
+                to = sub_start + g * sub_stride[0] + k * sub_stride[1]
+                if 0 <= whole - base_offset < size[1]:
+                    at = start + g * stride[0] + (whole - base_offset) * stride[1]
+                    _copy_row(base, at, stride[2], sub, to, sub_stride[2], sub_size[2])
+                elif not 0 <= whole < n_entries:
+                    for c in range(sub_size[2]):
+                        sub[to + c * sub_stride[2]] = 0
 
 
 @jit

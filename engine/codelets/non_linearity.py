@@ -8,17 +8,16 @@ one element at a time.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._exponential import gelu, swish
 from tilescope.engine.codelets.elementwise import unary_kernels, worker_rows
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
-from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -30,27 +29,10 @@ Counts = NDArray[np.int64]
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popnn/popnnCycleEstimators.cpp"
 
 
-@jit
-def _gelu(x: Any) -> Any:
-    # Source of the approximation: Hendrycks and Gimpel, arXiv 1606.08415, section 2.
-    half, one, cubic = np.float32(0.5), np.float32(1), np.float32(0.044715)
-    root = np.float32(math.sqrt(2 / math.pi))
-    return half * x * (one + np.tanh(root * (x + cubic * x * x * x)))
-
-
-@jit
-def _swish(x: Any) -> Any:
-    one = np.float32(1)
-    if x >= 0:
-        return x / (one + np.exp(-x))
-    e = np.exp(x)
-    return x * e / (one + e)
-
-
 #: Function; cycles of an element and of a vector, for float and half.
 _FUNCTIONS: dict[str, tuple[Any, tuple[int, int], tuple[int, int]]] = {
-    "gelu": (_gelu, (10, 10), (5, 5)),
-    "swish": (_swish, (6, 11), (3, 5)),
+    "gelu": (gelu, (10, 10), (5, 5)),
+    "swish": (swish, (6, 11), (3, 5)),
 }
 #: Floating-point operations per element. Source: the same file, nonlinearityFlops.
 NON_LINEARITY_FLOPS = {"gelu": 8, "swish": 2}

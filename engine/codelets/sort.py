@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
@@ -46,24 +47,33 @@ _SUPERVISOR = 19
 
 
 @jit
-def _place(start, stride, p, q, r):  # type: ignore[no-untyped-def]
-    return start + p * stride[0] + q * stride[1] + r * stride[2]
+def _longest(size):  # type: ignore[no-untyped-def]
+    """Return the longest dimension after the first, and the other two."""
+    if size[3] >= size[2] and size[3] >= size[1]:
+        return 3, 1, 2
+    if size[2] >= size[1]:
+        return 2, 1, 3
+    return 1, 2, 3
 
 
 @jit
 def _swap_keys(  # type: ignore[no-untyped-def]
     low, low_start, size, low_stride, high, high_start, high_size, high_stride, is_descending
 ):
+    """Order pairs: the longest dimension is the inner loop, which has no branch."""
+    d, e, f = _longest(size)
+    n, step, high_step = unsigned(size[d]), unsigned(low_stride[d]), unsigned(high_stride[d])
     for p in range(size[0]):
-        for q in range(size[1]):
-            for r in range(size[2]):
-                first = _place(low_start, low_stride, p, q, r)
-                second = _place(high_start, high_stride, p, q, r)
-                for i in range(size[3]):
-                    left, right = first + i * low_stride[3], second + i * high_stride[3]
+        for q in range(size[e]):
+            for r in range(size[f]):
+                first = low_start + p * low_stride[0] + q * low_stride[e] + r * low_stride[f]
+                second = high_start + p * high_stride[0] + q * high_stride[e] + r * high_stride[f]
+                first, second = unsigned(first), unsigned(second)
+                for i in range(n):
+                    left, right = first + i * step, second + i * high_step
                     a, b = low[left], high[right]
-                    if (a < b) if is_descending else (b < a):
-                        low[left], high[right] = b, a
+                    is_wrong = (a < b) if is_descending else (b < a)
+                    low[left], high[right] = b if is_wrong else a, a if is_wrong else b
 
 
 @jit
@@ -73,25 +83,30 @@ def _swap_pairs(  # type: ignore[no-untyped-def]
     high_value, high_value_start, high_value_size, high_value_stride,
     is_descending, is_stable,
 ):  # fmt: skip
+    """Order pairs of keys with their values, as `_swap_keys`."""
+    d, e, f = _longest(size)
     for p in range(size[0]):
-        for q in range(size[1]):
-            for r in range(size[2]):
-                first = _place(low_start, low_stride, p, q, r)
-                second = _place(high_start, high_stride, p, q, r)
-                third = _place(low_value_start, low_value_stride, p, q, r)
-                fourth = _place(high_value_start, high_value_stride, p, q, r)
-                for i in range(size[3]):
-                    left, right = first + i * low_stride[3], second + i * high_stride[3]
-                    at = third + i * low_value_stride[3]
-                    to = fourth + i * high_value_stride[3]
+        for q in range(size[e]):
+            for r in range(size[f]):
+                first = low_start + p * low_stride[0] + q * low_stride[e] + r * low_stride[f]
+                second = high_start + p * high_stride[0] + q * high_stride[e] + r * high_stride[f]
+                third = (
+                    low_value_start + p * low_value_stride[0]
+                    + q * low_value_stride[e] + r * low_value_stride[f]
+                )  # fmt: skip
+                fourth = (
+                    high_value_start + p * high_value_stride[0]
+                    + q * high_value_stride[e] + r * high_value_stride[f]
+                )  # fmt: skip
+                for i in range(size[d]):
+                    left, right = first + i * low_stride[d], second + i * high_stride[d]
+                    at, to = third + i * low_value_stride[d], fourth + i * high_value_stride[d]
                     a, b = low[left], high[right]
                     v, w = low_value[at], high_value[to]
                     is_wrong = (a < b) if is_descending else (b < a)
-                    if is_stable and a == b:
-                        is_wrong = w < v
-                    if is_wrong:
-                        low[left], high[right] = b, a
-                        low_value[at], high_value[to] = w, v
+                    is_wrong |= is_stable and a == b and w < v
+                    low[left], high[right] = b if is_wrong else a, a if is_wrong else b
+                    low_value[at], high_value[to] = w if is_wrong else v, v if is_wrong else w
 
 
 def _worker(batch: Batch, values: str, machine: Machine) -> Counts:

@@ -6,11 +6,11 @@ graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.hpp: unaryOp
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from tilescope.engine.codelets._exponential import erf, exp, gelu_erf, sigmoid, tanh
 from tilescope.engine.codelets.elementwise_rates import Rate, make_rate
 from tilescope.engine.jit._jit import jit
 
@@ -20,25 +20,6 @@ __all__ = ["UNARY_FUNCTIONS", "UNARY_RATES", "UNARY_TO_BOOL"]
 @jit
 def _relu(x: Any) -> Any:
     return x if x > 0 or x != x else np.float32(0)  # propagates NaN
-
-
-@jit
-def _sigmoid(x: Any) -> Any:
-    one = np.float32(1)
-    if x >= 0:
-        return one / (one + np.exp(-x))
-    e = np.exp(x)
-    return e / (one + e)
-
-
-@jit
-def _tanh(x: float) -> Any:
-    return np.tanh(x)
-
-
-@jit
-def _exp(x: float) -> Any:
-    return np.exp(x)
 
 
 @jit
@@ -69,11 +50,6 @@ def _absolute(x: float) -> float:
 @jit
 def _square(x: float) -> float:
     return x * x
-
-
-@jit
-def _erf(x: float) -> Any:
-    return math.erf(x)
 
 
 @jit
@@ -160,12 +136,6 @@ def _log1p(x: float) -> Any:
 
 
 @jit
-def _gelu_erf(x: Any) -> Any:
-    half, root = np.float32(0.5), np.float32(math.sqrt(0.5))
-    return half * x * (np.float32(1) + math.erf(x * root))
-
-
-@jit
 def _bitwise_not(x: Any) -> Any:
     return ~x
 
@@ -192,16 +162,16 @@ def _is_finite(x: Any) -> Any:
 
 UNARY_FUNCTIONS = {
     "relu": _relu,
-    "sigmoid": _sigmoid,
-    "tanh": _tanh,
-    "exp": _exp,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "exp": exp,
     "log": _log,
     "sqrt": _sqrt,
     "inverse": _inverse,
     "negate": _negate,
     "absolute": _absolute,
     "square": _square,
-    "erf": _erf,
+    "erf": erf,
     "sign": _sign,
     "ceil": _ceil,
     "floor": _floor,
@@ -218,7 +188,7 @@ UNARY_FUNCTIONS = {
     "exp2": _exp2,
     "expm1": _expm1,
     "log1p": _log1p,
-    "gelu_erf": _gelu_erf,
+    "gelu_erf": gelu_erf,
     "bitwise_not": _bitwise_not,
     "logical_not": _logical_not,
     "is_nan": _is_nan,

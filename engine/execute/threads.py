@@ -20,8 +20,9 @@ _config: Any = numba.config
 
 #: Minimum work of a part of a launch, elements: some five microseconds.
 _LEAST_PART = 1 << 15
-#: Minimum work in launches of several parts for which the other threads are woken.
-_WAKE_ABOVE = 1 << 20
+#: Minimum work in launches of several parts for which the other threads are woken: below it they
+#: spend more time than they save.
+_WAKE_ABOVE = 1 << 21
 #: Parts of a large launch by thread.
 _PARTS = 4
 

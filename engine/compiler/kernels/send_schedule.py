@@ -14,40 +14,71 @@ __all__ = ["schedule_of_sends"]
 Ids = NDArray[np.int64]
 
 _NEVER = np.int64(np.iinfo(np.int64).max)
+#: Sends of a tile that are looked at in one loop.
+_AT_ONCE = 32
 
 
 @jit
-def _lists(order, first_of_tile, n_sends):  # type: ignore[no-untyped-def]
-    """Return the first send of every tile, and the send after each, or -1."""
-    head = np.full(first_of_tile.size - 1, -1, np.int64)
-    following = np.full(n_sends, -1, np.int64)
-    for tile in range(head.size):
-        low, high = first_of_tile[tile], first_of_tile[tile + 1]
-        if low < high:
-            head[tile] = order[low]
-        for place in range(low, high - 1):
-            following[order[place]] = order[place + 1]
-    return head, following
+def _soonest(waiting, first, last, now, receives_until):  # type: ignore[no-untyped-def]
+    """Return how many of some sends may be free, and when the first of the others may be."""
+    n_free, soonest = 0, _NEVER
+    for place in range(np.uintp(first), np.uintp(last)):
+        until = receives_until[np.uintp(waiting[place])]
+        n_free += until <= now
+        soonest = min(soonest, until)
+    return n_free, soonest
 
 
 @jit
-def _busy_until(send, now, sends, until, waits_for):  # type: ignore[no-untyped-def]
+def _busy_until(send, place, now, sends, until, waiting):  # type: ignore[no-untyped-def]
     """Return when a busy tile of a send is free, or `now` where none is busy.
 
-    `waits_for` remembers a busy receiver of each send, to look at it first.
+    `waiting` remembers a busy receiver of each send, to look at it first.
     """
     lane, first, receiver = sends
     sends_until, receives_until = until
     if lane[send] >= 0 and sends_until[lane[send]] > now:
         return sends_until[lane[send]]
-    witness = waits_for[send]
-    if witness >= 0 and receives_until[witness] > now:
-        return receives_until[witness]
-    for place in range(first[send], first[send + 1]):
-        if receives_until[receiver[place]] > now:
-            waits_for[send] = receiver[place]
-            return receives_until[receiver[place]]
+    for k in range(first[send], first[send + 1]):
+        if receives_until[receiver[k]] > now:
+            waiting[place] = receiver[k]
+            return receives_until[receiver[k]]
     return now
+
+
+@jit
+def _first_free(low, high, now, order, sends, until, waiting):  # type: ignore[no-untyped-def]
+    """Return the place of the first of a tile's sends that can begin, or -1 and when to look again.
+
+    Places of sends that have begun wait for a tile that is never free.
+    """
+    receives_until = until[1]
+    soonest = _NEVER
+    for begin in range(low, high, _AT_ONCE):
+        end = min(begin + _AT_ONCE, high)
+        n_free, least = _soonest(waiting, begin, end, now, receives_until)
+        if n_free == 0:
+            soonest = min(soonest, least)
+            continue
+        for place in range(begin, end):
+            busy_until = receives_until[waiting[place]]
+            if busy_until <= now:
+                busy_until = _busy_until(order[place], place, now, sends, until, waiting)
+            if busy_until <= now:
+                return place, now
+            soonest = min(soonest, busy_until)
+    return -1, soonest
+
+
+@jit
+def _closed_up(low, high, order, waiting, never):  # type: ignore[no-untyped-def]
+    """Move the sends that have not begun to the front, and return their end."""
+    kept = low
+    for place in range(low, high):
+        if waiting[place] != never:
+            order[kept], waiting[kept] = order[place], waiting[place]
+            kept += 1
+    return kept
 
 
 @cached_jit
@@ -55,47 +86,44 @@ def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-d
     lane, first, receiver = sends
     n_tiles, n_sends = first_of_tile.size - 1, lane.size
     begin = np.zeros(n_sends, np.int64)
-    until = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
+    until = np.zeros(n_tiles, np.int64), np.zeros(n_tiles + 1, np.int64)
     sends_until, receives_until = until
+    receives_until[n_tiles] = _NEVER
     sent_at, sources = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
     listens_to = np.full(n_tiles, -1, np.int64)
-    head, following = _lists(order, first_of_tile, n_sends)
-    waits_for = np.full(n_sends, -1, np.int64)
+    waiting = receiver[first[order]]
+    last_of_tile, n_left = first_of_tile[1:].copy(), np.diff(first_of_tile)
     # Tiles by the cycle in which they are free: cycle times tiles, plus tile.
-    free = [np.int64(tile) for tile in range(n_tiles) if head[tile] >= 0]
+    free = [np.int64(tile) for tile in range(n_tiles) if n_left[tile] > 0]
     heapq.heapify(free)
     while len(free) > 0:
         now, tile = free[0] // n_tiles, free[0] % n_tiles
-        send, before, soonest = np.int64(-1), np.int64(-1), sends_until[tile]
+        low, high = first_of_tile[tile], last_of_tile[tile]
+        place, soonest = -1, sends_until[tile]
         if soonest <= now:  # else its lane was lent to its partner
-            send, soonest = head[tile], _NEVER
-        while send >= 0:
-            busy_until = _busy_until(send, now, sends, until, waits_for)
-            if busy_until <= now:
-                break
-            soonest = min(soonest, busy_until)
-            before, send = send, following[send]
-        if send < 0:
+            place, soonest = _first_free(low, high, now, order, sends, until, waiting)
+        if place < 0:
             heapq.heapreplace(free, soonest * n_tiles + tile)
             continue
+        send = order[place]
         begin[send], end = now, now + cycles[send]
         sends_until[tile] = sent_at[tile] = end
         if lane[send] >= 0:
             sends_until[lane[send]] = end
-        for place in range(first[send], first[send + 1]):
-            to = receiver[place]
+        for k in range(first[send], first[send + 1]):
+            to = receiver[k]
             receives_until[to] = end
             sources[to] += listens_to[to] != tile
             listens_to[to] = tile
-        if before < 0:
-            head[tile] = following[send]
-        else:
-            following[before] = following[send]
-        if head[tile] >= 0:
-            heapq.heapreplace(free, end * n_tiles + tile)
-        else:
+        waiting[place] = n_tiles
+        n_left[tile] -= 1
+        if n_left[tile] == 0:
             heapq.heappop(free)
-    return begin, receives_until, sent_at, sources
+            continue
+        if 2 * n_left[tile] <= high - low:
+            last_of_tile[tile] = _closed_up(low, high, order, waiting, n_tiles)
+        heapq.heapreplace(free, end * n_tiles + tile)
+    return begin, receives_until[:n_tiles], sent_at, sources
 
 
 def schedule_of_sends(
@@ -129,6 +157,6 @@ def schedule_of_sends(
         How often each tile sets the tile that it listens to.
     """
     made: tuple[Ids, Ids, Ids, Ids] = _schedule(
-        cycles, (lane, first, receiver), order, first_of_tile
+        cycles, (lane, first, receiver), order.copy(), first_of_tile
     )
     return made

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.exchange import Exchange
+from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
 from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.graph import Graph
 from tilescope.engine.machine import Machine, load_machine
@@ -148,3 +149,45 @@ def test_rules_of_a_schedule(fragments: list[Fragment]) -> None:
     sent = {(s, x) for s, _, start, length in fragments for x in range(start, start + length)}
     assert sum((end - begin) * np.diff(sends.first)) == len(received)
     assert sum(end - begin) == len(sent)
+
+
+def _begins_by_the_rule(sends: Sends, order: list[int], n_tiles: int) -> list[int]:
+    """Apply the rule cycle by cycle: a free tile begins the first send whose tiles are all free."""
+    begin = [-1] * len(order)
+    sends_until, receives_until = [0] * n_tiles, [0] * n_tiles
+    now = 0
+    while min(begin) < 0:
+        for tile in range(n_tiles):
+            for i in order:
+                ways = [(sends_until, tile)]
+                ways += [(sends_until, int(k)) for k in sends.lane[i : i + 1] if k >= 0]
+                receivers = sends.receiver[sends.first[i] : sends.first[i + 1]].tolist()
+                ways += [(receives_until, receiver) for receiver in receivers]
+                if begin[i] < 0 and sends.sender[i] == tile and all(t[k] <= now for t, k in ways):
+                    begin[i] = now
+                    for until, k in ways:
+                        until[k] = now + int(sends.cycles[i])
+                    break
+        now += 1
+    return begin
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_sends_of_a_tile_begin_by_the_rule(seed: int) -> None:
+    """Dozens of sends a tile: they are looked at in several goes, and closed up in between."""
+    random = np.random.default_rng(seed)
+    n_tiles, n = 4, 240
+    sizes = np.where(random.random(n) < 0.6, 1, random.integers(1, 4, n))
+    sender = random.integers(0, n_tiles, n)
+    lane = np.where(random.random(n) < 0.2, (sender + 1) % n_tiles, -1)
+    receiver = np.concatenate([random.choice(n_tiles, size, replace=False) for size in sizes])
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    sends = Sends(sender, lane, random.integers(1, 4, n), first, receiver)
+    order = random.permutation(n)
+    order = order[np.argsort(sender[order], kind="stable")]
+    first_of_tile = np.searchsorted(sender[order], np.arange(n_tiles + 1))
+    columns = sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile
+    begin, received_at, sent_at, _ = schedule_of_sends(*columns)
+    assert begin.tolist() == _begins_by_the_rule(sends, order.tolist(), n_tiles)
+    end = begin + sends.cycles
+    assert received_at.max() == sent_at.max() == end.max()
