@@ -81,7 +81,11 @@ def _is_any_wanted(  # type: ignore[no-untyped-def]
 ):
     """Whether any of some offsets is in range of a vertex, or of none: a loop in vectors."""
     at, apart, zero = unsigned(first), unsigned(step), np.int32(0)
-    low, high, end_of_all = np.int32(base_offset), np.int32(base_offset + n_rows), np.int32(n_entries)
+    low, high, end_of_all = (
+        np.int32(base_offset),
+        np.int32(base_offset + n_rows),
+        np.int32(n_entries),
+    )
     n_wanted = np.int32(0)
     for k in range(unsigned(begin), unsigned(end)):
         whole = offsets[at + k * apart]

@@ -178,7 +178,7 @@ def matmul(
 
 def _in_one(build: Builder, weights: View | NDArray[Any]) -> Tensor | NDArray[Any]:
     """Return weights on one variable; constants are unchanged."""
-    return in_one(build, weights) if isinstance(weights, View) else weights
+    return in_one(build, weights, "joinWeights") if isinstance(weights, View) else weights
 
 
 def _said(types: ProductTypes) -> dict[str, str]:

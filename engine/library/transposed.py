@@ -167,7 +167,7 @@ def transposed_convolution(
         )
     build = builder.inside(name, "poplin.transposedConvolution")
     if isinstance(weights, Joined):
-        weights = in_one(build, weights)
+        weights = in_one(build, weights, "joinWeights")
     if isinstance(weights, Tensor) and any(len(dim) > 1 for dim in weights.dims):
         weights = row_major_copy(build, weights, "weights")
     by_dimension = [_phases(x.shape[2 + d], size[d], d, window) for d in (0, 1)]
@@ -285,16 +285,24 @@ def weight_gradient(
             for d in (0, 1)
         ),
     )
-    images = _regrouped(builder, x, (n_images, groups, n_in // groups, *size), (2, 1, 0, 3, 4))
+    images = _regrouped(
+        builder, x, (n_images, groups, n_in // groups, *size), (2, 1, 0, 3, 4), "rearrange"
+    )
     images = images.reshape(n_in // groups, groups * n_images, *size)
     kernel = _regrouped(
-        builder, gradient, (n_images, groups, n_out // groups, *field), (1, 2, 0, 3, 4)
+        builder,
+        gradient,
+        (n_images, groups, n_out // groups, *field),
+        (1, 2, 0, 3, 4),
+        "rearrangeGradient",
     )
     kernel = kernel.reshape(n_out, n_images, *field)
     out = convolution(builder, images, kernel, turned, groups, name, **options)
     return out.dim_shuffle(1, 0, 2, 3)
 
 
-def _regrouped(builder: Builder, x: View, sizes: Sequence[int], order: Sequence[int]) -> Tensor:
-    """Return a view with dimensions split and reordered; a copy if no view exists."""
-    return rearranged(builder, x, sizes, "rearrange").dim_shuffle(*order)
+def _regrouped(
+    builder: Builder, x: View, sizes: Sequence[int], order: Sequence[int], name: str
+) -> Tensor:
+    """Return a view with dimensions split and reordered; a copy of that name if no view exists."""
+    return rearranged(builder, x, sizes, name).dim_shuffle(*order)
