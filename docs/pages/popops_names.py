@@ -16,6 +16,7 @@ _UNARY = {
     "cbrt": "cbrt",
     "ceil": "ceil",
     "cos": "cos",
+    "countLeadingZeros": "count_leading_zeros",
     "erf": "erf",
     "exp": "exp",
     "exp2": "exp2",
@@ -29,6 +30,7 @@ _UNARY = {
     "logicalNot": "logical_not",
     "nearbyint": "nearby_int",
     "neg": "negate",
+    "popcount": "popcount",
     "round": "round",
     "rsqrt": "rsqrt",
     "sigmoid": "sigmoid",
@@ -44,6 +46,7 @@ _BINARY = {
     "atan2": "atan2",
     "bitwiseAnd": "bitwise_and",
     "bitwiseOr": "bitwise_or",
+    "bitwiseXnor": "bitwise_xnor",
     "bitwiseXor": "bitwise_xor",
     "div": "divide",
     "eq": "equal",
@@ -60,11 +63,10 @@ _BINARY = {
     "pow": "power",
     "rem": "remainder",
     "shiftLeft": "shift_left",
+    "shiftRight": "shift_right",
     "shiftRightSignExtend": "shift_right_sign_extend",
     "sub": "subtract",
 }
-#: Functions of popops without one of ours.
-_MISSING = ("bitwiseXnor", "countLeadingZeros", "popcount", "shiftRight")
 #: Functions of popops that return bools, which do not fit in place.
 _TO_BOOL = (
     "eq",
@@ -93,15 +95,15 @@ def elementwise_names() -> Iterator[Name]:
                 note = "results are bools: not in place"
                 yield Name(header, f"{name}InPlace", f"library.elementwise.{kind}", note)
             yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
-    for name in _MISSING:
-        for form in ("", "InPlace", "WithOutput"):
-            yield Name(header, f"{name}{form}", "", LATER)
     for name in ("varianceToInvStdDev", "invStdDevToVariance"):
         for form in ("", "InPlace", "WithOutput"):
             yield Name(header, f"{name}{form}", "library.map.map_expression", "as an expression")
     for name in ("select", "clamp"):
         yield Name(header, name, f"library.elementwise.{name}")
-        yield Name(header, f"{name}InPlace", "library.map.map_in_place", f'`call("{name}", …)`')
+        if name == "select":
+            yield Name(header, "selectInPlace", "library.in_place.select_in_place")
+        else:
+            yield Name(header, f"{name}InPlace", "library.map.map_in_place", f'`call("{name}", …)`')
         yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
     yield Name(header, "map", "library.map.map_expression")
     yield Name(header, "mapInPlace", "library.map.map_in_place")

@@ -81,6 +81,11 @@ def _bitwise_xor(a: Any, b: Any) -> Any:
 
 
 @jit
+def _bitwise_xnor(a: Any, b: Any) -> Any:
+    return ~(a ^ b)
+
+
+@jit
 def _shift_left(a: Any, b: Any) -> Any:
     # Assumption: a shift by more than 31 clears all bits; a host processor masks the count.
     return a << b if 0 <= b < 32 else 0
@@ -89,6 +94,11 @@ def _shift_left(a: Any, b: Any) -> Any:
 @jit
 def _shift_right_sign_extend(a: Any, b: Any) -> Any:
     return a >> (b if 0 <= b < 32 else 31)
+
+
+@jit
+def _shift_right(a: Any, b: Any) -> Any:
+    return (np.int64(a) & 0xFFFFFFFF) >> b if 0 <= b < 32 else 0
 
 
 @jit
@@ -143,8 +153,10 @@ BINARY_FUNCTIONS = {
     "atan2": _atan2,
     "bitwise_and": _bitwise_and,
     "bitwise_or": _bitwise_or,
+    "bitwise_xnor": _bitwise_xnor,
     "bitwise_xor": _bitwise_xor,
     "shift_left": _shift_left,
+    "shift_right": _shift_right,
     "shift_right_sign_extend": _shift_right_sign_extend,
     "equal": _equal,
     "not_equal": _not_equal,
@@ -184,8 +196,10 @@ BINARY_RATES: dict[str, Rate] = {
     "atan2": make_rate((272, 2), (578, 4)),
     "bitwise_and": make_rate(None, None, (7, 1)),
     "bitwise_or": make_rate(None, None, (7, 1)),
+    "bitwise_xnor": make_rate(None, None, (7, 1)),
     "bitwise_xor": make_rate(None, None, (7, 1)),
     "shift_left": make_rate(None, None, (7, 1)),
+    "shift_right": make_rate(None, None, (7, 1)),
     "shift_right_sign_extend": make_rate(None, None, (7, 1)),
     "equal": make_rate((14, 4), (9, 4), (22, 4), (6, 4)),
     "not_equal": make_rate((20, 4), (11, 4), (22, 4), (5, 4)),
@@ -209,8 +223,10 @@ BROADCAST_RATES: dict[str, Rate] = {
     "atan2": make_rate((272, 2), (578, 4)),
     "bitwise_and": make_rate(None, None, (6, 1)),
     "bitwise_or": make_rate(None, None, (6, 1)),
+    "bitwise_xnor": make_rate(None, None, (6, 1)),
     "bitwise_xor": make_rate(None, None, (6, 1)),
     "shift_left": make_rate(None, None, (6, 1)),
+    "shift_right": make_rate(None, None, (6, 1)),
     "shift_right_sign_extend": make_rate(None, None, (6, 1)),
     "equal": make_rate((12, 4), (8, 4), (16, 4), (14, 4)),
     "not_equal": make_rate((18, 4), (10, 4), (16, 4), (4, 4)),

@@ -55,9 +55,13 @@ _FLOPS = {
     "bitwise_and": 0,
     "bitwise_not": 0,
     "bitwise_or": 0,
+    "bitwise_xnor": 0,
     "bitwise_xor": 0,
+    "count_leading_zeros": 0,
     "logical_not": 0,
+    "popcount": 0,
     "shift_left": 0,
+    "shift_right": 0,
     "shift_right_sign_extend": 0,
 }
 

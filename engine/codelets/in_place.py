@@ -41,6 +41,8 @@ __all__ = [
     "BINARY_IN_PLACE_BLOCK",
     "UNARY_IN_PLACE",
     "UNARY_IN_PLACE_BLOCK",
+    "as_apart",
+    "unary_kernels_in_place",
 ]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
@@ -63,7 +65,7 @@ _BINARY_RATES: dict[str, Rate] = BINARY_RATES | {
 }
 
 
-def _as_apart(batch: Batch) -> Batch:
+def as_apart(batch: Batch) -> Batch:
     """Return the batch with the fields of a vertex that has a result of its own."""
     field = "x" if "x" in batch.dtype else "a"
 
@@ -83,7 +85,7 @@ def _vector_law(tile: int, worker: int, rate: Rate) -> Law:
     """Return the law of a vector: cycles of the tile and of a worker before the loop."""
 
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
-        batch = _as_apart(batch)
+        batch = as_apart(batch)
         share = worker_share(batch.n_elements("out"), machine)
         work = worker + loop_cycles(rate, share, batch)
         return np.asarray(start_cycles(tile, machine) + machine.n_worker_contexts * work)
@@ -92,10 +94,12 @@ def _vector_law(tile: int, worker: int, rate: Rate) -> Law:
 
 
 def _in_place(law: Law) -> Law:
-    return lambda batch, machine: law(_as_apart(batch), machine)
+    return lambda batch, machine: law(as_apart(batch), machine)
 
 
-def _unary_kernels(function: Any) -> tuple[Any, Any]:
+def unary_kernels_in_place(function: Any) -> tuple[Any, Any]:
+    """Return the kernels that apply a function over a vector, and over blocks with any strides."""
+
     @jit
     def vector(x):  # type: ignore[no-untyped-def]
         for i in range(x.size):
@@ -142,11 +146,11 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
 def _flops(apart: Codelet) -> Any:
     """Return the count of the codelet with a result of its own."""
     count = apart.flops
-    return None if count is None else lambda batch: count(_as_apart(batch))
+    return None if count is None else lambda batch: count(as_apart(batch))
 
 
 def _unary(name: str) -> tuple[Codelet, Codelet]:
-    vector, block = _unary_kernels(UNARY_FUNCTIONS[name])
+    vector, block = unary_kernels_in_place(UNARY_FUNCTIONS[name])
     rate = _UNARY_RATES[name]
     one = Codelet(
         f"popops::UnaryOp1DInPlace<{name}>",

@@ -15,14 +15,21 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._exponential import gelu, swish
 from tilescope.engine.codelets.elementwise import unary_kernels, worker_rows
+from tilescope.engine.codelets.in_place import as_apart, unary_kernels_in_place
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.graph.law import Batch, Law, start_cycles, worker_share
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["NON_LINEARITY", "NON_LINEARITY_BLOCK", "NON_LINEARITY_FLOPS"]
+__all__ = [
+    "NON_LINEARITY",
+    "NON_LINEARITY_BLOCK",
+    "NON_LINEARITY_FLOPS",
+    "NON_LINEARITY_IN_PLACE",
+    "NON_LINEARITY_IN_PLACE_BLOCK",
+]
 
 Counts = NDArray[np.int64]
 
@@ -80,22 +87,48 @@ def _block_law(name: str) -> Any:
     return law
 
 
-def _codelets(name: str) -> tuple[Codelet, Codelet]:
-    vector, block = unary_kernels(_FUNCTIONS[name][0])
+def _laws_in_place(name: str) -> tuple[Law, Law]:
+    """Return the laws of vectors and blocks in place.
+
+    A worker of a swish in place takes one cycle more for a vector, and one in place of nine before
+    its rows, since the estimator's sum depends on its condition as a whole.
+    """
+    vector, block = _vector_law(name), _block_law(name)
+    is_swish = name == "swish"
+
+    def vector_in_place(batch: Batch, machine: Machine) -> Counts:
+        return np.asarray(vector(as_apart(batch), machine) + is_swish * machine.n_worker_contexts)
+
+    def block_in_place(batch: Batch, machine: Machine) -> Counts:
+        saved = 8 * is_swish * machine.n_worker_contexts
+        return np.asarray(block(as_apart(batch), machine) - saved)
+
+    return vector_in_place, block_in_place
+
+
+def _codelets(name: str, *, is_in_place: bool = False) -> tuple[Codelet, Codelet]:
+    """Return the codelets for vectors and for blocks."""
+    if is_in_place:
+        kernels, laws = unary_kernels_in_place(_FUNCTIONS[name][0]), _laws_in_place(name)
+    else:
+        kernels, laws = unary_kernels(_FUNCTIONS[name][0]), (_vector_law(name), _block_law(name))
+    written = "x" if is_in_place else "out"
 
     def flops(batch: Batch) -> Counts:
-        return np.asarray(NON_LINEARITY_FLOPS[name] * batch.n_elements("out"))
+        return np.asarray(NON_LINEARITY_FLOPS[name] * batch.n_elements(written))
 
     made = []
     for kind, dims, kernel, law, code in (
-        ("vector", 1, vector, _vector_law(name), 220),
-        ("block", 3, block, _block_law(name), 300),
+        ("vector", 1, kernels[0], laws[0], 220),
+        ("block", 3, kernels[1], laws[1], 300),
     ):
-        fields = (
-            Field("x", "in", dims, kind=kind, size_of="out", dtype_of="out"),
-            Field("out", "out", dims, kind=kind),
-        )
-        shape = "1D" if dims == 1 else "2D"
+        fields: tuple[Field, ...] = (Field("x", "inout", dims, kind=kind),)
+        if not is_in_place:
+            fields = (
+                Field("x", "in", dims, kind=kind, size_of="out", dtype_of="out"),
+                Field("out", "out", dims, kind=kind),
+            )
+        shape = f"{'1D' if dims == 1 else '2D'}{'InPlace' if is_in_place else ''}"
         made.append(
             Codelet(
                 f"popnn::NonLinearity{shape}<{name}>",
@@ -105,7 +138,7 @@ def _codelets(name: str) -> tuple[Codelet, Codelet]:
                 code_bytes=code,  # Assumption: a unary vertex of two pipelines
                 source=_SOURCE,
                 flops=flops,
-                independent=every_dim(2, dims),
+                independent=every_dim(len(fields), dims),
             )
         )
     return made[0], made[1]
@@ -113,5 +146,9 @@ def _codelets(name: str) -> tuple[Codelet, Codelet]:
 
 NON_LINEARITY: dict[str, Codelet] = {}
 NON_LINEARITY_BLOCK: dict[str, Codelet] = {}
+NON_LINEARITY_IN_PLACE: dict[str, Codelet] = {}
+NON_LINEARITY_IN_PLACE_BLOCK: dict[str, Codelet] = {}
 for _name in _FUNCTIONS:
     NON_LINEARITY[_name], NON_LINEARITY_BLOCK[_name] = _codelets(_name)
+    _vector, _block = _codelets(_name, is_in_place=True)
+    NON_LINEARITY_IN_PLACE[_name], NON_LINEARITY_IN_PLACE_BLOCK[_name] = _vector, _block

@@ -1,8 +1,8 @@
 """Elementwise codelets of three operands: select and clamp.
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp, Select and Clamp:
-5 cycles, plus 6 and a loop per row. Assumption: a broadcast operand costs as much as a full one;
-the source has separate vertices for some broadcasts.
+5 cycles, plus 6 and a loop per row, and the same for SelectInPlace. Assumption: a broadcast operand
+costs as much as a full one; the source has separate vertices for some broadcasts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.elementwise import worker_rows
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
+from tilescope.engine.codelets.in_place import as_apart
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, worker_share
@@ -22,7 +23,15 @@ from tilescope.engine.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["TERNARY", "TERNARY_BLOCK", "TERNARY_FLOPS", "TERNARY_FUNCTIONS", "TERNARY_RATES"]
+__all__ = [
+    "SELECT_IN_PLACE",
+    "SELECT_IN_PLACE_BLOCK",
+    "TERNARY",
+    "TERNARY_BLOCK",
+    "TERNARY_FLOPS",
+    "TERNARY_FUNCTIONS",
+    "TERNARY_RATES",
+]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -73,6 +82,27 @@ def _kernels(function: Any) -> tuple[Any, Any]:
                     )
 
     return vector, block
+
+
+@jit
+def _select_in_place(a, b, c):  # type: ignore[no-untyped-def]
+    for i in range(a.size):
+        a[i] = a[i] if c[i] else b[i]
+
+
+@jit
+def _select_in_place_block(  # type: ignore[no-untyped-def]
+    a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, c, c_start, c_size, c_stride
+):
+    a_step, b_step, c_step = a_stride[2], b_stride[2], c_stride[2]
+    for p in range(a_size[0]):
+        for r in range(a_size[1]):
+            first = a_start + p * a_stride[0] + r * a_stride[1]
+            second = b_start + p * b_stride[0] + r * b_stride[1]
+            third = c_start + p * c_stride[0] + r * c_stride[1]
+            for i in range(a_size[2]):
+                if not c[third + i * c_step]:
+                    a[first + i * a_step] = b[second + i * b_step]
 
 
 def _law(rate: Rate, *, is_block: bool) -> Any:
@@ -137,3 +167,24 @@ TERNARY: dict[str, Codelet] = {}
 TERNARY_BLOCK: dict[str, Codelet] = {}
 for _name in TERNARY_FUNCTIONS:
     TERNARY[_name], TERNARY_BLOCK[_name] = _ternary(_name)
+
+
+def _select_over_first(dims: int) -> Codelet:
+    kind, law = ("vector", "block")[dims > 1], _law(TERNARY_RATES["select"], is_block=dims > 1)
+    return Codelet(
+        "popops::SelectInPlace" + ("" if dims == 1 else "2D"),
+        (
+            Field("a", "inout", dims, kind=kind),
+            Field("b", "in", dims, kind=kind, size_of="a", dtype_of="a"),
+            Field("c", "in", dims, kind=kind, size_of="a", dtype="bool"),
+        ),
+        _select_in_place if dims == 1 else _select_in_place_block,
+        lambda batch, machine: law(as_apart(batch), machine),
+        code_bytes=240,  # Assumption: as with a result of its own
+        source=_SOURCE,
+        flops=lambda batch: np.zeros(batch.n_vertices, np.int64),
+        independent=every_dim(3, dims),
+    )
+
+
+SELECT_IN_PLACE, SELECT_IN_PLACE_BLOCK = _select_over_first(1), _select_over_first(3)

@@ -141,6 +141,25 @@ def _bitwise_not(x: Any) -> Any:
 
 
 @jit
+def _popcount(x: Any) -> Any:
+    """Count the ones of a number of 32 bits: pairs, fours and bytes first, then their sum."""
+    bits = np.int64(x) & 0xFFFFFFFF
+    bits -= (bits >> 1) & 0x55555555
+    bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
+    bits = (bits + (bits >> 4)) & 0x0F0F0F0F
+    return (bits * 0x01010101 & 0xFFFFFFFF) >> 24
+
+
+@jit
+def _count_leading_zeros(x: Any) -> Any:
+    """Count the zeros before the first one of a number of 32 bits."""
+    bits = np.int64(x) & 0xFFFFFFFF
+    for distance in (1, 2, 4, 8, 16):
+        bits |= bits >> distance
+    return 32 - _popcount(bits)
+
+
+@jit
 def _logical_not(x: Any) -> Any:
     return x == 0
 
@@ -190,6 +209,8 @@ UNARY_FUNCTIONS = {
     "log1p": _log1p,
     "gelu_erf": gelu_erf,
     "bitwise_not": _bitwise_not,
+    "count_leading_zeros": _count_leading_zeros,
+    "popcount": _popcount,
     "logical_not": _logical_not,
     "is_nan": _is_nan,
     "is_inf": _is_inf,
@@ -238,6 +259,8 @@ UNARY_RATES: dict[str, Rate] = {
     "log1p": make_rate((22, 2), (22, 4)),
     "gelu_erf": make_rate((22, 1), (16, 1)),
     "bitwise_not": make_rate(None, None, (5, 2)),
+    "count_leading_zeros": make_rate(None, None, (5, 1)),
+    "popcount": make_rate(None, None, (5, 1)),
     "logical_not": make_rate(None, None, boolean=(21, 1)),
     "is_nan": make_rate((7, 2), (7, 4)),
     "is_inf": make_rate((7, 2), (9, 4)),

@@ -48,6 +48,7 @@ __all__ = [
     "binary",
     "cast",
     "check_function",
+    "check_select",
     "clamp",
     "copy_to",
     "copy_together",
@@ -363,10 +364,21 @@ def select(builder: Builder, a: View, b: View, chooser: View) -> Tensor:
     BadGraph
         If types or shapes are incompatible.
     """
+    check_select(a, b, chooser)
+    return _joint(builder, "select", (TERNARY, TERNARY_BLOCK), [a, b, chooser], a.dtype)
+
+
+def check_select(a: View, b: View, chooser: View) -> None:
+    """Raise BadGraph unless a choice between two tensors exists.
+
+    Raises
+    ------
+    BadGraph
+        If their types differ or are not supported, or the chooser is not bool.
+    """
     _check_types("select", TERNARY_RATES["select"], [a, b])
     if chooser.dtype != BOOL:
         raise BadGraph(f"select: expected a bool chooser, got {chooser.name!r} ({chooser.dtype})")
-    return _joint(builder, "select", (TERNARY, TERNARY_BLOCK), [a, b, chooser], a.dtype)
 
 
 @checked

@@ -11,24 +11,35 @@ from tilescope.engine.codelets.in_place import (
     UNARY_IN_PLACE,
     UNARY_IN_PLACE_BLOCK,
 )
+from tilescope.engine.codelets.ternary import SELECT_IN_PLACE, SELECT_IN_PLACE_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.elements import share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import check_function, fills_variable, row_major_copy
+from tilescope.engine.library.elementwise import (
+    check_function,
+    check_select,
+    fills_variable,
+    row_major_copy,
+)
 from tilescope.engine.library.vertex_memo import vertices_of
 
 __all__ = [
     "apply_in_place",
     "binary_in_place",
+    "fits_in_place",
     "over_operand",
+    "select_in_place",
+    "selects_in_place",
     "unary_in_place",
 ]
 
 #: Functions whose result is the same, bit for bit, if the operands are swapped.
-_COMMUTATIVE = frozenset({"add", "bitwise_and", "bitwise_or", "bitwise_xor", "multiply"})
+_COMMUTATIVE = frozenset(
+    {"add", "bitwise_and", "bitwise_or", "bitwise_xnor", "bitwise_xor", "multiply"}
+)
 
 
 @checked
@@ -131,7 +142,10 @@ def over_operand(
         return None
     for i in range(len(operands) if function in _COMMUTATIVE else 1):
         target, others = operands[i], [*operands[:i], *operands[i + 1 :]]
-        if is_free[i] and _suits(builder, function, target, others, shape):
+        if not is_free[i]:
+            continue
+        codelets = _codelets(function, len(operands))
+        if fits_in_place(builder, function, codelets, [target, *others], shape):
             in_place = binary_in_place if others else unary_in_place
             in_place(builder, function, target, *others)
             return target
@@ -139,15 +153,76 @@ def over_operand(
 
 
 def _suits(
-    builder: Builder, function: str, target: Tensor, others: Sequence[View], shape: tuple[int, ...]
+    builder: Builder,
+    function: str,
+    target: Tensor,
+    others: Sequence[Tensor],
+    shape: tuple[int, ...],
 ) -> bool:
-    """Return whether a function of a target and others can replace the target without copies."""
+    codelets = _codelets(function, 1 + len(others))
+    return fits_in_place(builder, function, codelets, [target, *others], shape)
+
+
+def fits_in_place(
+    builder: Builder,
+    name: str,
+    codelets: tuple[Codelet, Codelet],
+    operands: Sequence[Tensor],
+    shape: tuple[int, ...],
+) -> bool:
+    """Return whether a result can replace the first operand, whose variable it fills, uncopied.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    name
+        Name of the compute set.
+    codelets
+        For vectors and for blocks.
+    operands
+        The first and the others, which broadcast to it.
+    shape
+        Shape of the result.
+    """
+    target, *others = operands
     if target.shape != shape or not fills_variable(builder, target):
         return False
     if any(x != target and target.variable in x.variables for x in others):
         return False
-    codelets = _codelets(function, 1 + len(others))
-    return vertices_of(builder.graph, function, codelets, others, target) is not None
+    return vertices_of(builder.graph, name, codelets, others, target) is not None
+
+
+@checked
+def select_in_place(builder: Builder, a: View, b: View, chooser: View) -> None:
+    """Replace the elements of `a` where `chooser` is false by those of `b`.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    a
+        A view without aliased elements.
+    b, chooser
+        A tensor of the same type, and bools; they broadcast to the shape of `a`.
+
+    Raises
+    ------
+    BadGraph
+        If types or shapes are incompatible, or if `a` aliases elements.
+    """
+    check_select(a, b, chooser)
+    detail = {"operation": "select", "shapes": [list(x.shape) for x in (a, b, chooser)]}
+    build = builder.inside("selectInPlace", "popops.mapInPlace", detail, flops=0)
+    apply_in_place(build, "select", (SELECT_IN_PLACE, SELECT_IN_PLACE_BLOCK), [a, b, chooser])
+
+
+def selects_in_place(
+    builder: Builder, a: Tensor, b: Tensor, chooser: Tensor, shape: tuple[int, ...]
+) -> bool:
+    """Return whether `select_in_place` gives a result of a shape, without copies."""
+    codelets = SELECT_IN_PLACE, SELECT_IN_PLACE_BLOCK
+    return fits_in_place(builder, "select", codelets, [a, b, chooser], shape)
 
 
 def _codelets(function: str, n_operands: int) -> tuple[Codelet, Codelet]:

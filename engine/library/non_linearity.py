@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from tilescope.engine.codelets.fused import fused_codelets
+from tilescope.engine.codelets.in_place import UNARY_IN_PLACE, UNARY_IN_PLACE_BLOCK
 from tilescope.engine.codelets.non_linearity import (
     NON_LINEARITY,
     NON_LINEARITY_BLOCK,
     NON_LINEARITY_FLOPS,
+    NON_LINEARITY_IN_PLACE,
+    NON_LINEARITY_IN_PLACE_BLOCK,
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
+from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import apply_to, copy_to, similar, unary
-from tilescope.engine.library.in_place import unary_in_place
+from tilescope.engine.library.elementwise import apply_to, fills_variable, similar, unary
+from tilescope.engine.library.in_place import apply_in_place, fits_in_place, unary_in_place
 from tilescope.engine.library.map import call, map_expression, map_in_place, operand
 from tilescope.engine.library.softmax import softmax, softmax_in_place
 
-__all__ = ["NON_LINEARITIES", "non_linearity", "non_linearity_in_place"]
+__all__ = ["NON_LINEARITIES", "non_linearity", "non_linearity_in_place", "replaces_operand"]
 
 _UNARY = ("sigmoid", "relu", "tanh", "gelu_erf")
 #: Options of `softmax` by name.
@@ -97,8 +102,28 @@ def non_linearity_in_place(builder: Builder, kind: str, x: View) -> None:
     elif kind in _EXPRESSIONS:
         map_in_place(build, _EXPRESSIONS[kind], [x])
     else:
-        # No vertex in place: gelu and swish read their operand after their result is under way.
-        copy_to(build, non_linearity(build, kind, x), x, "result")
+        flops = NON_LINEARITY_FLOPS[kind] * x.n_elements
+        inner = build.inside("nonLinearity", "popnn.nonLinearity", flops=flops)
+        apply_in_place(inner, kind, _codelets_in_place(kind), [x])
+
+
+def replaces_operand(builder: Builder, kind: str, x: Tensor) -> bool:
+    """Return whether `non_linearity_in_place` needs no copy of a tensor, which fills its variable.
+
+    A softmax also has a variable for the maxima and one for the sums.
+    """
+    if kind in _SOFTMAX:
+        return fills_variable(builder, x)
+    return fits_in_place(builder, kind, _codelets_in_place(kind), [x], x.shape)
+
+
+def _codelets_in_place(kind: str) -> tuple[Codelet, Codelet]:
+    """Return the codelets of a non-linearity of single elements, for vectors and for blocks."""
+    if kind in _UNARY:
+        return UNARY_IN_PLACE[kind], UNARY_IN_PLACE_BLOCK[kind]
+    if kind in _EXPRESSIONS:
+        return fused_codelets(_EXPRESSIONS[kind], is_in_place=True)
+    return NON_LINEARITY_IN_PLACE[kind], NON_LINEARITY_IN_PLACE_BLOCK[kind]
 
 
 def _check(name: str, kind: str, x: View) -> None:

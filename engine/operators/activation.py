@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.non_linearity import non_linearity
+from tilescope.engine.library.non_linearity import (
+    non_linearity,
+    non_linearity_in_place,
+    replaces_operand,
+)
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.layout import reshape
@@ -58,7 +62,12 @@ def _evaluate(node: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def _lower(at: Lowering, op: Operation) -> Tensor:
-    return non_linearity(at.builder, op.attributes["kind"], at.tensor(op.operand(0)))
+    """Compute it over an operand that nothing reads afterwards if its place suits."""
+    kind, x = op.attributes["kind"], at.tensor(op.operand(0))
+    if at.is_free(op.operand(0)) and replaces_operand(at.builder, kind, x):
+        non_linearity_in_place(at.builder, kind, x)
+        return x
+    return non_linearity(at.builder, kind, x)
 
 
 NON_LINEARITY = Operator(

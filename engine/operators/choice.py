@@ -12,6 +12,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.elementwise import select
+from tilescope.engine.library.in_place import select_in_place, selects_in_place
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 
@@ -36,6 +37,10 @@ def _array(_: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
 
 def _lower(at: Lowering, op: Operation) -> Tensor:
     condition, a, b = (at.tensor(value) for value in op.operands)
+    # Over the first if nothing reads it afterwards and its place suits.
+    if at.is_free(op.operand(1)) and selects_in_place(at.builder, a, b, condition, op.output.shape):
+        select_in_place(at.builder, a, b, condition)
+        return a
     return select(at.builder, a, b, condition)
 
 

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.softmax import log_softmax, softmax
+from tilescope.engine.library.elementwise import fills_variable
+from tilescope.engine.library.softmax import (
+    log_softmax,
+    log_softmax_in_place,
+    softmax,
+    softmax_in_place,
+)
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.layout import reshape
 
@@ -30,8 +36,12 @@ def _evaluate(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def _lower(at: Lowering, op: Operation) -> Tensor:
-    function = log_softmax if op.operator is LOG_SOFTMAX else softmax
-    return function(at.builder, at.tensor(op.operand(0)), op.attributes["axis"])
+    """Compute it over an operand that nothing reads afterwards if its place suits."""
+    x, axis, is_log = at.tensor(op.operand(0)), op.attributes["axis"], op.operator is LOG_SOFTMAX
+    if at.is_free(op.operand(0)) and fills_variable(at.builder, x):
+        (log_softmax_in_place if is_log else softmax_in_place)(at.builder, x, axis)
+        return x
+    return (log_softmax if is_log else softmax)(at.builder, x, axis)
 
 
 def _primitive(name: str) -> Operator:

@@ -33,6 +33,7 @@ from tilescope.reports.schema import ARRAYS
 INTERNAL = {
     "apply_to",
     "check_function",
+    "check_select",
     "copy_together",
     "fills_variable",
     "in_one",

@@ -60,6 +60,8 @@ NON_LINEAR: dict[str, Callable[[float], float]] = {
 #: Functions of integers or bools only.
 UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
     "bitwise_not": lambda x: ~int(x),
+    "count_leading_zeros": lambda x: 32 - (int(x) % 2**32).bit_length(),
+    "popcount": lambda x: (int(x) % 2**32).bit_count(),
     "logical_not": lambda x: not x,
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -82,8 +84,10 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 BINARY_OF_WHOLE: dict[str, Callable[[Any, Any], Any]] = {
     "bitwise_and": lambda a, b: int(a) & int(b),
     "bitwise_or": lambda a, b: int(a) | int(b),
+    "bitwise_xnor": lambda a, b: ~(int(a) ^ int(b)),
     "bitwise_xor": lambda a, b: int(a) ^ int(b),
     "shift_left": lambda a, b: int(a) << int(b),
+    "shift_right": lambda a, b: int(a) % 2**32 >> int(b) if b else int(a),
     "shift_right_sign_extend": lambda a, b: int(a) >> int(b),
     "logical_and": lambda a, b: bool(a) and bool(b),
     "logical_or": lambda a, b: bool(a) or bool(b),
@@ -482,9 +486,10 @@ NAIVE: dict[str, Naive] = _Naive(
         "poplar::CycleStamp": _cycle_stamp,
         "popops::DynamicSlice1D": _dynamic_slice,
         **{
-            f"popnn::NonLinearity{d}D<{n}>": _unary(f)
+            f"popnn::NonLinearity{d}D{place}<{n}>": _unary(f)
             for n, f in NON_LINEAR.items()
             for d in (1, 2)
+            for place in ("", "InPlace")
         },
         "poplin::InverseStdDeviation": _inverse_std_deviation,
         "popops::DynamicUpdateSlice1D": _dynamic_update,
@@ -549,6 +554,7 @@ NAIVE: dict[str, Naive] = _Naive(
             for n, f in TERNARY.items()
             for d in ("", "2D")
         },
+        **{f"popops::SelectInPlace{d}": _ternary(TERNARY["select"]) for d in ("", "2D")},
         **{
             f"popops::BroadcastVectorInner{place}<{n}>": _shared_row(BINARY[n])
             for n in ("add", "subtract", "multiply", "divide")

@@ -14,7 +14,7 @@ from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tilescope.engine import compile_programs
 from tilescope.engine.codelets.elementwise import TO_BOOL
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.in_place import binary_in_place, unary_in_place
+from tilescope.engine.library.in_place import binary_in_place, select_in_place, unary_in_place
 from tilescope.engine.library.map import Expression, call, map_expression, map_in_place, operand
 
 FLOATS = st.sampled_from(["float32", "float16"])
@@ -54,6 +54,21 @@ def test_binary(
     b = data.draw(views(graph, narrow, dtype, "b"))
     binary_in_place(builder, function, a, b)
     check(builder, [(a, values_for(a, seed)), (b, values_for(b, seed + 1))], [a, b])
+
+
+@given(st.data(), machines(), shapes(), st.sampled_from(["float32", "float16", "int32"]), seeds)
+def test_select(data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: int) -> None:
+    graph, builder = new_builder(machine)
+    a = data.draw(views(graph, shape, dtype, "a"))
+    narrow = [1 if data.draw(st.integers(0, 2)) == 2 else size for size in shape]
+    b = data.draw(views(graph, narrow, dtype, "b"))
+    chooser = data.draw(views(graph, narrow, "bool", "chooser"))
+    select_in_place(builder, a, b, chooser)
+    values = [values_for(x, seed + i) for i, x in enumerate((a, b, chooser))]
+    values[2] = np.abs(values[2]) % 2
+    (result,) = check(builder, list(zip((a, b, chooser), values, strict=True)), [a])
+    left, right = (held(graph, x, v) for x, v in zip((a, b), values, strict=False))
+    np.testing.assert_array_equal(result, np.where(values[2], left, right))
 
 
 @pytest.mark.parametrize("function", ["add", "subtract", "multiply", "divide"])

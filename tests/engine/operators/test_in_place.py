@@ -16,10 +16,13 @@ from tests.engine.operators.graphs import both, info, model_of
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.graph import Graph
-from tilescope.engine.ir import IrBuilder, Model, Value
+from tilescope.engine.ir import IrBuilder, Model, Operator, Value
 from tilescope.engine.lower import lower
+from tilescope.engine.operators.activation import NON_LINEARITY
+from tilescope.engine.operators.choice import SELECT
 from tilescope.engine.operators.elementwise import BINARY, UNARY
 from tilescope.engine.operators.layout import RESHAPE, TRANSPOSE
+from tilescope.engine.operators.softmax import LOG_SOFTMAX, SOFTMAX
 from tilescope.engine.transform import transform
 
 MACHINE = load_machine("gc200", tiles_per_ipu=4)
@@ -119,6 +122,63 @@ def test_the_second_operand_gives_way_if_the_order_does_not_matter(
         return [emit(BINARY, x, emit(UNARY, x, function="exp"), function=function)]
 
     assert _checked(_model(write)) == ["UnaryOp1D<exp>", f"{codelet}<{function}>"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "codelet"),
+    [
+        ("gelu", "NonLinearity1DInPlace<gelu>"),
+        ("swish", "NonLinearity1DInPlace<swish>"),
+        ("gelu_erf", "UnaryOp1DInPlace<gelu_erf>"),
+        ("hard_swish", "Map1DInPlace<"),
+    ],
+)
+def test_an_activation_replaces_its_operand(kind: str, codelet: str) -> None:
+    def write(emit: Emit, x: Value) -> Outputs:
+        h = emit(UNARY, x, function="exp")
+        return [emit(NON_LINEARITY, h, kind=kind)]
+
+    def write_and_keep(emit: Emit, x: Value) -> Outputs:
+        h = emit(UNARY, x, function="exp")
+        return [emit(NON_LINEARITY, h, kind=kind), h]
+
+    first, second = _checked(_model(write))
+    assert first == "UnaryOp1D<exp>"
+    assert second.startswith(codelet)
+    assert "InPlace" not in _checked(_model(write_and_keep))[1]
+
+
+@pytest.mark.parametrize(("operator", "n_others"), [(SOFTMAX, 0), (LOG_SOFTMAX, 1)])
+def test_a_softmax_replaces_its_operand(operator: Operator, n_others: int) -> None:
+    """The logarithm also has a variable for the powers."""
+
+    def write(emit: Emit, x: Value) -> Outputs:
+        return [emit(operator, emit(UNARY, x, function="tanh"), axis=1)]
+
+    model = _model(write)
+    _checked(model)
+    graph, _, _ = lower(model, MACHINE)
+    whole = [v for v in graph.variables if v.n_elements == X.size and v.name != "x"]
+    assert len(whole) == 1 + n_others, "the hyperbolic tangent and the softmax share a variable"
+
+
+def test_a_choice_replaces_its_first_operand() -> None:
+    def write(emit: Emit, x: Value) -> Outputs:
+        a, b = emit(UNARY, x, function="exp"), emit(UNARY, x, function="tanh")
+        is_less = emit(BINARY, x, b, function="less")
+        return [emit(SELECT, is_less, a, b), b]
+
+    assert _checked(_model(write))[-1] == "SelectInPlace"
+
+
+def test_a_choice_of_a_larger_shape_stays() -> None:
+    def write(emit: Emit, x: Value) -> Outputs:
+        a = emit(UNARY, x, function="exp")
+        cube = emit(RESHAPE, emit(UNARY, x, function="tanh"), shape=(1, *SHAPE))
+        is_less = emit(BINARY, x, x, function="less")
+        return [emit(SELECT, is_less, a, cube)]
+
+    assert _checked(_model(write))[-1] == "Select"
 
 
 def test_an_operand_of_another_shape_stays() -> None:
