@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
 from collections.abc import Callable
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.bench.beside import beside, median_times
 
 from tilescope.engine import (
     Builder,
@@ -51,16 +50,6 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, Any]]]
 }
 
 
-def _median(call: Callable[[], object]) -> float:
-    """Return the median processor time of some calls: other programs do not count."""
-    times = []
-    for _ in range(5):
-        began = process_time()
-        call()
-        times.append(process_time() - began)
-    return statistics.median(times)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_beside_numpy(name: str) -> None:
     ours, theirs, (shape, where) = CASES[name]
@@ -80,12 +69,9 @@ def test_beside_numpy(name: str) -> None:
         engine.write_tensor(x, values)
         engine.write_tensor(indices, at)
         engine.run()
-        run_s = _median(engine.run)
+        run = median_times(engine.run)
         expected = theirs(values, at)
         np.testing.assert_array_equal(engine.read_tensor(out), expected)
-    their_s = _median(lambda: theirs(values, at))
+    numpy = median_times(lambda: theirs(values, at))
     cycles = sum(int(step.cost.cycles.max()) for step in executable.steps)
-    sys.stdout.write(
-        f"\n{name}: compiled in {compile_s:.2f} s, {cycles:,} cycles;"
-        f" run {run_s * 1e3:.1f} ms, numpy {their_s * 1e3:.1f} ms: ratio {run_s / their_s:.1f}\n"
-    )
+    beside(f"{name}: compiled in {compile_s:.2f} s, {cycles:,} cycles", run, "numpy", numpy)

@@ -5,16 +5,14 @@ Never fails on time.
 
 from __future__ import annotations
 
-import statistics
-import sys
-from collections.abc import Callable
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from tests.bench.beside import Times, beside, median_times
 
 from tilescope.engine import (
     Builder,
@@ -34,16 +32,6 @@ ROWS = (2048, 1024)
 STEPS, BATCH, SIZE = 64, 16, 128
 
 
-def _median(call: Callable[[], object]) -> float:
-    """Return the median processor time of some calls: other programs do not count."""
-    times = []
-    for _ in range(5):
-        began = process_time()
-        call()
-        times.append(process_time() - began)
-    return statistics.median(times)
-
-
 def _softmax(x: np.ndarray) -> np.ndarray:
     powers = np.exp(x - x.max(1, keepdims=True))
     return np.asarray(powers / powers.sum(1, keepdims=True))
@@ -59,7 +47,10 @@ def _layer_norm(builder: Builder, x: Any) -> Any:
     return layer_norm_whiten(builder, x, mean, inverse)
 
 
-def _measured(name: str, builder: Builder, out: Any, inputs: dict[Any, np.ndarray]) -> Any:
+def _measured(
+    name: str, builder: Builder, out: Any, inputs: dict[Any, np.ndarray]
+) -> tuple[np.ndarray, str, Times]:
+    """Return the result, what to print of the program, and the times of a run."""
     began = perf_counter()
     executable = compile_programs(builder.graph, [builder.sequence])
     compile_s = perf_counter() - began
@@ -67,18 +58,10 @@ def _measured(name: str, builder: Builder, out: Any, inputs: dict[Any, np.ndarra
         for tensor, values in inputs.items():
             engine.write_tensor(tensor, values)
         engine.run()
-        run_s = _median(engine.run)
+        run = median_times(engine.run)
         result = engine.read_tensor(out)
     cycles = sum(int(step.cost.cycles.max()) for step in executable.steps)
-    sys.stdout.write(
-        f"\n{name}: compiled in {compile_s:.2f} s, {cycles:,} cycles of steps, run"
-        f" {run_s * 1e3:.1f} ms"
-    )
-    return result, run_s
-
-
-def _beside(run_s: float, other: str, their_s: float) -> None:
-    sys.stdout.write(f"; {other} {their_s * 1e3:.1f} ms: ratio {run_s / their_s:.1f}\n")
+    return result, f"{name}: compiled in {compile_s:.2f} s, {cycles:,} cycles of steps", run
 
 
 @pytest.mark.parametrize(
@@ -91,9 +74,9 @@ def test_rows(name: str, ours: Any, theirs: Any) -> None:
     x = graph.add_variable("float32", ROWS, "x")
     graph.map_linearly(x, grain=ROWS[1])
     values = np.random.default_rng(0).standard_normal(ROWS).astype(np.float32)
-    result, run_s = _measured(f"{name} of {ROWS}", builder, ours(builder, x), {x: values})
+    result, what, run = _measured(f"{name} of {ROWS}", builder, ours(builder, x), {x: values})
     np.testing.assert_allclose(result, theirs(values), rtol=1e-3, atol=1e-4)
-    _beside(run_s, "numpy", _median(lambda: theirs(values)))
+    beside(what, run, "numpy", median_times(lambda: theirs(values)))
 
 
 def test_normal_numbers() -> None:
@@ -104,10 +87,10 @@ def test_normal_numbers() -> None:
         graph.map_linearly(tensor)
     out = normal(builder, seed, 0, x, "float32")
     inputs = {seed: np.array([1, 2], np.int32)}
-    result, run_s = _measured(f"normal numbers {ROWS}", builder, out, inputs)
+    result, what, run = _measured(f"normal numbers {ROWS}", builder, out, inputs)
     assert abs(result.mean()) < 0.01
     random = np.random.default_rng(0)
-    _beside(run_s, "numpy", _median(lambda: random.standard_normal(ROWS, np.float32)))
+    beside(what, run, "numpy", median_times(lambda: random.standard_normal(ROWS, np.float32)))
 
 
 def test_lstm() -> None:
@@ -122,7 +105,7 @@ def test_lstm() -> None:
     order = ("input", "output", "forget", "candidate")
     biases = np.zeros((4, SIZE), np.float32)
     out = lstm(builder, x, weights[0], weights[1], biases, cell_order=order)[0]
-    result, run_s = _measured(f"LSTM of {values.shape}", builder, out, {x: values})
+    result, what, run = _measured(f"LSTM of {values.shape}", builder, out, {x: values})
     node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=SIZE)
     model = helper.make_graph(
         [node],
@@ -137,4 +120,4 @@ def test_lstm() -> None:
     session = onnxruntime.InferenceSession(made.SerializeToString(), alone)
     expected = np.asarray(session.run(None, {"x": values})[0])[:, 0]
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
-    _beside(run_s, "onnxruntime", _median(lambda: session.run(None, {"x": values})))
+    beside(what, run, "onnxruntime", median_times(lambda: session.run(None, {"x": values})))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
-from collections.abc import Callable
-from time import perf_counter, process_time
+from time import perf_counter
 
 import numpy as np
 import pytest
+from tests.bench.beside import beside, median_times
 
 from tilescope.engine import (
     Builder,
@@ -31,16 +29,6 @@ CASES: list[tuple[str, tuple[int, ...], list[int]]] = [
 ]
 
 
-def _median(call: Callable[[], object]) -> float:
-    """Return the median processor time of some calls: other programs do not count."""
-    times = []
-    for _ in range(9):
-        began = process_time()
-        call()
-        times.append(process_time() - began)
-    return statistics.median(times)
-
-
 @pytest.mark.parametrize(("operation", "shape", "dims"), CASES)
 def test_beside_numpy(operation: str, shape: tuple[int, ...], dims: list[int]) -> None:
     graph = Graph(load_machine("gc200"))
@@ -56,12 +44,10 @@ def test_beside_numpy(operation: str, shape: tuple[int, ...], dims: list[int]) -
     with Engine(executable, resolve_options()) as engine:
         engine.write_tensor(x, values)
         engine.run()
-        run_s = _median(engine.run)
+        run = median_times(engine.run)
         expected = theirs(values.astype(np.float64), axis=tuple(dims), keepdims=True)
         np.testing.assert_allclose(engine.read_tensor(out), expected, rtol=1e-3, atol=1e-2)
-    their_s = _median(lambda: theirs(values, axis=tuple(dims)))
+    numpy = median_times(lambda: theirs(values, axis=tuple(dims)))
     cycles = sum(int(step.cost.cycles.max()) for step in executable.steps)
-    sys.stdout.write(
-        f"\n{operation} of {list(shape)} over {dims}: planned in {plan_s:.2f} s, {cycles:,} cycles;"
-        f" run {run_s * 1e3:.2f} ms, numpy {their_s * 1e3:.2f} ms: ratio {run_s / their_s:.1f}\n"
-    )
+    name = f"{operation} of {list(shape)} over {dims}"
+    beside(f"{name}: planned in {plan_s:.2f} s, {cycles:,} cycles", run, "numpy", numpy)
