@@ -221,7 +221,7 @@ def _main(pages: Sequence[ModuleType]) -> html.Main:
     """Return all pages; routing shows one and hides the others."""
     shown = [
         html.Div(
-            page.layout(),
+            [html.H1(page.TITLE, className="unseen"), page.layout()],
             id={"type": "page", "path": page.PATH},
             className="page",
             style={"display": "none"},

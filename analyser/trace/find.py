@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["Match", "Occurrence", "Search", "Slice", "occurrence", "search", "slice_at"]
+__all__ = [
+    "Match",
+    "Occurrence",
+    "Search",
+    "Slice",
+    "first_execution",
+    "occurrence",
+    "search",
+    "slice_at",
+]
 
 
 @dataclass(frozen=True)
@@ -231,6 +240,26 @@ def occurrence(
         return None
     nearest = min if direction == "next" else max
     return nearest(found, key=lambda one: one.start_cycle)
+
+
+def first_execution(report: Report, step_id: int) -> Occurrence | None:
+    """Return the first execution of a step on any IPU; None if it never ran.
+
+    Raises
+    ------
+    BadQuestion
+        For an unknown step.
+    """
+    trace = trace_of(report)
+    n_steps = len(trace.steps.name)
+    if not 0 <= step_id < n_steps:
+        raise BadQuestion(f"step {step_id} does not exist; the steps are 0 to {n_steps - 1}")
+    is_match = np.arange(n_steps) == step_id
+    found: list[Occurrence] = []
+    for ipu_id, track in trace.keys:
+        line = trace.group(ipu_id, track).timeline
+        found += _following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
+    return min(found, key=lambda one: one.start_cycle, default=None)
 
 
 def _matching(trace: Trace, text: str) -> np.ndarray:

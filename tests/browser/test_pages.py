@@ -431,8 +431,51 @@ def test_a_chosen_operation_shows_its_plan_and_leads_to_its_steps(visit: Visit) 
     expect(page).to_have_url(re.compile("op=layer"))
     page.get_by_text("In the execution trace").click()
     expect(page.locator("#trace-find")).to_have_value(name)
+    # The trace shows its longest step, and selects it.
+    expect(page).to_have_url(re.compile(r"at=\d+\.\d+\.\d+\.\d+"))
+    expect(page).to_have_url(re.compile(r"range=\d+:\d+"))
+    expect(page.locator("#trace-details h2")).to_contain_text(name)
     page.go_back()
     expect(page.locator("#operation h2")).to_have_text(name)
+
+
+def test_the_menu_keeps_what_a_page_showed(visit: Visit) -> None:
+    page = visit("/operations", layer="onnx", find="layer7")
+    _wait(page, "/operations")
+    page.locator(".menu-link", has_text="Insights").click()
+    expect(page).to_have_title("Insights – TileScope")
+    page.locator(".menu-link", has_text="Operations").click()
+    expect(page).to_have_url(re.compile("layer=onnx&find=layer7"))
+    expect(page.locator("#operations-find")).to_have_value("layer7")
+    expect(page).to_have_title("Operations – TileScope")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Operations")
+
+
+def test_insights_lead_to_tiles_steps_and_variables(visit: Visit) -> None:
+    page = visit("/insights")
+    _wait(page, "/insights")
+    tile = page.locator(".worst-tiles .page-link").first
+    number = tile.inner_text().replace(",", "")
+    tile.click()
+    expect(page.locator("#memory-tiles")).to_have_value(number)
+    page.go_back()
+    page.locator("#insights-body .page-link", has_text="step").click()
+    expect(page).to_have_url(re.compile(r"/liveness\?.*step=\d+"))
+    page.go_back()
+    variable = page.locator('#insights-body .page-link[href*="var="]').first
+    name = variable.inner_text()
+    variable.click()
+    expect(page.locator("#memory-var")).to_have_value(name)
+
+
+def test_a_first_click_on_a_column_of_numbers_brings_the_largest(visit: Visit) -> None:
+    page = visit("/memory", tab="variables", tiles="7")
+    head = page.locator('#memory-variables .ag-header-cell[col-id="bytes"]')
+    head.wait_for()
+    while head.get_attribute("aria-sort") not in (None, "none"):
+        head.click()
+    head.click()
+    expect(head).to_have_attribute("aria-sort", "descending")
 
 
 def test_a_plan_in_the_list_of_plans_is_explained(visit: Visit) -> None:
@@ -447,9 +490,9 @@ def test_changes_are_sorted_by_their_size(visit: Visit) -> None:
     cell = page.locator('#operations-grid [row-index="0"] [col-id="diff"]')
     expect(cell).to_contain_text("cycles")
     head.click()
-    expect(cell).to_contain_text(re.compile(r"^-"))
-    head.click()
     expect(cell).to_contain_text(re.compile(r"^\+"))
+    head.click()
+    expect(cell).to_contain_text(re.compile(r"^-"))
 
 
 def test_a_chosen_variable_is_drawn_over_the_tiles(visit: Visit) -> None:

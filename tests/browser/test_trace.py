@@ -229,6 +229,34 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
     page.locator(".trace-note", has_text="No step name contains").wait_for()
 
 
+def test_enter_in_the_search_box_steps_through_the_matches(page: Page) -> None:
+    show(page)
+    box = page.locator("#trace-find")
+    box.fill("softmax")
+    starts = []
+    for key in ("Enter", "Enter", "Shift+Enter"):
+        before = page.evaluate(f"{VIEWER}.state.at")
+        box.press(key)
+        poll(page, f"{VIEWER}.state.at !== '{before}'")
+        at = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
+        poll(page, f"String({VIEWER}.selected?.start_cycle)", at)
+        starts.append(int(at))
+    assert starts[0] < starts[1]
+    assert starts[2] == starts[0]
+    assert wait_for(page, "find") == "softmax"
+
+
+def test_a_link_to_a_step_selects_its_first_execution(page: Page) -> None:
+    show(page, "&at=step:700")
+    at = poll(page, f"{VIEWER}.state.at")
+    poll(page, f"{VIEWER}.selected?.step_id", 700)
+    assert wait_for(page, "at") == at
+    start, end = seen(page)
+    found = page.evaluate(f"[{VIEWER}.selected.start_cycle, {VIEWER}.selected.end_cycle]")
+    assert start < found[0] < found[1] < end
+    page.locator("#trace-details h2").wait_for()
+
+
 def test_flat_view_collapsed_ipus_and_merged_slices_are_described(page: Page) -> None:
     show(page)
     assert "zoom in to separate them" in page.locator(".trace-note").inner_text()

@@ -164,6 +164,9 @@ interface TraceViewerParts {
   // find.js
   click(at: TracePoint): Promise<void>;
   loadSelected(): Promise<void>;
+  goToStep(): Promise<void>;
+  select(one: {ipu_id: number; track: number; name: string; start_cycle: number}): void;
+  search(text: string): void;
   updateMatches(): void;
   countMatches(): Promise<void>;
   findNext(direction: 'next' | 'previous'): Promise<void>;
@@ -219,6 +222,8 @@ interface TraceViewer extends TraceViewerParts {
   state: TraceState;
   address: Record<string, string>;
   report: string | null;
+  /** Number of a step whose first execution is to be shown. */
+  wantedStep: string | undefined;
   source: TraceSource | null;
   groups: TraceGroup[];
   data: Map<string, TraceData>;

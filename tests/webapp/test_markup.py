@@ -5,6 +5,7 @@ from __future__ import annotations
 from dash import dcc, html
 
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.links import page_link
 from tilescope.webapp.components.markup import Markup, frozen
 
 
@@ -37,6 +38,13 @@ def test_what_has_behaviour_is_left_to_dash() -> None:
     ):
         content = html.Div([html.Span("before"), part])
         assert frozen(content) is content
+
+
+def test_links_between_pages_are_static() -> None:
+    link = page_link("<b>a & b</b>", "/memory", {"report": "r"}, var="<b>a & b</b>")
+    (node,) = frozen(html.Div(link)).tree["c"]
+    assert (node["t"], node["c"]) == ("a", ["<b>a & b</b>"])
+    assert node["p"]["href"] == "/memory?report=r&var=%3Cb%3Ea+%26+b%3C/b%3E"
 
 
 def test_texts_and_numbers_stay_what_they_are() -> None:

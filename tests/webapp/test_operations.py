@@ -135,7 +135,7 @@ def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) 
     plan = next(plan for plan in plans(golden) if plan.runner_up is not None)
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
-    texts = _texts(details_panel(plan.name, [details]))
+    texts = _texts(details_panel(plan.name, [details], {}))
     assert texts[0] == plan.name
     for label, said in plan_facts(explain_plan(golden, plan.name)):
         assert label in texts
@@ -151,10 +151,10 @@ def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
     plan = plans(golden)[0]
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
-    texts = _texts(details_panel(plan.name, [details, None]))
+    texts = _texts(details_panel(plan.name, [details, None], {}))
     assert texts.count("Baseline") == texts.count("Candidate") == 2
     other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
-    both = _texts(details_panel(plan.name, [details, other]))
+    both = _texts(details_panel(plan.name, [details, other], {}))
     assert both.count(f"{details.operation.cycles:,}") > texts.count(
         f"{details.operation.cycles:,}"
     )
@@ -174,7 +174,7 @@ def test_a_chosen_operation_leads_to_its_steps(browser: Browser, ids: dict[str, 
     view = {"report": ids["baseline"], "layer": "onnx"}
     name = browser.ask("operations", **view)["operations-grid.rowData"][0]["name"]
     links = browser.ask("operations", **view, op=name)["operation-links.children"]
-    targets = [link["props"]["href"] for link in links]
+    targets = [link["p"]["href"] for link in links["props"]["tree"]]
     assert all(f"report={ids['baseline']}" in candidate for candidate in targets)
     assert targets[0].startswith("/trace?")
     assert targets[1].startswith("/programs?")

@@ -133,6 +133,13 @@ def routes(library: Library) -> APIRouter:
                 histogram[name] = histogram[name].tolist()
         return {"ok": True, **found}
 
+    @router.get("/step/{step_id}/first")
+    def find_first(report_id: str, step_id: int) -> dict[str, Any]:
+        """Return the first execution of a step, or null."""
+        with library.opened(report_id) as report:
+            found = trace.first_execution(report, step_id)
+        return {"ok": True, "occurrence": None if found is None else asdict(found)}
+
     return router
 
 

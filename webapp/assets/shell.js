@@ -13,16 +13,27 @@
     return text ? '?' + text : '';
   }
 
+  // By page: the parameters it was left with. They hold while the reports are the same.
+  /** @type {Record<string, string>} */
+  const left = {};
+
+  function linkTo(path, query) {
+    return path + (left[path] !== undefined && reportQuery(left[path]) === query ? left[path] : query);
+  }
+
   function isTyping(target) {
     return target.closest('input, textarea, select, [contenteditable="true"]') !== null;
   }
 
   clientside.shell = {
-    // Shows one page, marks its link, and keeps the reports in every link.
+    // Shows one page, marks its link, and keeps the reports, and what a page showed, in every link.
     route(pathname, search, paths) {
       const path = pathname === '/' ? paths[0] : pathname;
       const known = paths.includes(path);
       const query = reportQuery(search);
+      if (known) left[path] = search;
+      const names = document.querySelectorAll('.menu-link .menu-text');
+      document.title = (known ? names[paths.indexOf(path)]?.textContent + ' – ' : '') + 'TileScope';
       setTimeout(() => {
         window.dispatchEvent(new Event('resize'));
         window.dispatchEvent(new Event('tilescope:page'));
@@ -30,7 +41,7 @@
       return [
         paths.map((candidate) => candidate === path ? SHOWN : HIDDEN),
         known ? HIDDEN : SHOWN,
-        paths.map((candidate) => candidate + query),
+        paths.map((candidate) => linkTo(candidate, query)),
         paths.map((candidate) => 'menu-link' + (candidate === path ? ' is-current' : '')),
       ];
     },
@@ -112,6 +123,16 @@
       const link = document.querySelectorAll('.menu-link')[Number(event.key) - 1];
       /** @type {HTMLElement | undefined} */ (link)?.click();
     }
+  });
+
+  // Links between pages, which static content holds, load nothing anew.
+  document.addEventListener('click', (event) => {
+    const link = /** @type {Element} */ (event.target).closest?.('a.page-link');
+    if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const {pathname, search, href} = /** @type {HTMLAnchorElement} */ (link);
+    history.pushState({}, '', pathname + search);
+    clientside.set_props('url', {pathname, search, href});
   });
 
   // A collapsed panel stays collapsed, for every report.

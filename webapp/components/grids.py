@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import dash_ag_grid as dag
 
+#: Numbers are sorted largest first: what costs most is what people look for.
+_LARGEST_FIRST = ["desc", "asc", None]
 #: A column's own class takes precedence over that of its type, so right alignment is repeated.
 _RIGHT = "ag-right-aligned-cell"
 
@@ -55,6 +57,7 @@ def change_column(name: str, title: str, *, width: int = 230) -> dict[str, Any]:
         "width": width,
         "type": "rightAligned",
         "cellClass": _RIGHT,
+        "sortingOrder": _LARGEST_FIRST,
         "valueFormatter": {"function": f"params.data ? params.data.{name} : ''"},
     }
 
@@ -66,6 +69,7 @@ def share_column(name: str, title: str, *, width: int = 85) -> dict[str, Any]:
         "headerName": title,
         "width": width,
         "type": "rightAligned",
+        "sortingOrder": _LARGEST_FIRST,
         "valueFormatter": {"function": "tilescopePercent(params.value)"},
     }
 
@@ -82,13 +86,19 @@ def life_column() -> dict[str, Any]:
     }
 
 
-def number_column(name: str, title: str, *, width: int = 110) -> dict[str, Any]:
-    """Return a right-aligned column of integers with thousands separators."""
+def number_column(
+    name: str, title: str, *, width: int = 110, is_place: bool = False
+) -> dict[str, Any]:
+    """Return a right-aligned column of integers with thousands separators.
+
+    Numbers of tiles, steps and other places are sorted smallest first.
+    """
     return {
         "field": name,
         "headerName": title,
         "width": width,
         "type": "rightAligned",
+        **({} if is_place else {"sortingOrder": _LARGEST_FIRST}),
         "valueFormatter": {"function": "tilescopeCount(params.value)"},
     }
 
@@ -100,6 +110,7 @@ def bytes_column(name: str, title: str, *, width: int = 120) -> dict[str, Any]:
         "headerName": title,
         "width": width,
         "type": "rightAligned",
+        "sortingOrder": _LARGEST_FIRST,
         "valueFormatter": {"function": "tilescopeBytes(params.value)"},
         "tooltipValueGetter": {"function": "tilescopeExactBytes(params.value)"},
     }

@@ -12,15 +12,17 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-__all__ = ["Markup", "frozen"]
+__all__ = ["PAGE_LINK", "Markup", "frozen"]
 
-#: Elements without behaviour; links and forms stay Dash components.
+#: Class of the links that `assets/shell.js` follows.
+PAGE_LINK = "page-link"
+#: Elements without behaviour; forms stay Dash components. The frame follows links between pages.
 _TAGS = {
     kind: kind.__name__.lower()
     for kind in (
-        html.B, html.Button, html.Code, html.Details, html.Div, html.H2, html.H3, html.H4, html.Kbd,
-        html.Li, html.P, html.Section, html.Span, html.Strong, html.Summary, html.Table, html.Tbody,
-        html.Td, html.Th, html.Thead, html.Tr, html.Ul,
+        html.A, html.B, html.Button, html.Code, html.Details, html.Div, html.H2, html.H3, html.H4,
+        html.Kbd, html.Li, html.P, html.Section, html.Span, html.Strong, html.Summary, html.Table,
+        html.Tbody, html.Td, html.Th, html.Thead, html.Tr, html.Ul,
     )
 }  # fmt: skip
 
@@ -68,7 +70,8 @@ def _tree(content: Any) -> Any:
         raise _HasBehaviour
     props = dict(content.to_plotly_json()["props"])
     children = props.pop("children", None)
-    if "n_clicks" in props or isinstance(props.get("id"), dict):
+    is_away = tag == "a" and props.get("className") != PAGE_LINK
+    if is_away or "n_clicks" in props or isinstance(props.get("id"), dict):
         raise _HasBehaviour
     node: dict[str, Any] = {"t": tag}
     if props:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Kept", "keep_extremes", "visible_points"]
+__all__ = ["LINE_SHAPE", "Kept", "keep_extremes", "visible_points"]
 
 #: Buckets in the visible range, about one per pixel; a bucket yields two points.
 WINDOW_BUCKETS = 800
 #: Buckets outside the visible range, for the overview strip.
 OUTSIDE_BUCKETS = 200
-#: Above this number of points, a step is narrower than two pixels.
-STEPPED_POINTS = 500
+#: Line shape of series: a value holds for its whole position.
+LINE_SHAPE = "hvh"
 #: Extension of the first and last step beyond the data, in positions.
 _ALMOST_HALF = 0.499
 
@@ -32,11 +32,6 @@ class Kept:
         """Whether some values of the window are left out."""
         return self.n_shown < self.n_window
 
-    @property
-    def line_shape(self) -> str:
-        """Line shape: steps while distinguishable, since their corners are slow to draw."""
-        return "hvh" if self.n_shown <= STEPPED_POINTS else "linear"
-
     def steps(self, n_values: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the x coordinates of the points and the positions of their values.
 
@@ -50,7 +45,7 @@ class Kept:
             x coordinates, float64, and positions of the values, int64, of equal length.
         """
         places, positions = self.positions.astype(np.float64), self.positions
-        if self.line_shape != "hvh" or not len(positions):
+        if not len(positions):
             return places, positions
         before = [-_ALMOST_HALF] if positions[0] == 0 else []
         after = [n_values - 1 + _ALMOST_HALF] if positions[-1] == n_values - 1 else []

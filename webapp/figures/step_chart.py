@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.analyser.diff import LivenessPairs
 from tilescope.analyser.liveness import Curve
 from tilescope.analyser.quantities import format_bytes
-from tilescope.webapp.figures.decimate import Kept, visible_points
+from tilescope.webapp.figures.decimate import LINE_SHAPE, Kept, visible_points
 from tilescope.webapp.figures.theme import (
     BASELINE_COLOUR,
     CANDIDATE_COLOUR,
@@ -78,7 +78,7 @@ def draw_steps(
         line={
             "width": 1.2,
             "color": faded(BASELINE_COLOUR, 0.35 if text.strip() else 1),
-            "shape": kept.line_shape,
+            "shape": LINE_SHAPE,
         },
         customdata=_labels(curve, positions),
         hovertemplate="%{customdata}",
@@ -128,7 +128,7 @@ def compare_steps(
             name=f"{name}: {'all that is live' if include_always_live else 'not always live'}",
             fill="tozeroy",
             fillcolor=faded(colour, 0.1),
-            line=outline(name, kept[-1].line_shape),
+            line=outline(name, LINE_SHAPE),
             customdata=list(zip(texts, steps, strict=True)),
             hovertemplate="%{customdata[0]}",
         )

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import TileMemory
-from tilescope.webapp.figures.decimate import Kept, visible_points
+from tilescope.webapp.figures.decimate import LINE_SHAPE, Kept, visible_points
 from tilescope.webapp.figures.theme import (
     BASELINE_COLOUR,
     CANDIDATE_COLOUR,
@@ -68,7 +68,7 @@ def draw_tiles(
             y=values[positions],
             name=label,
             stackgroup="memory",
-            line={"width": 0 if many else 1, "color": colour, "shape": kept.line_shape},
+            line={"width": 0 if many else 1, "color": colour, "shape": LINE_SHAPE},
             fillcolor=faded(colour, 0.85 if many else 0.35),
             hovertemplate="%{y:,d} B",
         )
@@ -78,7 +78,7 @@ def draw_tiles(
             y=memory.total_bytes[positions],
             name="Total",
             mode="lines",
-            line={"width": 0, "color": "rgba(0,0,0,0)", "shape": kept.line_shape},
+            line={"width": 0, "color": "rgba(0,0,0,0)", "shape": LINE_SHAPE},
             hovertemplate="%{y:,d} B",
             meta=HOVER_ONLY,
         )
@@ -112,7 +112,7 @@ def compare_tiles(
             name=name,
             fill="tozeroy",
             fillcolor=faded(colour, 0.12),
-            line=outline(name, kept[-1].line_shape),
+            line=outline(name, LINE_SHAPE),
             hovertemplate="%{y:,d} B",
         )
     highest = max(int(height.max(initial=0)) for height in heights)

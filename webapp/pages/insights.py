@@ -21,6 +21,13 @@ from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.analyser.shortfall import shortfall_sentences
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.links import (
+    Reports,
+    page_link,
+    reports_of,
+    tile_link,
+    variable_link,
+)
 from tilescope.webapp.components.panels import guarded, notice_bar
 from tilescope.webapp.components.tables import plain_table
 from tilescope.webapp.figures.theme import series_colour
@@ -58,7 +65,7 @@ def register(app: Dash, library: Library) -> None:
             blocks.append(_fit(candidate.fit, "Candidate"))
             sentence = "The rest of the page shows the baseline; swap to see the candidate."
             blocks.append(html.Div(sentence, className="grid-note"))
-        return ([*blocks, *_body(baseline)],)
+        return ([*blocks, *_body(baseline, reports_of(view))],)
 
 
 def _fit(fit: Fit, side: str) -> html.Div:
@@ -67,11 +74,11 @@ def _fit(fit: Fit, side: str) -> html.Div:
     return notice_bar("info" if fit.fits else "error", f"{side}: {sentence}" if side else sentence)
 
 
-def _body(found: Insights) -> list[Any]:
+def _body(found: Insights, reports: Reports) -> list[Any]:
     """Return the cards below the banner."""
     cards = [
         html.Div(
-            [_worst_tiles(found.worst_tiles, found.fit), _histogram(found)],
+            [_worst_tiles(found.worst_tiles, found.fit, reports), _histogram(found)],
             className="card details operation-columns",
         )
     ]
@@ -92,33 +99,35 @@ def _body(found: Insights) -> list[Any]:
                 className="card details",
             )
         )
-    blocks = [_variables(f"Always live on the fullest tile ({found.fullest})", found.always_live)]
+    title: list[Any] = [
+        "Always live on ",
+        tile_link("the fullest tile", reports, found.fullest.tile_id),
+    ]
+    title.append(f" ({found.fullest})")
+    blocks = [_variables(title, found.always_live, reports)]
     if found.peak is not None:
         peak = found.peak
-        blocks.append(
-            _variables(
-                f"Also live at the peak, step {peak.step:,}: {peak.kind} {peak.name}",
-                peak.variables,
-            )
-        )
+        step = page_link(f"step {peak.step:,}", "/liveness", reports, step=str(peak.step))
+        title = ["Also live at the peak, ", step, f": {peak.kind} {peak.name}"]
+        blocks.append(_variables(title, peak.variables, reports))
     cards.append(html.Div(blocks, className="card details operation-columns"))
     code = [
-        _consumers("Vertex state, all tiles", "Codelet", found.vertex_states),
-        _consumers("Codelet code, per tile", "Codelet", found.vertex_codes),
-        _exchanges(found.exchanges),
+        _consumers("Vertex state, all tiles", "Codelet", found.vertex_states, reports),
+        _consumers("Codelet code, per tile", "Codelet", found.vertex_codes, reports),
+        _exchanges(found.exchanges, reports),
     ]
     cards.append(html.Div(code, className="card details operation-columns wide-blocks"))
     return cards
 
 
-def _worst_tiles(worst: Sequence[WorstTile], fit: Fit) -> html.Div:
-    """Return the fullest tiles as bars of their contents."""
+def _worst_tiles(worst: Sequence[WorstTile], fit: Fit, reports: Reports) -> html.Div:
+    """Return the fullest tiles as bars of their contents; their numbers lead to their memory."""
     widest = max((tile.including_gaps_bytes for tile in worst), default=1) or 1
     labels = dict.fromkeys(label for tile in worst for label in tile.categories)
     colours = {label: series_colour(label, place) for place, label in enumerate(labels)}
     rows = [
         (
-            f"{tile.tile_id:,}",
+            tile_link(f"{tile.tile_id:,}", reports, tile.tile_id),
             f"{tile.ipu_id:,}",
             _bar(tile, widest, colours),
             html.Span(
@@ -192,11 +201,11 @@ def _histogram(found: Insights) -> html.Div:
     )
 
 
-def _variables(title: str, found: LiveVariables) -> html.Div:
-    """Return the largest variables and the total of the rest."""
+def _variables(title: Sequence[Any], found: LiveVariables, reports: Reports) -> html.Div:
+    """Return the largest variables and the total of the rest; names lead to where they lie."""
     rows: list[tuple[Any, ...]] = [
         (
-            found.name[place],
+            _variable(found, place, reports),
             html.Span(found.dtype[place], className="no-break"),
             format_bytes(int(found.bytes[place])),
         )
@@ -211,21 +220,37 @@ def _variables(title: str, found: LiveVariables) -> html.Div:
     return html.Div([html.H3(title), table], className="any-break")
 
 
-def _consumers(title: str, what: str, found: Sequence[Consumer]) -> html.Div:
-    """Return codelets by size, with the compute sets that use them."""
+def _variable(found: LiveVariables, place: int, reports: Reports) -> Any:
+    """Return the name of a row; one of a variable leads to it."""
+    name = found.name[place]
+    return variable_link(name, reports, name) if found.variable_id[place] >= 0 else name
+
+
+def _consumers(title: str, what: str, found: Sequence[Consumer], reports: Reports) -> html.Div:
+    """Return codelets by size, with the compute sets that use them, which lead to the tree."""
     rows = [
-        (consumer.name, format_bytes(consumer.bytes), f"{consumer.n_users:,}", consumer.detail)
+        (
+            consumer.name,
+            format_bytes(consumer.bytes),
+            f"{consumer.n_users:,}",
+            _in_tree(consumer.detail, reports),
+        )
         for consumer in found
     ]
     table = plain_table((what, "Size", "Compute sets", "Largest user"), rows, numbers=(1, 2))
     return html.Div([html.H3(title), table], className="any-break")
 
 
-def _exchanges(found: Sequence[Consumer]) -> html.Div:
-    """Return exchanges and copies by their code."""
+def _in_tree(name: str, reports: Reports) -> Any:
+    """Return a link that finds a name in the program tree."""
+    return page_link(name, "/programs", reports, find=name) if name else "–"
+
+
+def _exchanges(found: Sequence[Consumer], reports: Reports) -> html.Div:
+    """Return exchanges and copies by their code; names lead to the program tree."""
     rows = [
         (
-            exchange.name or "–",
+            _in_tree(exchange.name, reports),
             html.Span(exchange.detail, className="no-break"),
             format_bytes(exchange.bytes),
         )

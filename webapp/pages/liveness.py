@@ -80,7 +80,7 @@ _ALWAYS_COLUMNS = (
     _TYPE,
 )
 _STEP_COLUMNS = (
-    number_column("step", "Step", width=90),
+    number_column("step", "Step", width=90, is_place=True),
     bytes_column("bytes", "Not always live", width=140),
     text_column("kind", "Kind", width=140),
     name_column("name", "Name"),

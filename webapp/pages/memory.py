@@ -76,14 +76,14 @@ _VARIABLE_COLUMNS = (
     life_column(),
 )
 _TILE_COLUMNS = (
-    number_column("tile", "Tile", width=90),
-    number_column("ipu", "IPU", width=80),
+    number_column("tile", "Tile", width=90, is_place=True),
+    number_column("ipu", "IPU", width=80, is_place=True),
     bytes_column("including", "Highest address", width=140),
     bytes_column("excluding", "Excluding gaps", width=140),
     share_column("share", "% of capacity", width=110),
 )
 _CHANGE_COLUMNS = (
-    number_column("tile", "Tile", width=90),
+    number_column("tile", "Tile", width=90, is_place=True),
     bytes_column("baseline", "Baseline", width=130),
     bytes_column("candidate", "Candidate", width=130),
     change_column("diff", "Diff"),

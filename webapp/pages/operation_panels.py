@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
-from dash import dcc, html
+from dash import html
 
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
@@ -16,6 +15,7 @@ from tilescope.analyser.plan_explanation import PlanExplanation, explanation, pl
 from tilescope.analyser.plan_text import PartRow, part_rows, plan_facts
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.reports import Report
+from tilescope.webapp.components.links import Reports, page_link, trace_link
 from tilescope.webapp.components.tables import plain_table
 from tilescope.webapp.figures.stage_bars import PartBars, part_bars
 
@@ -53,7 +53,9 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
     )
 
 
-def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.Div:
+def details_panel(
+    name: str, sides: Sequence[OperationDetails | None], reports: Reports
+) -> html.Div:
     """Return the panel of an operation of one or two reports; one of two may lack it."""
     heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
     known = [side for side in sides if side is not None]
@@ -75,21 +77,21 @@ def details_panel(name: str, sides: Sequence[OperationDetails | None]) -> html.D
     if n_plans > _MAX_PLANS:
         note = f"{n_plans - _MAX_PLANS:,} more plans of this operation are on the Plans tab."
         blocks.append(html.Div(note, className="grid-note"))
-    blocks += _steps(known[0], "of the baseline" if len(sides) > 1 else "")
+    blocks += _steps(known[0], "of the baseline" if len(sides) > 1 else "", reports)
     return html.Div(blocks, className="details")
 
 
-def operation_links(details: OperationDetails, query: Mapping[str, str]) -> list[Any]:
-    """Return links to the operation on other pages; ``query`` holds the reports."""
-    links = [
-        dcc.Link(
-            "In the execution trace",
-            href=f"/trace?{urlencode({**query, 'find': details.operation.name})}",
-        )
-    ]
-    if details.steps:
-        node = {**query, "node": str(details.steps[0].program_id)}
-        links.append(dcc.Link("In the program tree", href=f"/programs?{urlencode(node)}"))
+def operation_links(details: OperationDetails, reports: Reports) -> list[Any]:
+    """Return links to the operation on other pages: the trace at its longest step that ran."""
+    longest = max(
+        details.steps, key=lambda step: (step.n_executions > 0, step.cycles), default=None
+    )
+    if longest is None:
+        return []
+    links = [page_link("In the program tree", "/programs", reports, node=str(longest.program_id))]
+    if longest.n_executions:
+        name = details.operation.name
+        links.insert(0, trace_link("In the execution trace", reports, longest.step_id, name))
     return links
 
 
@@ -243,15 +245,17 @@ def _pair(bars: PartBars | None) -> Any:
     )
 
 
-def _steps(side: OperationDetails, whose: str) -> list[Any]:
-    """Return the program steps of an operation."""
+def _steps(side: OperationDetails, whose: str, reports: Reports) -> list[Any]:
+    """Return the program steps of an operation: numbers lead to the trace, names to the tree."""
     if not side.steps:
         return []
     rows = [
         (
-            f"{step.step_id:,}",
+            trace_link(f"{step.step_id:,}", reports, step.step_id)
+            if step.n_executions
+            else f"{step.step_id:,}",
             html.Span(step.kind, className=f"tree-kind phase-{step.phase}"),
-            step.name or MISSING,
+            page_link(step.name or MISSING, "/programs", reports, node=str(step.program_id)),
             f"{step.cycles:,}",
             f"{step.n_executions:,}",
         )

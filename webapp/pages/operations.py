@@ -24,6 +24,7 @@ from tilescope.webapp.components.grids import (
     share_column,
     text_column,
 )
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_panels import (
@@ -197,9 +198,9 @@ def register(app: Dash, library: Library) -> None:
                     )
         if not any(sides):
             return empty_state("The operation is not in this report; select another."), []
-        query = {name: view[name] for name in ("report", "with") if view[name]}
-        links = operation_links(sides[0], query) if sides[0] is not None else []
-        return details_panel(view["op"], sides), links
+        reports = reports_of(view)
+        links = operation_links(sides[0], reports) if sides[0] is not None else []
+        return details_panel(view["op"], sides, reports), links
 
     @answer(app, "operation-kinds-error", [Output("operation-kinds", "children")], view_input)
     def showkinds_table(view: dict[str, str]) -> tuple[Any, ...]:

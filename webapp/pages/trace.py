@@ -10,6 +10,7 @@ from tilescope.analyser import trace
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import choice, tabs, text_box
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.trace_panels import contributor_table, slice_panel, summary_panel
@@ -33,8 +34,8 @@ VIEW = (
 
 _TOP = 100
 _BUTTONS = (
-    ("trace-previous", "‹", "Previous match (Shift-N)"),
-    ("trace-next", "›", "Next match (N)"),
+    ("trace-previous", "‹", "Previous match (Shift-N, or Shift-Enter in the search)"),
+    ("trace-next", "›", "Next match (N, or Enter in the search)"),
     ("trace-out", "−", "Zoom out (S)"),
     ("trace-in", "+", "Zoom in (W)"),
     ("trace-focus", "Focus", "Fit the selection (F)"),
@@ -128,7 +129,7 @@ def register(app: Dash, library: Library) -> None:
         if view["tab"] != "top":
             return (no_update,)
         found = _range_summary(library, view, top=_TOP)
-        return (contributor_table(found) if found else _nothing(),)
+        return (contributor_table(found, reports_of(view)) if found else _nothing(),)
 
     @answer(
         app,
@@ -141,6 +142,8 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,)
         if not view["report"] or not view["at"]:
             return (empty_state("Click a slice of the trace to see its details."),)
+        if view["at"].startswith("step:"):
+            return (no_update,)  # the trace finds the step and writes its place
         ipu_id, track, level, cycle = _place(view["at"])
         with library.opened(view["report"]) as report:
             closed = view["closed"].split(",")
@@ -154,7 +157,7 @@ def register(app: Dash, library: Library) -> None:
             step = None
             if found.step_id is not None:
                 step = trace.step_details(report, found.step_id)
-        return (slice_panel(found, inside, step),)
+        return (slice_panel(found, inside, step, reports_of(view)),)
 
 
 def _panel(name: str) -> html.Div:

@@ -10,6 +10,7 @@ from dash import html
 from tilescope.analyser import trace
 from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.links import Reports, page_link
 from tilescope.webapp.components.panels import empty_state, headline
 from tilescope.webapp.components.tables import plain_table
 
@@ -42,8 +43,8 @@ def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
     )
 
 
-def contributor_table(found: trace.RangeSummary) -> html.Div:
-    """Return the names with the most cycles in the range as a table."""
+def contributor_table(found: trace.RangeSummary, reports: Reports) -> html.Div:
+    """Return the names with the most cycles in the range as a table; a name is found in it."""
     if not found.contributors:
         return empty_state("Nothing ran in this range; zoom out or press 0.")
     left_out = found.n_contributors - len(found.contributors)
@@ -53,11 +54,15 @@ def contributor_table(found: trace.RangeSummary) -> html.Div:
     )
     if left_out > 0:
         note += f"; the first {len(found.contributors):,} are listed"
-    return html.Div([html.Div(note, className="grid-note"), _contributors(found.contributors)])
+    rows = _contributors(found.contributors, reports)
+    return html.Div([html.Div(note, className="grid-note"), rows])
 
 
 def slice_panel(
-    found: trace.Slice, inside: trace.RangeSummary, step: trace.StepDetails | None
+    found: trace.Slice,
+    inside: trace.RangeSummary,
+    step: trace.StepDetails | None,
+    reports: Reports,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
     kind = _KINDS[found.kind]
@@ -75,11 +80,12 @@ def slice_panel(
         facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
     if step is None:
         facts.append(("Nested steps", f"{found.n_steps:,}"))
-        parts, below = [], [html.H3("Top contributors"), _contributors(inside.contributors)]
+        rows = _contributors(inside.contributors, reports)
+        parts, below = [], [html.H3("Top contributors"), rows]
     else:
         facts += [
             ("Step", f"{step.step_id:,}"),
-            ("Program", f"{step.program_kind}, number {step.program_id:,} of the tree"),
+            ("Program", _program(step, reports)),
         ]
         if step.compute_set:
             facts.append(("Compute set", step.compute_set))
@@ -208,12 +214,18 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
     return _table(heads, rows, range(1, len(heads)))
 
 
-def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
+def _program(step: trace.StepDetails, reports: Reports) -> Any:
+    """Return a link to a step's place in the program tree."""
+    text = f"{step.program_kind}, number {step.program_id:,} of the tree"
+    return page_link(text, "/programs", reports, node=str(step.program_id))
+
+
+def _contributors(rows: Sequence[trace.Contributor], reports: Reports) -> html.Div:
     """Return a table of names, counts, cycles and shares."""
     largest = max((row.share for row in rows), default=1.0) or 1.0
     body = [
         [
-            html.Span([_swatch(row.kind), row.name or "(no name)"]),
+            html.Span([_swatch(row.kind), _name(row, reports)]),
             _KINDS[row.kind].label,
             f"{row.count:,}",
             f"{row.cycles:,}",
@@ -231,6 +243,13 @@ def _contributors(rows: Sequence[trace.Contributor]) -> html.Div:
     return _table(heads, body, (2, 3, 4))
 
 
+def _name(row: trace.Contributor, reports: Reports) -> Any:
+    """Return a link that finds a name in the trace."""
+    if not row.name:
+        return "(no name)"
+    return page_link(row.name, "/trace", reports, find=row.name, tab="top")
+
+
 def _swatch(kind: str) -> html.Span:
     """Return the colour and letter of a kind."""
     variable = kind.replace("_", "-")
@@ -241,7 +260,7 @@ def _swatch(kind: str) -> html.Span:
     return html.Span(_KINDS[kind].letter, className="trace-swatch trace-swatch-letter", style=style)
 
 
-def _facts(rows: Sequence[tuple[str, str]]) -> html.Table:
+def _facts(rows: Sequence[tuple[str, Any]]) -> html.Table:
     """Return a table of labels and values."""
     cells = [html.Tr([html.Th(label, scope="row"), html.Td(text)]) for label, text in rows]
     return html.Table(html.Tbody(cells), className="facts")

@@ -170,6 +170,16 @@ def test_next_and_previous_walk_over_runs_and_loops(make: Make) -> None:
     assert trace.occurrence(report, "fc", 10**9) is None
 
 
+def test_the_first_execution_of_a_step_is_in_any_run(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0, (2,))), (1, 0, 0, loop(200, 3000, (0, 1)))])
+    found = [trace.first_execution(report, step) for step in range(6)]
+    assert [one and (one.step_id, one.start_cycle) for one in found] == [
+        (0, 200), (1, 240), (2, 0), None, None, None,
+    ]  # fmt: skip
+    with pytest.raises(BadQuestion, match="steps are 0 to 5"):
+        trace.first_execution(report, 6)
+
+
 def test_step_details_give_costs_histogram_and_vertices(make: Make) -> None:
     details = trace.step_details(make([(0, 0, 0, sequence(0))]), 0)
     (cost,) = details.costs

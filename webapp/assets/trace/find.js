@@ -37,6 +37,14 @@
       this.draw();
     },
 
+    // Looks for a text, before the address holds it.
+    search(text) {
+      if (text === this.state.find) return;
+      this.state.find = text;
+      this.updateMatches();
+      this.countMatches();
+    },
+
     updateMatches() {
       const {find} = this.state;
       this.matches = find.trim() && this.source && this.source.labels.length
@@ -60,6 +68,28 @@
       this.writeNote();
     },
 
+    // Selects the first execution of the wanted step and shows it with its neighbours.
+    async goToStep() {
+      const {source, wantedStep: step} = this;
+      this.wantedStep = undefined;
+      const {occurrence: one} = await source.json('step/' + step + '/first');
+      if (source !== this.source) return;
+      if (!one) { this.say('Step ' + step + ' did not run.'); return; }
+      this.select(one);
+      const apart = 2 * Math.max(one.end_cycle - one.start_cycle, 20);
+      this.moveTo(one.start_cycle - apart, one.end_cycle + apart, true);
+      this.changed('details');
+    },
+
+    // Selects an execution of a step, on the level where the view draws it.
+    select(one) {
+      const {state} = this;
+      const level = state.closed.has(one.ipu_id) || state.view === 'flat' ? 0
+        : one.name.split('/').filter((part) => part).length - 1;
+      state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle].join('.');
+      this.loadSelected();
+    },
+
     async findNext(direction) {
       const {source, state} = this;
       if (!state.find.trim() || !source) return;
@@ -69,10 +99,7 @@
       const answer = await source.json('occurrence', {text: state.find, cycle, direction});
       const one = answer.occurrence;
       if (!one || source !== this.source) return;
-      const level = state.closed.has(one.ipu_id) || state.view === 'flat' ? 0
-        : one.name.split('/').filter((part) => part).length - 1;
-      state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle].join('.');
-      this.loadSelected();
+      this.select(one);
       if (one.start_cycle < start || one.end_cycle > end) {
         const span = Math.max(end - start, (one.end_cycle - one.start_cycle) * 1.2);
         const middle = (one.start_cycle + one.end_cycle) / 2;

@@ -97,6 +97,12 @@
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;
       const target = /** @type {HTMLElement} */ (event.target);
       if (isTyping(target)) {
+        if (event.key === 'Enter' && target.id === 'trace-find') {
+          event.preventDefault();
+          // The box reports its text late, and the address follows.
+          viewer.search(/** @type {HTMLInputElement} */ (target).value);
+          viewer.findNext(event.shiftKey ? 'previous' : 'next');
+        }
         if (event.key === 'Escape' && viewer.root.parentElement.contains(target)) target.blur();
         return;
       }

@@ -53,6 +53,7 @@
       this.whole = new Map();
       this.matches = null;
       this.selected = null;
+      this.wantedStep = undefined;
       this.asked = 0;
       this.inFlight = false;
       this.failed = '';
@@ -82,6 +83,7 @@
       this.apply(view, changed);
       if (this.extent) {
         if (changed('range')) this.follow(view);
+        if (this.wantedStep !== undefined) this.goToStep();
         this.arrange();
         this.draw();
         this.request();
@@ -114,7 +116,10 @@
         state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
       }
       if (changed('at') && state.at !== (view.at || '')) {
-        state.at = view.at || '';
+        // A link from another page names a step: its first execution is looked up.
+        const [, step] = /^step:(\d{1,9})$/.exec(view.at || '') || [];
+        this.wantedStep = step;
+        state.at = step === undefined ? view.at || '' : '';
         this.loadSelected();
       }
     }
@@ -146,7 +151,8 @@
         if (this.data.size) this.paint();
         this.request();
         this.loadOverview();
-        this.loadSelected();
+        if (this.wantedStep === undefined) this.loadSelected();
+        else this.goToStep();
         await names;
         if (source !== this.source) return;
         this.updateMatches();
