@@ -126,6 +126,7 @@ def _loop_bars(lane: SliceLane, piece: Piece, start: int, end: int, n_pixels: in
             only.name,
             only.kind,
             only.count,
+            only.share,
         )
     body_cycles = piece.end_cycle - piece.start_cycle - period * (piece.n_iterations - 1)
     k_low = max(0, math.floor((start - piece.start_cycle - body_cycles) / period) + 1)
@@ -164,5 +165,6 @@ def _loop_bars(lane: SliceLane, piece: Piece, start: int, end: int, n_pixels: in
             whole.name if n_slices == 1 and n_seen == 1 else np.full(1, -1, np.int32),
             whole.kind,
             whole.count * n_seen,
+            whole.share,
         )
     return bars.within(start, end)

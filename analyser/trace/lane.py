@@ -30,6 +30,8 @@ class Bars:
         Kind of the slice, or the one with the most cycles of a merged bar.
     count : ndarray of int64, shape (n_bars,)
         How many slices the bar stands for.
+    share : ndarray of uint8, shape (n_bars, n_kinds)
+        Share of every kind in the cycles of the bar's slices, in 255ths.
     """
 
     start_cycle: np.ndarray
@@ -37,6 +39,12 @@ class Bars:
     name: np.ndarray
     kind: np.ndarray
     count: np.ndarray
+    share: np.ndarray
+
+    def at(self, place: np.ndarray) -> Bars:
+        """Return the bars at some places, or of a mask."""
+        columns = (self.start_cycle, self.end_cycle, self.name, self.kind, self.count, self.share)
+        return Bars(*(column[place] for column in columns))
 
     def shifted(self, cycles: np.ndarray) -> Bars:
         """Return the bars once per entry of ``cycles``, each time moved by it."""
@@ -47,18 +55,12 @@ class Bars:
             np.tile(self.name, n),
             np.tile(self.kind, n),
             np.tile(self.count, n),
+            np.tile(self.share, (n, 1)),
         )
 
     def within(self, start: float, end: float) -> Bars:
         """Return the bars that touch the range."""
-        keep = (self.end_cycle > start) & (self.start_cycle < end)
-        return Bars(
-            self.start_cycle[keep],
-            self.end_cycle[keep],
-            self.name[keep],
-            self.kind[keep],
-            self.count[keep],
-        )
+        return self.at((self.end_cycle > start) & (self.start_cycle < end))
 
 
 def join_bars(parts: list[Bars]) -> Bars:
@@ -71,7 +73,12 @@ def join_bars(parts: list[Bars]) -> Bars:
         np.concatenate([np.zeros(0, np.int32), *(part.name for part in parts)]),
         np.concatenate([np.zeros(0, np.uint8), *(part.kind for part in parts)]),
         np.concatenate([np.zeros(0, np.int64), *(part.count for part in parts)]),
+        np.concatenate([np.zeros((0, len(KINDS)), np.uint8), *(part.share for part in parts)]),
     )
+
+
+#: Shares of a bar of one kind, by kind.
+_ONE_KIND = np.eye(len(KINDS), dtype=np.uint8) * np.uint8(255)
 
 
 @dataclass
@@ -181,14 +188,7 @@ class SliceLane:
         if before >= lowest and self.slice_end(np.asarray([before]))[0] > start:
             parts.append(self._single(np.asarray([before])))
         together = join_bars(parts)
-        order = np.argsort(together.start_cycle, kind="stable")
-        return Bars(
-            together.start_cycle[order],
-            together.end_cycle[order],
-            together.name[order],
-            together.kind[order],
-            together.count[order],
-        )
+        return together.at(np.argsort(together.start_cycle, kind="stable"))
 
     def whole(self, first_entry: int, stop_entry: int) -> Bars:
         """Return one bar for all slices of a range of entries; nothing when there is none."""
@@ -211,6 +211,7 @@ class SliceLane:
             self.names[row],
             self.kinds[row],
             np.ones(len(index), np.int64),
+            _ONE_KIND[self.kinds[row]],
         )
 
     def _merged(self, low: np.ndarray, high: np.ndarray) -> Bars:
@@ -218,14 +219,16 @@ class SliceLane:
         count = high - low
         row = self.slice_row(low)
         name, kind = self.names[row].copy(), self.kinds[row].copy()
+        share = _ONE_KIND[kind]
         several = np.flatnonzero(count > 1)
         if len(several):
             cycles = self._cycles_before(high[several]) - self._cycles_before(low[several])
             kind[several] = np.argmax(cycles, axis=1)
             name[several] = -1
-        return Bars(
-            self.slice_start(low), self.slice_end(high - 1), name, kind, count.astype(np.int64)
-        )
+            total = np.maximum(cycles.sum(axis=1, keepdims=True), 1)
+            share[several] = np.rint(255 * cycles / total)
+        number = count.astype(np.int64)
+        return Bars(self.slice_start(low), self.slice_end(high - 1), name, kind, number, share)
 
     def _cycles_before(self, index: np.ndarray) -> np.ndarray:
         """Return cycles by kind of all slices before each index, shape (n, n_kinds)."""

@@ -257,6 +257,38 @@ def test_a_link_to_a_step_selects_its_first_execution(page: Page) -> None:
     page.locator("#trace-details h2").wait_for()
 
 
+def test_merged_slices_show_the_proportions_of_their_kinds(page: Page) -> None:
+    """The shares of all bars of a lane, weighed by their cycles, are those of the trace."""
+    show(page, "&view=flat")
+    shares = page.evaluate(
+        f"""() => {{
+            const viewer = {VIEWER};
+            const lane = viewer.data.get('0.0').lanes.find((one) => one.level === 0);
+            const found = new Map();
+            let n = 0;
+            for (let i = 0; i < lane.n; i += 1) {{
+                if (lane.mix[i] >= 0) n += 1;
+                for (const kind of viewer.kinds) {{
+                    const part = lane.mix[i] < 0 ? Number(lane.kind[i] === kind.number)
+                        : lane.share[lane.mix[i] + kind.number] / 255;
+                    found.set(kind.name, (found.get(kind.name) || 0) + part * lane.duration[i]);
+                }}
+            }}
+            return [n, ...['compute', 'exchange'].map((name) => found.get(name))];
+        }}"""
+    )
+    assert shares[0] > 0
+    found = page.request.get(
+        urlsplit(page.url)
+        ._replace(path=f"/api/trace/{query(page)['report']}/summary", query="ipus=0")
+        .geturl()
+    ).json()
+    cycles = found["ipus"][0]["cycles_by_kind"]
+    assert shares[1] / shares[2] == pytest.approx(cycles["compute"] / cycles["exchange"], rel=0.1)
+    page.mouse.move(*point(page, 0.5, 1))
+    page.locator(".trace-tooltip", has_text="%").wait_for()
+
+
 def test_flat_view_collapsed_ipus_and_merged_slices_are_described(page: Page) -> None:
     show(page)
     assert "zoom in to separate them" in page.locator(".trace-note").inner_text()

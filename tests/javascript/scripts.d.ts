@@ -62,6 +62,10 @@ interface TraceLane {
   /** Slices that a bar stands for. */
   count: Int32Array;
   kind: Uint8Array;
+  /** Where a bar of several slices has its shares in `share`; -1 for one slice. */
+  mix: Int32Array;
+  /** Shares of all kinds in the cycles of a bar, in 255ths. */
+  share: Uint8Array;
 }
 
 /** The lanes of one track of an IPU. */
@@ -193,6 +197,7 @@ interface TraceViewerParts {
   paint(): void;
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
+  contents(lane: TraceLane, i: number): string;
   hover(at: TracePoint | null): void;
   paintLegend(): void;
   say(text: string, isError?: boolean): void;
@@ -256,6 +261,7 @@ interface TraceViewer extends TraceViewerParts {
 /** What the scripts of the trace share. */
 interface TraceSpace {
   QUIET_MS: number;
+  OVERVIEW_ROWS: number;
   LANE: number;
   RUN_LANE: number;
   GAP: number;

@@ -4,7 +4,8 @@ A window is one binary block: the length of the header (uint32), the header (JSO
 spaces to a multiple of eight bytes from the block's start), then the columns in this order, all
 little-endian and ``n_bars`` values long:
 ``start`` and ``duration`` (float64, cycles, start counted from the header's ``start_cycle``),
-``name`` (int32, -1 for merged bars), ``count`` (int32), ``lane`` (uint16), ``kind`` (uint8).
+``name`` (int32, -1 for merged bars), ``count`` (int32), ``lane`` (uint16), ``kind`` (uint8). A row
+of the header's ``n_kinds`` shares (uint8, 255ths of its cycles) follows for every merged bar.
 """
 
 from __future__ import annotations
@@ -151,6 +152,7 @@ def pack_window(found: trace.Window) -> bytes:
         "n_pixels": found.n_pixels,
         "n_bars": len(found.lane),
         "n_slices": found.n_slices,
+        "n_kinds": found.bars.share.shape[1],
         "lanes": [[lane.ipu_id, lane.track, lane.level] for lane in found.lanes],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -166,6 +168,7 @@ def pack_window(found: trace.Window) -> bytes:
             np.minimum(bars.count, _MAX_COUNT).astype("<i4").tobytes(),
             found.lane.astype("<u2").tobytes(),
             bars.kind.astype("u1").tobytes(),
+            bars.share[bars.count > 1].tobytes(),
         )
     )
 

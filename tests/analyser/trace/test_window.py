@@ -190,6 +190,27 @@ def n_edges(group: TrackGroup, n_pixels: int) -> int:
     return 5 * n_pixels if any(p.period_cycles for p in group.timeline.pieces) else 0
 
 
+@given(blocks, st.integers(1, 12))
+def test_a_merged_bar_has_the_shares_of_its_kinds(
+    plan: list[tuple[list[int], int, int]], n_pixels: int
+) -> None:
+    entries = entries_of(plan)
+    group = group_of(entries)
+    (lane,) = group.lanes("flat")
+    bars = group.bars(lane, 0, end_of(entries), n_pixels)
+    kinds = lane.kinds
+    for start, end, count, kind, share in zip(
+        bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share, strict=True
+    ):
+        inside = [one for one in executions(entries) if start <= one[0] and one[1] <= end]
+        spent = np.zeros(share.size)
+        for low, high, step in inside:
+            spent[kinds[step]] += high - low
+        assert len(inside) == count
+        np.testing.assert_allclose(share / 255, spent / spent.sum(), atol=0.5 / 255 + 1e-9)
+        assert spent[kind] == spent.max()
+
+
 @given(blocks, st.floats(0, 1))
 def test_flame_lanes_hold_every_execution_once(
     plan: list[tuple[list[int], int, int]], place: float

@@ -29,7 +29,10 @@ def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     for name, dtype in COLUMNS:
         columns[name] = np.frombuffer(block, dtype, header["n_bars"], at)
         at += columns[name].nbytes
-    assert at == len(block)
+    n_mixed = int((columns["count"] > 1).sum())
+    columns["share"] = np.frombuffer(block, "u1", n_mixed * header["n_kinds"], at)
+    columns["share"] = columns["share"].reshape(n_mixed, header["n_kinds"])
+    assert at + columns["share"].nbytes == len(block)
     return header, columns
 
 
@@ -45,9 +48,9 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     with library.opened(ids["pair"]) as report:
         whole = trace.extent(report)
         middle = whole.end_cycle // 2
-        expected = trace.window(report, middle, whole.end_cycle, 300, [1])
+        expected = trace.window(report, middle, whole.end_cycle, 40, [1])
     answer = client.get(
-        f"{base}/window", params={"start": middle, "end": whole.end_cycle, "width": 300, "ipus": 1}
+        f"{base}/window", params={"start": middle, "end": whole.end_cycle, "width": 40, "ipus": 1}
     )
     assert answer.headers["content-type"] == "application/octet-stream"
     header, columns = unpack(answer.content)
@@ -61,6 +64,9 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     assert columns["name"].tolist() == expected.bars.name.tolist()
     assert columns["count"].tolist() == expected.bars.count.tolist()
     assert columns["kind"].tolist() == expected.bars.kind.tolist()
+    several = expected.bars.count > 1
+    assert several.any()
+    assert columns["share"].tolist() == expected.bars.share[several].tolist()
     assert columns["lane"].tolist() == expected.lane.tolist()
 
 

@@ -82,8 +82,9 @@
       const {source, extent, tracks} = this;
       const width = Math.max(100, this.overviewBox.clientWidth || 1000);
       try {
+        const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, space.OVERVIEW_ROWS);
         const answer = await source.window({
-          start: extent.start, end: extent.end, width, view: 'flat', ipus: tracks[0].ipu_id,
+          start: extent.start, end: extent.end, width, view: 'flat', ipus: ipus.join(','),
         });
         if (source !== this.source) return;
         this.overview.take(answer);

@@ -37,10 +37,12 @@
       this.draw();
     },
 
-    // Looks for a text, before the address holds it.
+    // Looks for a text that its box has not reported yet. The address must hold it before anything
+    // else changes the address, which the box follows.
     search(text) {
       if (text === this.state.find) return;
-      this.state.find = text;
+      this.state.find = this.address.find = text;
+      window.tilescope.changeView({find: text}, false);
       this.updateMatches();
       this.countMatches();
     },

@@ -3,6 +3,9 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const HEIGHT = 34;
+  // Most IPUs with a row of their own, and most rows: two pixels each.
+  const ROWS = 16;
+  space.OVERVIEW_ROWS = ROWS;
 
   function handle(label) {
     const element = document.createElement('div');
@@ -24,7 +27,7 @@
       this.handles = [handle('Start of the visible range'), handle('End of the visible range')];
       element.append(this.canvas, this.left, this.right, ...this.handles);
       this.data = null;
-      this.lane = null;
+      this.lanes = [];
       element.addEventListener('pointerdown', (event) => this.begin(event));
       element.addEventListener('pointermove', (event) => this.move(event));
       for (const name of ['pointerup', 'pointercancel']) {
@@ -44,8 +47,10 @@
 
     take(data) {
       this.data = data;
-      const group = data.groups.values().next().value;
-      this.lane = group ? group.lanes.find((lane) => lane.level === 0) : null;
+      // A row for every track of every IPU, as far as there is room.
+      this.lanes = [...data.groups.values()]
+        .map((group) => group.lanes.find((lane) => lane.level === 0))
+        .filter((lane) => lane !== undefined).slice(0, ROWS);
       this.painted = null;
     }
 
@@ -86,14 +91,16 @@
       if (this.painted !== key) {
         this.painted = key;
         const context = space.prepare(this.canvas, width, HEIGHT, ratio);
-        if (this.lane) {
+        const room = (HEIGHT - 2) / Math.max(1, this.lanes.length);
+        this.lanes.forEach((lane, row) => {
           context.font = colours.font;
           const scene = {
             start: extent.start, end: extent.end, colours, ratio, matches: null,
             source: {label: () => ''}, kinds: this.viewer.kinds,
           };
-          space.paintLane(context, this.data, this.lane, {x: 0, y: 2, width, height: HEIGHT - 2}, scene);
-        }
+          const box = {x: 0, y: 2 + row * room, width, height: room + (room < 12 ? 1 : 0)};
+          space.paintLane(context, this.data, lane, box, scene);
+        });
       }
       const whole = extent.end - extent.start;
       const from = (range.start - extent.start) / whole * width;

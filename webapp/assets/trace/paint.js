@@ -90,7 +90,8 @@
       if (!(lane.kinds & (1 << kind))) continue;
       context.fillStyle = colours.kinds[kind];
       for (let i = from; i < stop; i += 1) {
-        if (lane.kind[i] !== kind) continue;
+        const mix = lane.mix[i];
+        if (mix < 0 ? lane.kind[i] !== kind : !lane.share[mix + kind]) continue;
         const x0 = Math.max(-2, (lane.start[i] + shift) * scale);
         const x1 = Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale);
         const width = x1 - x0;
@@ -101,10 +102,21 @@
           const id = lane.name[i];
           context.globalAlpha = id < 0 ? 0.35 : matches[id] ? 1 : 0.22;
         }
-        context.fillRect(box.x + x0, box.y, width > 3 ? width - 1 : Math.max(width, thin), height);
+        // Of several slices, every kind takes its share of the height, the first kind below.
+        let below = 0;
+        let part = 1;
+        if (mix >= 0) {
+          for (let k = 0; k < kind; k += 1) below += lane.share[mix + k] / 255;
+          part = lane.share[mix + kind] / 255;
+        }
+        const y = box.y + height * Math.max(0, 1 - below - part);
+        context.fillRect(
+          box.x + x0, y, width > 3 ? width - 1 : Math.max(width, thin), height * part,
+        );
       }
     }
     context.globalAlpha = 1;
+    if (height < LETTER_FROM - 2) return [slices, bars];
     context.textBaseline = 'middle';
     for (let i = from; i < stop; i += 1) {
       const x0 = Math.max(0, (lane.start[i] + shift) * scale);

@@ -102,6 +102,16 @@
       if (this.note.textContent !== text) this.note.textContent = text;
     },
 
+    // The kind of a bar, or the share of each kind in the cycles of several slices.
+    contents(lane, i) {
+      const named = (kind) => kind.label + ' [' + kind.letter + ']';
+      const mix = lane.mix[i];
+      if (mix < 0) return named(this.kinds[lane.kind[i]]);
+      return this.kinds.map((kind) => ({kind, share: lane.share[mix + kind.number] / 2.55}))
+        .filter(({share}) => share > 0).sort((a, b) => b.share - a.share)
+        .map(({kind, share}) => named(kind) + ' ' + share.toFixed(0) + ' %').join(', ');
+    },
+
     hover(at) {
       this.last = at || this.last;
       const found = at && this.extent ? this.laneAt(at.y) : null;
@@ -116,7 +126,7 @@
         : space.count(count) + ' slices, too short to show separately';
       const share = 100 * cycles / (this.range.end - this.range.start);
       const lines = [
-        kind.label + ' [' + kind.letter + ']' + (count > 1 ? ' mostly' : ''),
+        this.contents(lane, i),
         space.plural(cycles, 'cycle', 'cycles')
           + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : '')
           + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of the visible range',

@@ -24,6 +24,11 @@
     const count = take(Int32Array, 4);
     const lane = take(Uint16Array, 2);
     const kind = take(Uint8Array, 1);
+    // Where every bar of several slices has its shares; -1 for the others.
+    const mix = new Int32Array(n).fill(-1);
+    let mixed = 0;
+    for (let i = 0; i < n; i += 1) if (count[i] > 1) { mix[i] = mixed; mixed += header.n_kinds; }
+    const share = new Uint8Array(buffer, at, mixed);
     const groups = new Map();
     let low = 0;
     header.lanes.forEach(([ipu, track, level], index) => {
@@ -32,12 +37,16 @@
       const key = ipu + '.' + track;
       if (!groups.has(key)) groups.set(key, {key, ipu, track, lanes: []});
       let kinds = 0;
-      for (let i = low; i < high; i += 1) kinds |= 1 << kind[i];
+      for (let i = low; i < high; i += 1) {
+        kinds |= 1 << kind[i];
+        if (mix[i] < 0) continue;
+        for (let k = 0; k < header.n_kinds; k += 1) if (share[mix[i] + k]) kinds |= 1 << k;
+      }
       groups.get(key).lanes.push({
         level, kinds, n: high - low,
         start: start.subarray(low, high), duration: duration.subarray(low, high),
         name: name.subarray(low, high), count: count.subarray(low, high),
-        kind: kind.subarray(low, high),
+        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share,
       });
       low = high;
     });
