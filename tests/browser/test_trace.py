@@ -250,7 +250,7 @@ def test_a_link_to_a_step_selects_its_first_execution(page: Page) -> None:
     show(page, "&at=step:700")
     at = poll(page, f"{VIEWER}.state.at")
     poll(page, f"{VIEWER}.selected?.step_id", 700)
-    assert wait_for(page, "at") == at
+    poll(page, "new URLSearchParams(location.search).get('at')", at)
     start, end = seen(page)
     found = page.evaluate(f"[{VIEWER}.selected.start_cycle, {VIEWER}.selected.end_cycle]")
     assert start < found[0] < found[1] < end
