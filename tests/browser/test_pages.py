@@ -468,6 +468,58 @@ def test_insights_lead_to_tiles_steps_and_variables(visit: Visit) -> None:
     expect(page.locator("#memory-var")).to_have_value(name)
 
 
+def test_tab_leaves_a_grid(visit: Visit) -> None:
+    page = visit("/memory", tab="variables", tiles="7")
+    page.locator('#memory-variables .ag-center-cols-container [col-id="name"]').first.click()
+    inside = "document.activeElement.closest('.ag-root') !== null"
+    assert page.evaluate(inside)
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate(inside)
+    for _ in range(3):  # the browser stops at parts that scroll
+        page.keyboard.press("Tab")
+    assert not page.evaluate(inside)
+
+
+#: Texts whose contrast to what lies behind them is below 4.5, the least that WCAG 2.2 AA allows.
+_FAINT = r"""() => {
+    const light = (colour) => {
+        const [r, g, b] = colour.map((v) => v / 255)
+            .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const parts = (text) => (text.match(/[\d.]+/g) || []).map(Number);
+    const behind = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+            const [r, g, b, a = 1] = parts(getComputedStyle(at).backgroundColor);
+            if (a > 0.99 && r !== undefined) return [r, g, b];
+        }
+        return [255, 255, 255];
+    };
+    const found = [];
+    for (const element of document.querySelectorAll('#content *, .header *, .menu *')) {
+        const texts = [...element.childNodes].filter((node) => node.nodeType === 3);
+        if (!element.offsetParent || !texts.some((node) => node.textContent.trim())) continue;
+        const colour = parts(getComputedStyle(element).color).slice(0, 3);
+        const [a, b] = [light(colour), light(behind(element))];
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (contrast < 4.5) found.push(element.className + ' ' + contrast.toFixed(2));
+    }
+    return [...new Set(found)];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/summary", "/insights", "/memory", "/programs", "/trace"])
+def test_texts_stand_out(visit: Visit, path: str, scheme: str) -> None:
+    page = visit(path)
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    if path in READY:
+        _wait(page, path)
+    else:
+        page.locator(".trace-legend .trace-swatch").first.wait_for()
+    assert page.evaluate(_FAINT) == []
+
+
 def test_a_first_click_on_a_column_of_numbers_brings_the_largest(visit: Visit) -> None:
     page = visit("/memory", tab="variables", tiles="7")
     head = page.locator('#memory-variables .ag-header-cell[col-id="bytes"]')

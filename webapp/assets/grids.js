@@ -36,6 +36,8 @@
     isMissing(value) ? '–' : value === 0 ? '0' : (value > 0 ? '+' : '') + registry.tilescopeBytes(value);
   registry.tilescopeAddress = (value) => isMissing(value) ? '–' :
     '0x' + value.toString(16).padStart(5, '0') + '  ' + number.format(value);
+  // The browser moves the focus on, as between any other elements.
+  registry.tilescopeLeave = () => false;
   registry.tilescopeGridTheme = (agGrid) => agGrid.themeQuartz.withParams({
     accentColor: 'var(--accent)',
     backgroundColor: 'var(--surface)',

@@ -160,6 +160,9 @@ def grid(
         "animateRows": False,
         "suppressDragLeaveHidesColumns": True,
         "localeText": {"noRowsToShow": empty},
+        # Tab leaves the grid; arrows move within it.
+        "tabToNextCell": {"function": "tilescopeLeave(params)"},
+        "tabToNextHeader": {"function": "tilescopeLeave(params)"},
         "enableCellTextSelection": True,
         "ensureDomOrder": True,
     }
