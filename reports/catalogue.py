@@ -24,7 +24,7 @@ class FoundReport:
     """A report file found on disk, not opened yet.
 
     ``report_id`` is short and stable for a path. ``is_complete_guess`` depends on the file name
-    only; opening the file gives certainty.
+    only, ``is_damaged_guess`` on its size and header; opening the file gives certainty.
     """
 
     report_id: str
@@ -33,6 +33,7 @@ class FoundReport:
     is_complete_guess: bool
     size_bytes: int
     mtime: float
+    is_damaged_guess: bool = False
 
 
 def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
@@ -80,7 +81,28 @@ def _describe(file: Path, place: Path) -> FoundReport | None:
     is_complete = not _LEFTOVER.fullmatch(path.name)
     identity = blake2b(os.fsencode(path), digest_size=6).hexdigest()
     label = _label(file, place, is_complete)
-    return FoundReport(identity, label, path, is_complete, status.st_size, status.st_mtime)
+    is_damaged = is_complete and _is_damaged(path, status.st_size)
+    return FoundReport(
+        identity, label, path, is_complete, status.st_size, status.st_mtime, is_damaged
+    )
+
+
+def _is_damaged(path: Path, size: int) -> bool:
+    """Return whether a file is no database of SQLite, or has another size than its header says.
+
+    Source: SQLite, "Database File Format", section 1.3: the size of a page is at byte 16, with 1
+    for 65,536, and the number of pages at 28.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(32)
+    except OSError:
+        return True
+    if len(head) < 32 or not head.startswith(b"SQLite format 3\0"):
+        return True
+    page_bytes = int.from_bytes(head[16:18], "big")
+    n_pages = int.from_bytes(head[28:32], "big")
+    return size < n_pages * (65_536 if page_bytes == 1 else page_bytes)
 
 
 def _label(file: Path, place: Path, is_complete: bool) -> str:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from tilescope.reports import Report, open_report
 from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.reports.errors import ReportError
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.stamps import Stamp, file_stamp, note_stamp
 
@@ -66,7 +67,7 @@ class Library:
         self._listed_at: float | None = None
 
     def found(self) -> list[FoundReport]:
-        """Return the current reports: complete before incomplete, newest first."""
+        """Return the current reports: whole before damaged ones, complete first, then newest."""
         with self._lock:
             now = self._clock()
             if self._listed_at is None or now - self._listed_at > LISTING_AGE_S:
@@ -74,7 +75,12 @@ class Library:
                 self._found = {entry.report_id: entry for entry in listing}
                 self._listed_at = now
             entries = list(self._found.values())
-        return sorted(entries, key=lambda entry: (not entry.is_complete_guess, -entry.mtime))
+        return sorted(
+            entries,
+            key=lambda entry: (
+                entry.is_damaged_guess, not entry.is_complete_guess, -entry.mtime,
+            ),
+        )  # fmt: skip
 
     def entry(self, report_id: str) -> FoundReport:
         """Return the listing of one report.
@@ -143,7 +149,7 @@ class Library:
                 self._retire(entry.report_id)
                 loan = None
             if loan is None:
-                loan = _open(entry.path, stamp)
+                loan = _open(entry, stamp)
                 self._open[entry.report_id] = loan
                 for report_id in list(self._open)[: -self._capacity]:
                     self._retire(report_id)
@@ -166,11 +172,22 @@ class Library:
             loan.report.close()
 
 
-def _open(path: Path, stamp: Stamp) -> _Loan:
-    """Open a file; once more if it was replaced meanwhile."""
-    loan = _Loan(open_report(path), stamp)
-    after = file_stamp(path)
-    if after != stamp:
-        loan.report.close()
-        loan = _Loan(open_report(path), after)
+def _open(entry: FoundReport, stamp: Stamp) -> _Loan:
+    """Open a file; once more if it was replaced meanwhile. Errors name the report, not its path.
+
+    Raises
+    ------
+    ReportError
+        When it cannot be read.
+    """
+    path = entry.path
+    try:
+        loan = _Loan(open_report(path), stamp)
+        after = file_stamp(path)
+        if after != stamp:
+            loan.report.close()
+            loan = _Loan(open_report(path), after)
+    except ReportError as error:
+        error.args = (str(error).replace(str(path), entry.label),)
+        raise
     return loan

@@ -135,6 +135,8 @@ def register_shell(app: Dash, pages: Sequence[ModuleType], library: Library) -> 
 
 def _choice(entry: dict[str, Any]) -> str:
     """Return the label of a report in the menus."""
+    if entry["is_damaged"]:
+        return f"{entry['label']} (damaged file)"
     return str(entry["label"]) + ("" if entry["is_complete"] else " (incomplete run)")
 
 

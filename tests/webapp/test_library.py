@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.generated_report import generate_report
 
+from tilescope.reports.errors import ReportError
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.library import Library
 
@@ -64,6 +65,22 @@ def test_a_new_report_is_found_and_a_removed_one_forgotten(places: Path) -> None
     now[0] += 10
     with pytest.raises(UnknownReport), library.opened(report_id):
         pass
+    library.close()
+
+
+@pytest.mark.parametrize("kept", [0, 10, 5000])
+def test_a_damaged_report_is_last_and_errors_do_not_tell_its_path(places: Path, kept: int) -> None:
+    newest = places / "newest" / "profile.pop"
+    newest.parent.mkdir()
+    newest.write_bytes((places / "run0" / "profile.pop").read_bytes()[:kept])
+    library = Library([places])
+    *others, last = library.found()
+    assert [entry.is_damaged_guess for entry in others] == [False] * 3
+    assert (last.path.parent.name, last.is_damaged_guess) == ("newest", True)
+    with pytest.raises(ReportError) as caught, library.opened(last.report_id):
+        pass
+    assert last.label in str(caught.value)
+    assert str(places) not in str(caught.value)
     library.close()
 
 

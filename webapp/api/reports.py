@@ -35,6 +35,7 @@ def _describe(entry: FoundReport) -> dict[str, Any]:
         "id": entry.report_id,
         "label": entry.label,
         "is_complete": entry.is_complete_guess,
+        "is_damaged": entry.is_damaged_guess,
         "size_bytes": entry.size_bytes,
         "modified_s": entry.mtime,
     }
