@@ -2,7 +2,8 @@
 
 They are computed in float64, without a branch or a call of the system's mathematical library, whose
 functions take one number at a time and differ between systems in last bits. A float32 result is the
-correctly rounded one but for a few values in a million.
+correctly rounded one but for a few values in a million, and some tens of the error function. GELU
+by it is within 10⁻¹⁰, and 0 below -4 √2, where it is at most 4.4 · 10⁻⁸.
 
 exp(x) is 2ⁿ exp(r) with n the integer next to x / log 2. exp(r) - 1 is its series up to r⁹: the
 next term is below 10⁻¹¹ of it for any |r| up to log(2) / 2. erf(x) / x is a polynomial in x², the
