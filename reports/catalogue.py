@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from tilescope.reports.errors import ReportError, UnsupportedSchema
+from tilescope.reports.open import check_header, has_side_file
 from tilescope.reports.schema import REPORT_NAME
 
 __all__ = ["FoundReport", "find_reports"]
@@ -24,7 +26,7 @@ class FoundReport:
     """A report file found on disk, not opened yet.
 
     ``report_id`` is short and stable for a path. ``is_complete_guess`` depends on the file name
-    only, ``is_damaged_guess`` on its size and header; opening the file gives certainty.
+    only, ``is_damaged_guess`` on size and header; opening the file gives certainty.
     """
 
     report_id: str
@@ -81,28 +83,23 @@ def _describe(file: Path, place: Path) -> FoundReport | None:
     is_complete = not _LEFTOVER.fullmatch(path.name)
     identity = blake2b(os.fsencode(path), digest_size=6).hexdigest()
     label = _label(file, place, is_complete)
-    is_damaged = is_complete and _is_damaged(path, status.st_size)
+    is_damaged = is_complete and _is_damaged(path)
     return FoundReport(
         identity, label, path, is_complete, status.st_size, status.st_mtime, is_damaged
     )
 
 
-def _is_damaged(path: Path, size: int) -> bool:
-    """Return whether a file is no database of SQLite, or has another size than its header says.
-
-    Source: SQLite, "Database File Format", section 1.3: the size of a page is at byte 16, with 1
-    for 65,536, and the number of pages at 28.
-    """
+def _is_damaged(path: Path) -> bool:
+    """Return whether a file with a complete report's name is damaged, or no report."""
+    if has_side_file(path):  # an engine writes it
+        return False
     try:
-        with path.open("rb") as file:
-            head = file.read(32)
-    except OSError:
+        check_header(path)
+    except UnsupportedSchema:
+        return False
+    except (ReportError, OSError):
         return True
-    if len(head) < 32 or not head.startswith(b"SQLite format 3\0"):
-        return True
-    page_bytes = int.from_bytes(head[16:18], "big")
-    n_pages = int.from_bytes(head[28:32], "big")
-    return size < n_pages * (65_536 if page_bytes == 1 else page_bytes)
+    return False
 
 
 def _label(file: Path, place: Path, is_complete: bool) -> str:

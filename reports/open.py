@@ -17,7 +17,7 @@ from tilescope.reports.guard import GuardedConnection, unsupported
 from tilescope.reports.report import Report
 from tilescope.reports.schema import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
 
-__all__ = ["find_leftovers", "has_side_file", "open_report"]
+__all__ = ["check_header", "find_leftovers", "has_side_file", "open_report"]
 
 _SIDE_SUFFIXES = ("-wal", "-journal")
 _HEADER_BYTES = 100
@@ -89,7 +89,7 @@ def has_side_file(file: Path) -> bool:
 def _open_file(file: Path) -> Report:
     if has_side_file(file):
         return _open_copy(file)
-    _check_header(file)
+    check_header(file)
     uri = f"file:{quote(str(file.absolute()))}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
@@ -121,8 +121,20 @@ def _find(path: Path) -> Path:
     return path
 
 
-def _check_header(file: Path) -> None:
-    """Validate the first bytes, before SQLite opens the file."""
+def check_header(file: Path) -> None:
+    """Validate the first bytes, before SQLite opens the file.
+
+    Raises
+    ------
+    NotAReport
+        The file is empty or belongs to another program.
+    UnsupportedSchema
+        The schema version is not supported.
+    DamagedReport
+        The file has another size than its header declares, or its text is not UTF-8.
+    OSError
+        The file cannot be read.
+    """
     with file.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
         size_bytes = os.fstat(stream.fileno()).st_size

@@ -152,17 +152,6 @@ def over_operand(
     return None
 
 
-def _suits(
-    builder: Builder,
-    function: str,
-    target: Tensor,
-    others: Sequence[Tensor],
-    shape: tuple[int, ...],
-) -> bool:
-    codelets = _codelets(function, 1 + len(others))
-    return fits_in_place(builder, function, codelets, [target, *others], shape)
-
-
 def fits_in_place(
     builder: Builder,
     name: str,
