@@ -111,6 +111,7 @@ def _digest_of(codelet: Codelet) -> str | None:
         codelet.has_slow_path,
         codelet.is_multi_vertex,
         codelet.reads_clock,
+        kernel_digest(codelet.pieces),
     )
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 

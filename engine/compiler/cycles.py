@@ -14,7 +14,7 @@ from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch, start_cycles
+from tilescope.engine.graph.law import Batch, Pieces, pieces_cycles, start_cycles
 from tilescope.engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
@@ -145,7 +145,7 @@ def compute_cost(
     Notes
     -----
     Supervisor vertices and multi-vertices of a tile run one after the other; worker vertices share
-    its contexts.
+    its contexts; so do the pieces of a copy, which are divided among them.
 
     Raises
     ------
@@ -154,6 +154,7 @@ def compute_cost(
     """
     n_tiles = machine.n_tiles
     tile_cycles = np.zeros(n_tiles, np.int64)
+    pieces: list[tuple[NDArray[np.int32], Pieces, Batch]] = []
     worker_tiles: list[NDArray[np.int32]] = []
     worker_cycles: list[NDArray[np.int64]] = []
     by_codelet: dict[str, list[_BatchCost]] = {}
@@ -161,7 +162,9 @@ def compute_cost(
     for i, batch in enumerate(compute_set.batches):
         shapes = _shapes(batch, machine, None, slow_tiles[i] if slow_tiles else None)
         cycles = _vertex_cycles(batch, shapes, machine)
-        if batch.codelet.fills_tile:
+        if batch.codelet.pieces is not None:
+            pieces.append((batch.tile, batch.codelet.pieces, shapes))
+        elif batch.codelet.fills_tile:
             tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
         else:
             worker_tiles.append(batch.tile)
@@ -170,6 +173,8 @@ def compute_cost(
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
         part = _BatchCost(batch, cycles, np.asarray(flops))
         by_codelet.setdefault(batch.codelet.name, []).append(part)
+    if pieces:
+        tile_cycles += pieces_cycles(pieces, machine)
     if worker_tiles:
         tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
@@ -218,9 +223,12 @@ class CountedCycles:
         self._tile = np.concatenate([batch.tile for batch in batches])
         self._cycles = np.zeros(int(first[-1]), np.int64)
         fills_tile = np.repeat([batch.codelet.fills_tile for batch in batches], np.diff(first))
-        self._workers = slice(None) if not fills_tile.any() else np.flatnonzero(~fills_tile)
+        is_piece = np.repeat([b.codelet.pieces is not None for b in batches], np.diff(first))
+        is_shared = fills_tile | is_piece
+        self._workers = slice(None) if not is_shared.any() else np.flatnonzero(~is_shared)
         self._alone = np.flatnonzero(fills_tile)
         self._counted = []
+        pieces = []
         for i, batch in enumerate(batches):
             place = slice(int(first[i]), int(first[i + 1]))
             slow = slow_tiles[i] if slow_tiles else None
@@ -229,6 +237,9 @@ class CountedCycles:
             else:
                 shapes = _shapes(batch, machine, None, slow)
                 self._cycles[place] = _vertex_cycles(batch, shapes, machine)
+                if batch.codelet.pieces is not None:
+                    pieces.append((batch.tile, batch.codelet.pieces, shapes))
+        self._of_pieces = pieces_cycles(pieces, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
         """Return the busy cycles of every tile in the last execution: ndarray of int64, (n_tiles,).
@@ -245,6 +256,7 @@ class CountedCycles:
         busy = list_schedule(
             self._tile[workers], cycles[workers], machine.n_tiles, machine.n_worker_contexts
         )
+        busy += self._of_pieces
         if self._alone.size:
             mine = self._alone
             busy += np.bincount(self._tile[mine], cycles[mine], machine.n_tiles).astype(np.int64)

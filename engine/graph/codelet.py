@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilescope.engine.arguments import a_kind, a_switch, a_text, numbers, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.field import Field, Scalar
-from tilescope.engine.graph.law import Batch, Law
+from tilescope.engine.graph.law import Batch, Law, Pieces
 from tilescope.engine.graph.sliding import Sliding
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Codelet:
         instructions of every worker, ndarray of int64, shape (n_vertices, n_worker_contexts).
     reads_clock
         Whether the kernel's last argument is the cycle counter of its IPU as its step begins.
+    pieces
+        The cost of a tile's vertices when they are the pieces of one job that all its workers
+        share, whichever codelets they have; the law is then that of these pieces.
     apart
         Groups of fields that must lie in different memory elements, pairwise, so that a tile can
         access them in the same cycle.
@@ -90,6 +93,7 @@ class Codelet:
     sliding: tuple[Sliding, ...] = ()
     is_multi_vertex: bool = False
     reads_clock: bool = False
+    pieces: Pieces | None = None
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.
@@ -143,6 +147,13 @@ class Codelet:
                 f"{where} is a multi-vertex and a supervisor vertex: choose one; a multi-vertex"
                 " runs on every worker, a supervisor vertex does as its law says"
             )
+        if self.pieces is not None:
+            a_kind(f"{where}: pieces", self.pieces, Pieces, "a Pieces of the engine or None")
+            if self.fills_tile or self.is_data_dependent:
+                raise BadGraph(
+                    f"{where} has pieces: its vertices are dealt to workers, so it may not be a"
+                    " supervisor vertex, a multi-vertex or data-dependent"
+                )
         for field in self.fields:
             a_kind(f"{where}: one of its fields", field, Field, "an engine.Field")
         for scalar in self.scalars:

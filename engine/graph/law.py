@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.machine import Machine
 
-__all__ = ["Batch", "Law", "start_cycles", "worker_share"]
+__all__ = ["Batch", "Law", "Pieces", "pieces_cycles", "start_cycles", "worker_share"]
 
 
 @dataclass(frozen=True)
@@ -109,3 +109,60 @@ def start_cycles(counted: int, machine: Machine) -> int:
 #: Cycles of every vertex of a batch: ndarray of int64, shape (n_vertices,); for a multi-vertex, of
 #: all its workers: shape (n_vertices, n_worker_contexts).
 Law = Callable[[Batch, Machine], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The cost of vertices that are pieces of one job: a tile deals them to all its workers.
+
+    Pieces go to one worker each, or are divided where there are fewer pieces than workers.
+
+    Parameters
+    ----------
+    start_cycles
+        Cycles of the tile before its workers run.
+    piece_cycles
+        Instructions of a worker before each piece.
+    total
+        Instructions of a whole piece, without those before it.
+    longest
+        Instructions of the busiest worker when all of them share the piece: at least a sixth of
+        `total`, and more where the piece cannot be divided evenly.
+    """
+
+    start_cycles: int
+    piece_cycles: int
+    total: Law
+    longest: Law
+
+    def alone(self, batch: Batch, machine: Machine) -> NDArray[np.int64]:
+        """Return the cycles of a tile with a single piece: ndarray of int64, (n_vertices,)."""
+        work = self.piece_cycles + self.longest(batch, machine)
+        return np.asarray(self.start_cycles + machine.n_worker_contexts * work)
+
+
+def pieces_cycles(
+    parts: Sequence[tuple[NDArray[np.int32], Pieces, Batch]], machine: Machine
+) -> NDArray[np.int64]:
+    """Return the cycles of every tile for all its pieces: ndarray of int64, (n_tiles,).
+
+    Parameters
+    ----------
+    parts
+        By batch: the tiles of its pieces, ndarray of int32, shape (n_vertices,), what they cost,
+        and their shapes.
+    machine
+        Supplies the worker contexts.
+    """
+    n_tiles = machine.n_tiles
+    start, before, total, longest = (np.zeros(n_tiles, np.int64) for _ in range(4))
+    n_pieces = np.zeros(n_tiles, np.int64)
+    for tile, pieces, batch in parts:
+        n_pieces += np.bincount(tile, minlength=n_tiles)
+        total += np.bincount(tile, pieces.total(batch, machine), n_tiles).astype(np.int64)
+        np.maximum.at(longest, tile, pieces.longest(batch, machine))
+        start[tile] = np.maximum(start[tile], pieces.start_cycles)
+        before[tile] = np.maximum(before[tile], pieces.piece_cycles)
+    work = before * worker_share(n_pieces, machine)
+    work += np.maximum(longest, worker_share(total, machine))
+    return np.asarray(start + machine.n_worker_contexts * work)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.codelets.copy import COPY_BLOCK, block_cycles
 from tilescope.engine.codelets.elementwise import BINARY_BLOCK
 from tilescope.engine.codelets.in_place import BINARY_IN_PLACE_BLOCK
 from tilescope.engine.codelets.transpose import TRANSPOSE, grain_of
@@ -119,7 +119,7 @@ def _is_transposed(x: Regions, out: Regions, machine: Machine) -> NDArray[np.boo
             {},
             np.zeros(rows.size, np.int64),
         )
-        fits &= TRANSPOSE.law(shapes, machine) < COPY_BLOCK.law(shapes, machine)
+        fits &= TRANSPOSE.law(shapes, machine) < block_cycles(shapes, machine)
     return np.asarray(fits)
 
 

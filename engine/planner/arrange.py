@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import COPY_BLOCK
+from tilescope.engine.codelets.copy import block_cycles
 from tilescope.engine.graph import Stage
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine
@@ -14,7 +14,6 @@ from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.split import Splits
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
-from tilescope.engine.tiling.weight_block import n_sharers
 
 __all__ = ["are_weights_arranged", "arranged_bytes", "arrangement_cycles", "is_arranged"]
 
@@ -90,17 +89,12 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         pixels = -(-(total // inner) // tiles)
         share = real / total
         moved = np.ceil(pixels * inner * share).astype(np.int64)
-        padding = pixels * inner - moved
-        # A tile with the end of one channel block and the start of the next copies twice.
-        groups, in_groups, _ = grouping.count(shape)
-        rest = np.where(tiles % (shape.images * groups * in_groups) > 0, moved // 2, 0)
-        cycles = _copy(moved - rest, shape, machine) + _copy(rest, shape, machine)
         fragments = np.ceil(inner * share * np.where(pixels > 1, 2, 1)).astype(np.int64)
         sent = -(-real * shape.input_parts // machine.n_tiles)
         by_phase[Phase(Stage.PRE_ARRANGE, is_exchange=True)] = exchange_cycles(
             np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
-        by_phase[Phase(Stage.PRE_ARRANGE)] = cycles + _copy(padding, shape, machine)
+        by_phase[Phase(Stage.PRE_ARRANGE)] = _copy(pixels * inner, shape, machine)
     if are_weights_arranged(shape, grouping):
         groups, in_groups, out_groups = grouping.count(shape)
         block = grouping.groups * grouping.inputs * grouping.outputs
@@ -114,24 +108,8 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
             np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
-        start = _block_cycles(nothing, shape, machine, 1)
-        copied = _copy(weights, shape, machine, row) + _torn(splits, machine) * start
-        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS)] = copied
+        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS)] = _copy(weights, shape, machine, row)
     return by_phase
-
-
-def _torn(splits: Splits, machine: Machine) -> Counts:
-    """Return the vertices beyond the first that copy a tile's weights: ndarray of int64.
-
-    Chunks of several blocks are not evenly spaced; a chunk that begins and ends within a row is
-    three.
-    """
-    shape, grouping = splits.shape, splits.grouping
-    n_blocks, is_whole = splits.weight_blocks()
-    is_row_long = grouping.groups * grouping.outputs * shape.item_bytes > machine.data_path_bytes
-    is_shared = n_sharers(splits.counts) > 1
-    torn: Counts = np.where(is_whole | (not is_row_long), (n_blocks > 1).astype(np.int64), 2)
-    return np.where(is_shared, torn, 0)
 
 
 def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1) -> Counts:
@@ -154,4 +132,4 @@ def _block_cycles(elements: Counts, shape: ConvolutionShape, machine: Machine, r
         {},
         np.zeros_like(elements),
     )
-    return np.asarray(COPY_BLOCK.law(batch, machine))
+    return block_cycles(batch, machine)

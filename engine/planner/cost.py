@@ -217,7 +217,9 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
         return np.asarray(law(shares.rows, shares.columns, types, machine) + shares.torn * torn)
 
     if serial.outputs > 1:
-        by_phase[Phase(Stage.UPDATE)] = serial.n_parts * in_all(copy_cycles, given)
+        by_phase[Phase(Stage.UPDATE)] = serial.n_parts * copy_cycles(
+            shares.rows, shares.columns, given, machine
+        )
         temporary = part.temporary_bytes + serial.n_parts * n_bytes + of_part
         return Costs(by_phase, temporary, part.interleaved_bytes)
     by_phase[Phase(Stage.ADD)] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)

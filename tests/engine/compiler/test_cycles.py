@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY
+from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
 from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
 from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
 from tilescope.engine.codelets.pool import MAX_POOL
@@ -665,7 +665,10 @@ def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Code
 
 
 def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
-    """Two kinds of vertices return counts, two do not; one of each two is a supervisor vertex."""
+    """Two kinds of vertices return counts, two do not; one of each two is a supervisor vertex.
+
+    A tile copies beside them.
+    """
     graph = Graph(load_machine("gc200", tiles_per_ipu=3))
     compute_set = graph.add_compute_set("c")
     counts, random = [], np.random.default_rng(1)
@@ -687,6 +690,13 @@ def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
                 supervised[tile] += n_cycles
             else:
                 worked[tile][worked[tile].index(min(worked[tile]))] += n_cycles
+    copied = [graph.add_variable("float32", (8,), name) for name in ("x", "out")]
+    for tensor in copied:
+        graph.set_tile_mapping(tensor, [0], [1])
+    run = {tensor.name: blocks(tensor.variable, 0, [8], [1], 1) for tensor in copied}
+    graph.add_vertices(compute_set, COPY, [1], run)
+    counts.append(np.zeros(0, np.int64))
+    supervised[1] += 11 + 6 * (20 + 1)
     found = CountedCycles(compute_set, graph.machine, counts)
     expected = supervised + 6 * np.array([max(contexts) for contexts in worked])
     assert found.tile_cycles().tolist() == expected.tolist()
@@ -706,10 +716,65 @@ def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
             graph.set_tile_mapping(x, start, tiles)
             fields[field.name] = blocks(x.variable, start, [n_elements], [1], n)
         graph.add_vertices(compute_set, COPY, tiles, fields, {})
-    (use,) = compile_programs(graph, [Execute(compute_set)]).vertex_uses
+    made = compile_programs(graph, [Execute(compute_set)])
+    (use,) = made.vertex_uses
     assert (use.codelet_name, use.n_vertices, use.n_tiles) == (COPY.name, 5, 3)
     assert use.n_edges == 5 * len(COPY.fields)
-    small, large = (step_cycles(COPY, n, [0]).tile_cycles[0] for n in (8, 64))
-    shares = 1 if COPY.is_supervisor else 6  # a worker's cycles are those of its context
-    assert use.max_cycles * shares == large
-    assert use.total_cycles * shares == 2 * small + 3 * large
+    # A worker's instructions: 20, and one for 8 bytes.
+    small, large = 20 + 4, 20 + 32
+    assert (use.max_cycles, use.total_cycles) == (large, 2 * small + 3 * large)
+    # 4 vectors, 4 + 32 and 32 + 32, in shares of six workers, the cost of a piece once.
+    expected = [11 + 6 * (20 + share) for share in (1, 6, 11)]
+    assert made.steps[-1].cost.tile_cycles.tolist() == [*expected, 0]
+
+
+def test_pieces_are_of_worker_vertices() -> None:
+    with pytest.raises(BadGraph, match="its vertices are dealt to workers"):
+        replace(COPY, is_supervisor=True)
+    with pytest.raises(BadGraph, match="pieces is 3: expected a Pieces"):
+        replace(COPY, pieces=3)  # type: ignore[arg-type]
+
+
+def test_copies_of_a_tile_are_dealt_to_its_workers() -> None:
+    """Rows of two vectors take 9 + 2 instructions, of four 9 + 4; a worker's first piece 20."""
+
+    def cycles(*rows_of_blocks: int, columns: int = 4) -> int:
+        graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+        compute_set = graph.add_compute_set("c")
+        for i, n_rows in enumerate(rows_of_blocks):
+            fields = {}
+            for name in ("x", "out"):
+                y = graph.add_variable("float32", (n_rows, columns + 2), f"{name}{i}")
+                graph.set_tile_mapping(y, [0], [1])
+                fields[name] = blocks(y.variable, 0, [1, n_rows, columns], [0, columns + 2, 1], 1)
+            graph.add_vertices(compute_set, COPY_BLOCK, [1], fields)
+        made = compile_programs(graph, [Execute(compute_set)])
+        assert set(made.steps[-1].cost.tile_cycles[[0, 2, 3]].tolist()) == {0}
+        return int(made.steps[-1].cost.tile_cycles[1])
+
+    def of(n_pieces: int, work: int) -> int:
+        return 11 + 6 * (20 * n_pieces + work)
+
+    row = 9 + 2
+    assert cycles(13) == of(1, 3 * row)  # the busiest worker has three of its rows
+    assert cycles(13, 13, 13, 13, 13, 13) == of(1, 13 * row)  # a block for each worker
+    assert cycles(*[13] * 7) == of(2, -(-7 * 13 * row // 6))
+    assert cycles(12, 60) == of(1, 12 * row)
+    assert cycles(1, 1, 1) == of(1, row)  # a row is not divided
+    assert cycles(1, columns=8) == of(1, 9 + 4)
+
+
+def test_the_pieces_of_different_codelets_share_the_workers_of_a_tile() -> None:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    compute_set = graph.add_compute_set("c")
+    x, y = (graph.add_variable("float32", (8, 8), name) for name in "xy")
+    for tensor in (x, y):
+        graph.set_tile_mapping(tensor, [0], [2])
+    of_fields = (("x", x.variable), ("out", y.variable))
+    run = {name: blocks(variable, 0, [32], [1], 1) for name, variable in of_fields}
+    graph.add_vertices(compute_set, COPY, [2], run)
+    rows = {name: blocks(variable, 32, [1, 4, 4], [0, 8, 1], 1) for name, variable in of_fields}
+    graph.add_vertices(compute_set, COPY_BLOCK, [2], rows)
+    made = compile_programs(graph, [Execute(compute_set)])
+    # 16 vectors and four rows of 9 + 2, dealt to six workers; no worker has less than a row.
+    assert made.steps[-1].cost.tile_cycles[2] == 11 + 6 * (20 + max(11, -(-(16 + 44) // 6)))
