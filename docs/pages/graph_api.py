@@ -57,10 +57,13 @@ from tilescope.engine.library import (
     recurrent_allocators,
     reduce,
     rnn,
+    scalar_in_rows,
     scaled_add,
+    sequence_slice,
     sliceable,
     softmax,
     sort,
+    spatial_softmax,
     transposed,
 )
 from tilescope.engine.library import (
@@ -115,7 +118,10 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         dynamic_slice.dynamic_slice,
         dynamic_slice.dynamic_update,
     ),
-    "tilescope.engine.library.multi_slice": (multi_slice.multi_slice,),
+    "tilescope.engine.library.multi_slice": (
+        multi_slice.multi_slice,
+        multi_slice.grouped_multi_slice,
+    ),
     "tilescope.engine.library.sliceable": (
         sliceable.create_sliceable_tensor,
         sliceable.create_indices_tensor,
@@ -124,7 +130,13 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         multi_update.multi_update,
         multi_update.multi_update_add,
         multi_update.multi_update_op,
+        multi_update.grouped_multi_update,
     ),
+    "tilescope.engine.library.scalar_in_rows": (
+        scalar_in_rows.select_scalar_from_rows,
+        scalar_in_rows.update_scalar_in_rows,
+    ),
+    "tilescope.engine.library.sequence_slice": (sequence_slice.sequence_slice,),
     "tilescope.engine.library.gather": (
         gather.gather_elements,
         gather.gather_nd,
@@ -159,6 +171,7 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         softmax.log_softmax,
         softmax.log_softmax_in_place,
     ),
+    "tilescope.engine.library.spatial_softmax": (spatial_softmax.spatial_softmax_2d,),
     **{
         f"tilescope.engine.library.{module.__name__.rpartition('.')[2]}": tuple(
             getattr(module, name) for name in module.__all__

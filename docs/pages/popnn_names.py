@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import FLOPS, LATER, PLANNED, TRAINING, Name, all_of
+from docs.pages.poplibs_name import CTC, FLOPS, PLANNED, TRAINING, Name, all_of
 
 __all__ = ["norm_names", "popnn_names", "recurrent_names"]
 
@@ -64,7 +64,8 @@ def recurrent_names() -> Iterator[Name]:
         yield from all_of(header, f"{names} {module}BwdWithWU", "", TRAINING)
     yield Name("popnn/Lstm", "zeroInitialState", "library.fill.fill", "`0`; zeros if left out")
     yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
-    yield from all_of("popnn/Gru", "createAttention auGruFwd", "", LATER)
+    yield Name("popnn/Gru", "createAttention", "", "any mapping: operands are exchanged")
+    yield Name("popnn/Gru", "auGruFwd", "library.gru.gru", "`attention=…`")
     yield from all_of("popnn/Gru", "auGruBwd auGruWU auGruBwdWithWU", "", TRAINING)
     header, ours = "popnn/Recurrent", "library.rnn.rnn"
     names = "rnnFwdSequence forwardWeightInput forwardIterate getOutputFromFwdState"
@@ -103,11 +104,13 @@ def popnn_names() -> Iterator[Name]:
     yield from all_of(header, names, "", FLOPS)
     names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
     yield from all_of(header, names, "", TRAINING)
-    yield Name("popnn/SpatialSoftMax", "spatialSoftMax2D", "", LATER)
-    yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", LATER)
+    yield Name(
+        "popnn/SpatialSoftMax", "spatialSoftMax2D", "library.spatial_softmax.spatial_softmax_2d"
+    )
+    yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", "in models, as ONNX's `RoiAlign`")
     yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
     names = "plan createDataInput beamSearchDecoderLogProbabilities beamSearchDecoderLogits"
-    yield from all_of("popnn/CTCInference", names, "", LATER)
+    yield from all_of("popnn/CTCInference", names, "", CTC)
     names = "plan createDataInput createLabelsInput calcLossAndGradientLogProbabilities"
     names += " calcLossAndGradientLogits calcCTCLossLogProbabilities calcCTCLossLogits"
     yield from all_of("popnn/CTCLoss", names, "", TRAINING)

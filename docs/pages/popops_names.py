@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import LATER, PLANNED, Name, all_of
+from docs.pages.poplibs_name import PLANNED, SPLINES, Name, all_of
 
 __all__ = ["elementwise_names", "popops_names", "slice_names"]
 
@@ -129,14 +129,21 @@ def slice_names() -> Iterator[Name]:
     for name, operation in (("Max", "maximum"), ("Mul", "multiply")):
         ours = "library.multi_update.multi_update_op"
         yield Name(header, f"multiUpdate{name}", ours, f'`"{operation}"`')
-    names = "groupedMultiSlice groupedMultiUpdate groupedMultiUpdateAdd groupedMultiUpdateMax"
-    yield from all_of(header, f"{names} groupedMultiUpdateMul", "", LATER)
+    yield Name(header, "groupedMultiSlice", "library.multi_slice.grouped_multi_slice")
+    grouped = "library.multi_update.grouped_multi_update"
+    yield Name(header, "groupedMultiUpdate", grouped, "operation none")
+    for name, operation in (("Add", "add"), ("Max", "maximum"), ("Mul", "multiply")):
+        yield Name(header, f"groupedMultiUpdate{name}", grouped, f'`"{operation}"`')
     yield from all_of(header, "plan planMultiple", "", PLANNED)
     yield Name("popops/Gather", "gather", "library.gather.gather_nd")
     yield Name("popops/Gather", "createGatherInput", "", "any mapping: operands are exchanged")
     yield Name("popops/Scatter", "scatter", "library.gather.scatter_nd")
-    for header in ("SelectScalarFromRows", "UpdateScalarInRows", "SequenceSlice"):
-        yield Name(f"popops/{header}", header[0].lower() + header[1:], "", LATER)
+    for header, ours in (
+        ("SelectScalarFromRows", "scalar_in_rows.select_scalar_from_rows"),
+        ("UpdateScalarInRows", "scalar_in_rows.update_scalar_in_rows"),
+        ("SequenceSlice", "sequence_slice.sequence_slice"),
+    ):
+        yield Name(f"popops/{header}", header[0].lower() + header[1:], f"library.{ours}")
 
 
 def popops_names() -> Iterator[Name]:
@@ -146,7 +153,7 @@ def popops_names() -> Iterator[Name]:
         ("AllTrue.allTrue", reduction, '`"logical_and"`'),
         ("Cast.cast", "library.elementwise.cast", ""),
         ("Cast.castWithOutput", "library.elementwise.copy_to", "of the result"),
-        ("Cast.checkAccuracyWhenCast", "", LATER),
+        ("Cast.checkAccuracyWhenCast", "", "deprecated there"),
         ("ElementWiseUtil.createOutputForElementWiseOp", "library.elementwise.similar", ""),
         ("Encoding.encodeOneHot", "library.one_hot.one_hot", ""),
         ("Encoding.iota", "library.iota.iota", ""),
@@ -178,8 +185,8 @@ def popops_names() -> Iterator[Name]:
         ("Sort.sortInPlace", "library.elementwise.copy_to", "of the result"),
         ("Sort.sortKeyValue", "library.sort.sort_key_value", ""),
         ("Sort.sortKeyValueInPlace", "library.elementwise.copy_to", "of the results"),
-        ("SplineBasis.splineBasis", "", LATER),
-        ("SplineWeighting.splineWeighting", "", LATER),
+        ("SplineBasis.splineBasis", "", SPLINES),
+        ("SplineWeighting.splineWeighting", "", SPLINES),
         ("TopK.topK", "library.sort.top_k", ""),
         ("TopK.topKKeyValue", "library.sort.top_k_with_permutation", "then a gather"),
         ("TopK.topKWithPermutation", "library.sort.top_k_with_permutation", ""),

@@ -51,6 +51,7 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     biases: View | NDArray[Any],
     initial_output: View | None = None,
     *,
+    attention: View | None = None,
     lengths: View | None = None,
     cell_order: Any = GRU_UNITS,
     reset_after: bool = False,
@@ -69,6 +70,9 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
         `reset_after`: biases of inputs and of outputs. Tensors, or ndarrays of constants.
     initial_output
         State before the first step, shape (batch, outputs); zeros if left out.
+    attention
+        Of the same type, shape (steps, batch): a score for every step, as of an AUGRU. The update
+        gate is multiplied by 1 less the score. None leaves it as it is.
     lengths
         int32, shape (batch,): the steps of every sequence; all of them if left out. Outputs beyond
         are zero, and states stay.
@@ -93,7 +97,7 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
 
     Notes
     -----
-    With r, u, n for the units: h = (1 − u) n + u h.
+    With r, u, n for the units: h = (1 − u) n + u h; with a score a, u is (1 − a) u.
     """
     options = options or RecurrentOptions()
     order = checked_gru_order(cell_order)
@@ -104,6 +108,13 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
             f"gru: its biases have shape {tuple(biases.shape)}: expected {shapes} with"
             f" reset_after={reset_after}"
         )
+    if attention is not None and (
+        attention.dtype != x.dtype or tuple(attention.shape) != tuple(x.shape[:2])
+    ):
+        raise BadGraph(
+            f"gru: the attention {attention.name!r} is {attention.dtype} of shape"
+            f" {tuple(attention.shape)}: expected {x.dtype} of shape {tuple(x.shape[:2])}"
+        )
     detail = {
         "input": list(x.shape),
         "outputSize": layer.n_outputs,
@@ -111,7 +122,8 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
         "resetAfter": reset_after,
         **options.detail(),
     }
-    build = builder.inside("gru", "popnn.gruFwd", detail)
+    name = "popnn.gruFwd" if attention is None else "popnn.auGruFwd"
+    build = builder.inside("gru", name, detail)
     at = [order.index(name) for name in GRU_UNITS]
     own = [unit_of(weights, at) for weights in (input_weights, output_weights, biases)]
     output = initial(build, layer, initial_output, "output")
@@ -130,6 +142,9 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
             weighed = product(inside, output, unit_of(own[1], [0, 1]), options, "weighOutput")
             copy_to(inside, weighed, cell.hidden.slice(0, 0, 2), "hidden")
         cell.gate(inside, options)
+        if attention is not None:
+            rest = operand(0) * (1 - operand(1))
+            map_in_place(inside, rest, [unit(cell.units, 1), slices[1].reshape(layer.n_batch, 1)])
         if reset_after:
             binary_in_place(inside, "multiply", unit(cell.hidden, 2), unit(cell.units, 0))
         else:
@@ -139,7 +154,8 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
             copy_to(inside, weighed, cell.hidden.slice(0, 2, 3), "hidden")
         cell.blend(inside, options)
 
-    found = run_steps(build, layer, options, [x], [output], lengths, step)
+    given = [x] if attention is None else [x, attention]
+    found = run_steps(build, layer, options, given, [output], lengths, step)
     return found, output
 
 

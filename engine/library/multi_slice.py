@@ -17,11 +17,19 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.elementwise import in_one, row_major_copy, vector_elements
+from tilescope.engine.library.elementwise import in_one, rearranged, row_major_copy, vector_elements
 from tilescope.engine.library.partition import as_rows, edges_of, map_parts, strides_of
 from tilescope.engine.planner.multi_slice import SliceShape, SliceSplit, plan_slice
 
-__all__ = ["check_dim", "check_indices", "flat_indices", "grouped_slice", "multi_slice"]
+__all__ = [
+    "check_dim",
+    "check_groups",
+    "check_indices",
+    "flat_indices",
+    "grouped_multi_slice",
+    "grouped_slice",
+    "multi_slice",
+]
 
 Counts = NDArray[np.int64]
 
@@ -98,6 +106,66 @@ def multi_slice(builder: Builder, x: View, indices: View, dim: int = 0) -> Tenso
     rows = as_rows(builder, x, dim, "rearrange")
     out = grouped_slice(builder, rows, flat_indices(builder, indices))
     return out.reshape(*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :])
+
+
+@checked
+def grouped_multi_slice(builder: Builder, x: View, indices: View, dim: int = 0) -> Tensor:
+    """Return slices of every group of a tensor at the group's own positions.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        Any layout; the first dimension is that of groups.
+    indices
+        Positions, int32, shape (groups, …); as for `multi_slice`.
+    dim
+        The sliced dimension of a group, counted without that of groups.
+
+    Returns
+    -------
+    Tensor
+        The shape of `x` with that of a group's indices in place of the dimension.
+
+    Raises
+    ------
+    BadGraph
+        If the dimension or the indices of a group do not exist, or the types are not supported.
+    """
+    refuse_float8("a multi-slice", x)
+    check_groups("grouped_multi_slice", x, indices, dim)
+    n_groups, n_rows = x.shape[0], x.shape[dim + 1]
+    others = [d for d in range(1, len(x.shape)) if d != dim + 1]
+    turned = in_one(builder, x).dim_shuffle(0, dim + 1, *others)
+    flat = (n_groups, n_rows, x.n_elements // (n_groups * n_rows))
+    rows = as_rows(builder, rearranged(builder, turned, flat, "rearrange"), 1, "rearrange")
+    found = grouped_slice(builder, rows, flat_indices(builder, indices, n_groups))
+    shape, n_index = [x.shape[d] for d in others], len(indices.shape) - 1
+    whole = found.reshape(n_groups, *indices.shape[1:], *shape)
+    first = [1 + n_index + d for d in range(len(shape))]
+    return whole.dim_shuffle(0, *first[:dim], *range(1, 1 + n_index), *first[dim:])
+
+
+def check_groups(what: str, x: View, indices: View, dim: int) -> None:
+    """Raise BadGraph unless groups have a dimension, and positions of their own.
+
+    Raises
+    ------
+    BadGraph
+        If they have not.
+    """
+    if not 0 <= dim < len(x.shape) - 1:
+        raise BadGraph(
+            f"{what}: the groups of {x.name!r} of shape {x.shape} have no dimension {dim}"
+            + (f": use 0 to {len(x.shape) - 2}" if len(x.shape) > 1 else "")
+        )
+    check_indices(what, indices)
+    if not indices.shape or indices.shape[0] != x.shape[0]:
+        raise BadGraph(
+            f"{what}: {indices.name!r} has shape {indices.shape}: expected positions for each of"
+            f" the {x.shape[0]} groups of {x.name!r}"
+        )
 
 
 def grouped_slice(builder: Builder, base: Tensor, indices: Tensor) -> Tensor:

@@ -22,11 +22,22 @@ from tilescope.engine.intervals.runs import group_pieces
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.elementwise import copy_to, row_major_copy
-from tilescope.engine.library.multi_slice import check_dim, check_indices, flat_indices
+from tilescope.engine.library.multi_slice import (
+    check_dim,
+    check_groups,
+    check_indices,
+    flat_indices,
+)
 from tilescope.engine.library.partition import as_rows, strides_of
 from tilescope.engine.library.walk import cut_rows
 
-__all__ = ["grouped_update", "multi_update", "multi_update_add", "multi_update_op"]
+__all__ = [
+    "grouped_multi_update",
+    "grouped_update",
+    "multi_update",
+    "multi_update_add",
+    "multi_update_op",
+]
 
 Counts = NDArray[np.int64]
 
@@ -102,34 +113,102 @@ def multi_update_op(
     _update(builder, "multiUpdateOp", (x, indices, updates, dim), codelet, 1.0)
 
 
-def _update(
+@checked
+def grouped_multi_update(  # as `multi_update_op`, with groups
     builder: Builder,
-    name: str,
-    operands: tuple[View, View, View, int],
-    codelet: Codelet,
-    scale: float | None,
+    operation: str,
+    x: View,
+    indices: View,
+    updates: View,
+    *,
+    scale: float = 1.0,
+    dim: int = 0,
 ) -> None:
-    """Check the operands, and update a row-major tensor, or a copy of any other one."""
-    x, indices, updates, dim = operands
-    refuse_float8("a multi-update", x)
-    check_dim(name, x, dim)
-    check_indices(name, indices)
-    check_each_once("The target of an update", x)
-    shape = (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :])
+    """Update slices of every group of a tensor at the group's own positions: see `multi_update`.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    operation
+        ``none`` to replace, ``add``, ``multiply``, ``maximum`` or ``minimum``.
+    x
+        Target of the updates; the first dimension is that of groups.
+    indices
+        Positions, int32, shape (groups, …).
+    updates
+        The shape of `x` with that of a group's indices in place of the dimension.
+    scale
+        Factor of what is added.
+    dim
+        The sliced dimension of a group, counted without that of groups.
+
+    Raises
+    ------
+    BadGraph
+        As for `multi_update_op` and `multi_update_add`; or if anything but a sum is scaled, or if
+        the indices are not those of the groups.
+    """
+    check_groups("grouped_multi_update", x, indices, dim)
+    if operation != "none" and operation not in MULTI_UPDATE_OP:
+        raise BadGraph(
+            f"Unknown update operation {operation!r}; use none, {', '.join(MULTI_UPDATE_OP)}"
+        )
+    if scale != 1 and (operation != "add" or not x.dtype.is_float):
+        raise BadGraph(
+            f"grouped_multi_update: the scale is {scale} for {operation!r} of {x.dtype}: only sums"
+            " of floats are scaled"
+        )
+    shape = (*x.shape[: dim + 1], *indices.shape[1:], *x.shape[dim + 2 :])
+    _check_updates("grouped_multi_update", x, updates, shape)
+    n_index = len(indices.shape) - 1
+    others = [d for d in range(1, len(x.shape)) if d != dim + 1]
+    looked_up = range(dim + 1, dim + 1 + n_index)
+    rest = [d for d in range(1, len(shape)) if d not in looked_up]
+    turned = x.dim_shuffle(0, dim + 1, *others) if dim else x
+    given = updates.dim_shuffle(0, *looked_up, *rest) if dim else updates
+    is_sum = scale if operation != "none" else None
+    codelet = MULTI_UPDATE if operation == "none" else MULTI_UPDATE_OP[operation]
+    name = f"groupedMultiUpdate{'' if operation == 'none' else operation.capitalize()}"
+    _update(builder, name, (turned, indices, given, 1), codelet, is_sum, n_groups=x.shape[0])
+
+
+def _check_updates(name: str, x: View, updates: View, shape: tuple[int, ...]) -> None:
     if updates.dtype != x.dtype or updates.shape != shape:
         raise BadGraph(
             f"{name}: the updates {updates.name!r} are {updates.dtype} of shape {updates.shape}:"
             f" expected {x.dtype} of shape {shape}"
         )
+
+
+def _update(  # operands, and how they are combined
+    builder: Builder,
+    name: str,
+    operands: tuple[View, View, View, int],
+    codelet: Codelet,
+    scale: float | None,
+    n_groups: int | None = None,
+) -> None:
+    """Check the operands, and update a row-major tensor, or a copy of any other one.
+
+    Groups are the first dimension of all operands, checked by the caller; rows are the second then.
+    """
+    x, indices, updates, dim = operands
+    refuse_float8("a multi-update", x)
+    check_dim(name, x, dim)
+    check_indices(name, indices)
+    check_each_once("The target of an update", x)
+    if n_groups is None:
+        _check_updates(name, x, updates, (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
     detail = {"target": list(x.shape), "indices": list(indices.shape), "dim": dim}
     per_element = 0 if scale is None else 1 + (scale != 1)
     flops = per_element * updates.n_elements * x.dtype.is_float
     build = builder.inside(name, f"popops.{name}", detail, flops=flops)
-    flat = updates.reshape(*_shape_of_rows(x, dim, indices.n_elements))
+    flat = updates.reshape(*_shape_of_rows(x, dim, indices.n_elements // (n_groups or 1)))
     if share_elements(x, updates):
         flat = row_major_copy(build, flat, "copy")
     rows = as_rows(build, flat, 1, "rearrange")
-    offsets = flat_indices(build, indices)
+    offsets = flat_indices(build, indices, n_groups or 1)
     is_whole = isinstance(x, Tensor) and x.is_contiguous
     if is_whole and x.n_elements == x.variable.n_elements:  # type: ignore[union-attr]
         whole = x

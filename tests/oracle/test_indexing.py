@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,12 @@ from hypothesis import strategies as st
 from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
 
+from tilescope.engine.codelets.multi_slice import MULTI_SLICE
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.execute.launch import bind
+from tilescope.engine.graph import GraphCopy
+from tilescope.engine.library import multi_slice as multi_slice_module
 from tilescope.engine.library.dynamic_slice import dynamic_slice, dynamic_update
 from tilescope.engine.library.gather import (
     gather_elements,
@@ -19,8 +26,19 @@ from tilescope.engine.library.gather import (
     scatter_elements,
     scatter_nd,
 )
-from tilescope.engine.library.multi_slice import multi_slice
-from tilescope.engine.library.multi_update import multi_update, multi_update_add, multi_update_op
+from tilescope.engine.library.multi_slice import grouped_multi_slice, multi_slice
+from tilescope.engine.library.multi_update import (
+    grouped_multi_update,
+    multi_update,
+    multi_update_add,
+    multi_update_op,
+)
+from tilescope.engine.library.scalar_in_rows import (
+    MASKED_LABEL,
+    select_scalar_from_rows,
+    update_scalar_in_rows,
+)
+from tilescope.engine.library.sequence_slice import sequence_slice
 
 FLOATS = st.sampled_from(["float32", "float16"])
 TYPES = st.sampled_from(["float32", "float16", "int32"])
@@ -56,6 +74,137 @@ def test_a_position_out_of_range_gives_zeros(n_tiles: int) -> None:
     values, at = values_for(x, 1), np.array([-1, 299, 300, 0, 150])
     (result,) = check(builder, [(x, values), (indices, at)], [out])
     expected = np.where(((at >= 0) & (at < 300))[:, None], values[at % 300], 0)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("n_parts", [1, 7])
+def test_vertices_that_look_up_together_do_what_they_do_alone(
+    dtype: str, n_parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row parts of unequal lengths, several columns, indices twice and out of range."""
+    at = np.random.default_rng(3).integers(-2, 203, 90).astype(np.int32)
+    found = []
+    for codelet in (MULTI_SLICE, replace(MULTI_SLICE, together=None)):
+        monkeypatch.setattr(multi_slice_module, "MULTI_SLICE", codelet)
+        graph, builder = new_builder(small_machine(60))
+        x = graph.add_variable(dtype, (201, 70), "x")
+        indices = graph.add_variable("int32", (90,), "i")
+        for tensor in (x, indices):
+            graph.map_linearly(tensor)
+        out = multi_slice(builder, x, indices)
+        values = values_for(x, 1)
+        memory = HostMemory(GraphCopy(graph).freeze())
+        memory.write(x, values, "x")
+        memory.write(indices, at, "i")
+        for compute_set in graph.compute_sets:
+            for launch in bind(compute_set, memory, 6):
+                cuts = np.arange(n_parts + 1) * launch.n_pieces // n_parts
+                for first, last in itertools.pairwise(cuts.tolist()):
+                    launch.call(first, last, launch.table.ctypes.data)
+        found.append(memory.read(out))
+    assert found[0].tobytes() == found[1].tobytes()
+    expected = np.where(((at >= 0) & (at < 201))[:, None], held(graph, x, values)[at % 201], 0)
+    np.testing.assert_array_equal(found[0], expected)
+
+
+@given(st.data(), machines(), shapes(most=30, rank=3), TYPES, seeds)
+def test_grouped_multi_slice(
+    data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    shape = (data.draw(st.integers(1, 4)), *shape)
+    dim = data.draw(st.integers(0, len(shape) - 2))
+    x = data.draw(views(graph, shape, dtype))
+    where = (shape[0], *data.draw(shapes(most=6, rank=2)))
+    indices = data.draw(views(graph, where, "int32", "i"))
+    out = grouped_multi_slice(builder, x, indices, dim)
+    values, at = values_for(x, seed), positions(seed, shape[dim + 1], where)
+    (result,) = check(builder, [(x, values), (indices, at)], [out])
+    groups = zip(held(graph, x, values), held(graph, indices, at), strict=True)
+    expected = np.stack([np.take(group, own.astype(np.int32), dim) for group, own in groups])
+    np.testing.assert_array_equal(result, expected)
+
+
+@given(st.data(), machines(), shapes(most=30, rank=2), FLOATS, seeds)
+def test_grouped_multi_update(
+    data: st.DataObject, machine: Any, shape: Any, dtype: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    shape = (data.draw(st.integers(1, 4)), *shape)
+    dim = data.draw(st.integers(0, len(shape) - 2))
+    operation = data.draw(st.sampled_from(["none", "add", "multiply", "maximum", "minimum"]))
+    n = data.draw(st.integers(1, 5))
+    x = data.draw(views(graph, shape, dtype))
+    indices = data.draw(views(graph, (shape[0], n), "int32", "i"))
+    new_shape = (*shape[: dim + 1], n, *shape[dim + 2 :])
+    updates = data.draw(views(graph, new_shape, dtype, "u"))
+    grouped_multi_update(builder, operation, x, indices, updates, dim=dim)
+    values, new = values_for(x, seed), values_for(updates, seed + 1)
+    at = positions(seed, shape[dim + 1], (shape[0], n))
+    (result,) = check(builder, [(x, values), (updates, new), (indices, at)], [x])
+    expected, rows = held(graph, x, values), held(graph, updates, new)
+    own_at = held(graph, indices, at).astype(np.int32)
+    function: Any = {
+        "none": lambda _, b: b,
+        "add": np.add,
+        "multiply": np.multiply,
+        "maximum": np.maximum,
+        "minimum": np.minimum,
+    }[operation]
+    for group in range(shape[0]):
+        into = np.moveaxis(expected[group], dim, 0)
+        for i, row in zip(own_at[group], np.moveaxis(rows[group], dim, 0), strict=True):
+            into[i] = function(into[i], row)
+    near = 1e-5 if dtype == "float32" else 2e-2
+    np.testing.assert_allclose(result, expected, rtol=near, atol=near)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("n_ipus", [1, 2])
+def test_scalars_in_rows(dtype: str, n_ipus: int) -> None:
+    at = np.array([0, 6, MASKED_LABEL, 7, 3, -2, 3], np.int32)
+    labels = [(0, 0), (1, 6), (4, 3), (6, 3)]
+    graph, builder = new_builder(small_machine(5, n_ipus))
+    x, indices = graph.add_variable(dtype, (7, 7), "x"), graph.add_variable("int32", (7,), "i")
+    for tensor in (x, indices):
+        graph.map_linearly(tensor)
+    chosen = select_scalar_from_rows(builder, x, indices)
+    update_scalar_in_rows(builder, x, indices)
+    values = values_for(x, 2)
+    found, updated = check(builder, [(x, values), (indices, at)], [chosen, x])
+    expected, of_rows = held(graph, x, values), np.zeros(7)
+    for row, label in labels:
+        of_rows[row] = expected[row, label]
+        expected[row, label] -= 1
+    of_rows[[3, 5]] = np.nan
+    expected[[3, 5]] = np.nan
+    np.testing.assert_array_equal(found, of_rows)
+    np.testing.assert_allclose(updated, expected, rtol=1e-6 if dtype == "float32" else 1e-3)
+
+
+@given(st.data(), machines(), TYPES, st.booleans(), seeds)
+def test_sequence_slice(
+    data: st.DataObject, machine: Any, dtype: str, zero_unused: bool, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    n_from, n_to = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12))
+    x = data.draw(views(graph, (n_from, 2, 3), dtype))
+    target = data.draw(views(graph, (n_to, 6), dtype, "t"))
+    cuts = sorted(data.draw(st.lists(st.integers(0, n_to), min_size=2, max_size=5)))
+    runs = [(b - a, data.draw(st.integers(0, n_from)), a) for a, b in itertools.pairwise(cuts)]
+    runs = [(min(n, n_from - first), first, to) for n, first, to in runs]
+    given_runs = [data.draw(views(graph, (len(runs),), "int32", name)) for name in ("n", "f", "o")]
+    sequence_slice(builder, x, target, *given_runs, zero_unused=zero_unused)
+    columns = [np.array(column, np.int32) for column in zip(*runs, strict=True)]
+    values, before = values_for(x, seed), values_for(target, seed + 1)
+    pairs = [(x, values), (target, before), *zip(given_runs, columns, strict=True)]
+    (result,) = check(builder, pairs, [target])
+    rows, expected = held(graph, x, values).reshape(n_from, 6), held(graph, target, before)
+    if zero_unused:
+        expected[:] = 0
+    for n, first, to in runs:
+        expected[to : to + n] = rows[first : first + n]
     np.testing.assert_array_equal(result, expected)
 
 
@@ -215,6 +364,33 @@ def test_updates_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = values.copy()
     np.add.at(expected, at, new)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_invalid_groups_rows_and_runs() -> None:
+    graph, builder = new_builder(small_machine(2))
+    x = graph.add_variable("float32", (3, 4), "x")
+    i, runs = graph.add_variable("int32", (2, 2), "i"), graph.add_variable("int32", (2,), "n")
+    for tensor in (x, i, runs):
+        graph.map_linearly(tensor)
+    with pytest.raises(BadGraph, match="have no dimension 1: use 0 to 0"):
+        grouped_multi_slice(builder, x, i, 1)
+    with pytest.raises(BadGraph, match="expected positions for each of the 3 groups of 'x'"):
+        grouped_multi_slice(builder, x, i)
+    of_x = i.reshape(4).slice(0, 0, 3).reshape(3, 1)
+    with pytest.raises(BadGraph, match="Unknown update operation 'divide'"):
+        grouped_multi_update(builder, "divide", x, of_x, x)
+    with pytest.raises(BadGraph, match="only sums of floats are scaled"):
+        grouped_multi_update(builder, "maximum", x, of_x, x, scale=2)
+    with pytest.raises(BadGraph, match=r"expected float32 of shape \(3, 1\)"):
+        grouped_multi_update(builder, "add", x, of_x, x)
+    with pytest.raises(BadGraph, match="expected rows and columns of float16 or float32"):
+        select_scalar_from_rows(builder, i, runs)
+    with pytest.raises(BadGraph, match=r"expected int32 of shape \(3,\), an index for each row"):
+        update_scalar_in_rows(builder, x, runs)
+    with pytest.raises(BadGraph, match="expected one type, two or more dimensions"):
+        sequence_slice(builder, x, i, runs, runs, runs)
+    with pytest.raises(BadGraph, match="expected int32 of one dimension"):
+        sequence_slice(builder, x, x, runs, i, runs)
 
 
 def test_invalid_operands() -> None:

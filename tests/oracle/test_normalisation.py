@@ -45,6 +45,7 @@ from tilescope.engine.library.softmax import (
     softmax,
     softmax_in_place,
 )
+from tilescope.engine.library.spatial_softmax import spatial_softmax_2d
 
 TYPES = st.sampled_from(["float32", "float16"])
 
@@ -265,3 +266,41 @@ def test_invalid_arguments(call: Any, message: str) -> None:
         graph.map_linearly(tensor)
     with pytest.raises(BadGraph, match=message):
         call(builder, x, i)
+
+
+@given(st.data(), machines(), shapes(rank=3, most=60), TYPES, st.booleans(), seeds)
+def test_spatial_softmax(
+    data: st.DataObject, machine: Any, shape: Any, dtype: str, is_weighed: bool, seed: int
+) -> None:
+    shape = (*shape, *[1] * (3 - len(shape)))
+    graph, builder = new_builder(machine)
+    fields = data.draw(views(graph, shape, dtype))
+    temperature = data.draw(views(graph, (1,), dtype, "t"))
+    out = spatial_softmax_2d(builder, fields, temperature, disable_softmax=is_weighed)
+    values, hot = values_for(fields, seed), values_for(temperature, seed, low=0.5, high=2)
+    (result,) = check(builder, [(fields, values), (temperature, hot)], [out])
+    scaled = held(graph, fields, values) / held(graph, temperature, hot)
+    weights = scaled if is_weighed else special.softmax(scaled)
+    axes = [np.linspace(-1, 1, n) for n in shape[1:]]
+    rows = (weights * axes[0][:, None]).sum(axis=(1, 2))
+    columns = (weights * axes[1]).sum(axis=(1, 2))
+    near_ = 3e-2 if dtype == "float16" else 1e-4
+    np.testing.assert_allclose(result, np.stack([rows, columns], 1), rtol=near_, atol=near_ * 3)
+
+
+def test_spatial_softmax_of_a_known_peak() -> None:
+    """Almost all weight is on row 2 of 5 and on the last column of 3."""
+    graph, builder = new_builder(small_machine(4, 2))
+    fields = graph.add_variable("float32", (1, 5, 3), "fields")
+    temperature = graph.add_variable("float32", (1,), "temperature")
+    for tensor in (fields, temperature):
+        graph.map_linearly(tensor)
+    out = spatial_softmax_2d(builder, fields, temperature)
+    values = np.zeros((1, 5, 3), np.float32)
+    values[0, 2, 2] = 40
+    (result,) = check(builder, [(fields, values), (temperature, np.ones(1, np.float32))], [out])
+    np.testing.assert_allclose(result, [[0, 1]], atol=1e-5)
+    with pytest.raises(BadGraph, match="expected fields, height and width"):
+        spatial_softmax_2d(builder, fields.reshape(5, 3), temperature)
+    with pytest.raises(BadGraph, match="expected one float32"):
+        spatial_softmax_2d(builder, fields, fields)

@@ -36,7 +36,7 @@ def _activated(x: np.ndarray, name: str | Expression, clip: float | None) -> np.
 
 def reference(
     kind: str, x: np.ndarray, w: Any, r: Any, b: Any, h: Any, c: Any, o: RecurrentOptions,
-    lengths: Any, *, after: bool = False,
+    lengths: Any, *, after: bool = False, attention: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Return outputs, last output and last cell state, as the definitions say."""
     out = np.zeros((len(x), *h.shape))
@@ -53,6 +53,8 @@ def reference(
         else:
             first, second = (b[:, 0], b[:, 1]) if after else (b, np.zeros_like(b))
             reset, update = (gate(x[t] @ w[k] + first[k] + h @ r[k] + second[k]) for k in range(2))
+            if attention is not None:
+                update = (1 - attention[t])[:, None] * update
             if after:
                 n = new(x[t] @ w[2] + first[2] + reset * (h @ r[2] + second[2]))
             else:
@@ -155,6 +157,34 @@ def test_a_layer_of_useful_size(kind: str, dtype: str) -> None:
         np.testing.assert_allclose(result, right, rtol=near, atol=near)
     products = [plan for plan in builder.plans if plan.operation == "matmul"]
     assert len(products) == {"lstm": 1, "gru": 3, "rnn": 1}[kind], "planned once, not per step"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("after", "n_ipus"), [(False, 1), (True, 2)])
+def test_attention_scores(options: RecurrentOptions, after: bool, n_ipus: int) -> None:
+    arrays = arrays_of("gru", (5, 2, 3, 4), 11, after=after)
+    x, w, r, b, h, _ = arrays
+    scores = np.random.default_rng(2).uniform(0, 1, (5, 2)).astype(np.float32)
+    graph, builder = new_builder(small_machine(4, n_ipus))
+    given_ = []
+    for name, array in (("x", x), ("h", h), ("a", scores)):
+        tensor = graph.add_variable("float32", array.shape, name)
+        graph.map_linearly(tensor)
+        given_.append((tensor, array))
+    (x_at, _), (h_at, _), (a_at, _) = given_
+    more: Any = {"attention": a_at, "reset_after": after, "options": options}
+    made = gru(builder, x_at, w, r, b, h_at, **more)
+    results = check(builder, given_, list(made))
+    full = np.full(2, 5)
+    expected = reference("gru", x, w, r, b, h, h, options, full, after=after, attention=scores)
+    if not options.full_sequence:
+        expected = (expected[1], *expected[1:])
+    for result, right in zip(results, expected, strict=False):
+        np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-5)
+    wrong = graph.add_variable("float32", (2, 5), "turned")
+    graph.map_linearly(wrong)
+    with pytest.raises(BadGraph, match=r"'turned' is float32 of shape \(2, 5\): expected float32"):
+        gru(builder, x_at, w, r, b, h_at, **{**more, "attention": wrong})
 
 
 @pytest.mark.parametrize("options", OPTIONS)
