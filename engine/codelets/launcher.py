@@ -58,8 +58,7 @@ def launcher_of(
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    kernel = codelet.kernel if codelet.together is None else codelet.together.kernel
-    return _launcher(_launcher_source(codelet, memories, hosts, rounded), kernel)
+    return _launcher(_launcher_source(codelet, memories, hosts, rounded), codelet.kernel)
 
 
 @functools.cache
@@ -185,11 +184,6 @@ def _launcher_source(
 
     A user may call a field or scalar anything, also what the loop calls its own variables.
     """
-    if codelet.together is not None:
-        scalars = (f"scalar{place}" for place in range(len(codelet.kernel_scalars)))
-        together = ["first, last, places", *(f"memory{memory}" for memory in memories), *scalars]
-        unpacked = _unpacking(codelet, hosts)
-        return f"def launch(first, last, at):\n{unpacked}    kernel({', '.join(together)})\n"
     regions = _regions(codelet, memories)
     arguments = _field_arguments(codelet, regions)
     arguments += [f"scalar{place}[v]" for place in range(len(codelet.kernel_scalars))]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._indices import unsigned
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Together
+from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, worker_share
 from tilescope.engine.jit._jit import jit
 
@@ -53,6 +53,10 @@ _FIND_PART = 277 + 7 + 7
 @jit
 def _copy_row(source, at, step, target, to, target_step, n):  # type: ignore[no-untyped-def]
     at, step, to, target_step = unsigned(at), unsigned(step), unsigned(to), unsigned(target_step)
+    if step == 1 and target_step == 1:
+        for c in range(unsigned(n)):
+            target[to + c] = source[at + c]
+        return
     for c in range(unsigned(n)):
         target[to + c * target_step] = source[at + c * step]
 
@@ -117,66 +121,6 @@ def _multi_slice(  # type: ignore[no-untyped-def]
                 elif not 0 <= whole < n_entries:
                     for c in range(sub_size[2]):
                         sub[to + c * sub_stride[2]] = 0
-
-
-@jit
-def _look_up(  # type: ignore[no-untyped-def]
-    v, end, places, base, offsets, sub, base_offset, n_entries
-):
-    """Slice at the offsets that vertices `v` to `end` share; their rows begin in order."""
-    o_start, o_stride = places[v, 7], places[v, 10:12]
-    for g in range(places[v, 8]):
-        for k in range(places[v, 9]):
-            whole = offsets[o_start + g * o_stride[0] + k * o_stride[1]]
-            is_known = 0 <= whole < n_entries[v]
-            low, high = v, end
-            if is_known:  # the vertices whose rows begin last before it, of any columns
-                while low < high:
-                    middle = (low + high) >> 1
-                    if base_offset[middle] <= whole:
-                        low = middle + 1
-                    else:
-                        high = middle
-                low = high - 1
-                while low > v and base_offset[low - 1] == base_offset[high - 1]:
-                    low -= 1
-            for u in range(max(low, v), high):
-                size, stride = places[u, 13:16], places[u, 16:19]
-                to = places[u, 12] + g * stride[0] + k * stride[1]
-                row = whole - base_offset[u]
-                if is_known and 0 <= row < places[u, 2]:
-                    at = places[u, 0] + g * places[u, 4] + row * places[u, 5]
-                    _copy_row(base, at, places[u, 6], sub, to, stride[2], size[2])
-                elif not is_known:
-                    for c in range(size[2]):
-                        sub[to + c * stride[2]] = 0
-
-
-@jit
-def _multi_slices(  # type: ignore[no-untyped-def]
-    first, last, places, base, offsets, sub, base_offset, n_entries
-):
-    """All vertices: those with the same offsets one after the other look each of them up once."""
-    v = first
-    while v < last:
-        end = v + 1
-        while (
-            end < last
-            and base_offset[end] >= base_offset[end - 1]
-            and n_entries[end] == n_entries[v]
-            and (places[end, 7:12] == places[v, 7:12]).all()
-        ):
-            end += 1
-        if end > v + 1:
-            _look_up(v, end, places, base, offsets, sub, base_offset, n_entries)
-        else:
-            _multi_slice(
-                base, places[v, 0], places[v, 1:4], places[v, 4:7],
-                offsets, places[v, 7], places[v, 8:10], places[v, 10:12],
-                sub, places[v, 12], places[v, 13:16], places[v, 16:19],
-                base_offset[v], n_entries[v],
-            )  # fmt: skip
-        v = end
 
 
 @jit
@@ -423,7 +367,7 @@ MULTI_SLICE = Codelet(
     code_bytes=220,
     source=_SOURCE,
     scalars=_SCALARS,
-    together=Together(_multi_slices, shared="offsets"),
+    independent=((0, 0, 0), (2, -1, 2)),
 )
 #: The second stage of a multi-slice: chooses between the parts of the first.
 MULTI_SLICE_PARTS = Codelet(
@@ -434,6 +378,7 @@ MULTI_SLICE_PARTS = Codelet(
     code_bytes=220,
     source=_SOURCE,
     scalars=(Scalar("n_entries"), Scalar("n_parts")),
+    independent=((1, 0, 0), (3, -1, 2)),
 )
 MULTI_UPDATE = Codelet(
     "popops::MultiUpdate",

@@ -112,7 +112,6 @@ def _digest_of(codelet: Codelet) -> str | None:
         codelet.is_multi_vertex,
         codelet.reads_clock,
         kernel_digest(codelet.pieces),
-        kernel_digest(codelet.together),
     )
     return blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 

@@ -94,9 +94,6 @@ def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
     if any(isinstance(window.taps, tuple) for window in batch.codelet.sliding):
         field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
         return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
-    if batch.codelet.together is not None:
-        start = batch.fields[batch.codelet.together.shared].start
-        elements[1:][start[1:] == start[:-1]] = 0
     return elements
 
 

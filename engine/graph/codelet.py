@@ -22,25 +22,7 @@ from tilescope.engine.graph.sliding import Sliding
 if TYPE_CHECKING:
     from tilescope.engine.graph.regions import Regions
 
-__all__ = ["Codelet", "Field", "Scalar", "Sliding", "Together"]
-
-
-@dataclass(frozen=True)
-class Together:
-    """Vertices computed at once, with the effect of the codelet's kernel for one after the other.
-
-    Parameters
-    ----------
-    kernel
-        Compiled function of the first and the last vertex, the places of all vertices (the start,
-        sizes and strides of every field), the memory of every field, and the scalars of all
-        vertices. All fields are blocks, and values are copied only.
-    shared
-        The field that makes it worth while: neighbours with the same region of it share the work.
-    """
-
-    kernel: Any
-    shared: str
+__all__ = ["Codelet", "Field", "Scalar", "Sliding"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +56,6 @@ class Codelet:
         instructions of every worker, ndarray of int64, shape (n_vertices, n_worker_contexts).
     reads_clock
         Whether the kernel's last argument is the cycle counter of its IPU as its step begins.
-    together
-        How several vertices are computed at once, for speed.
     pieces
         The cost of a tile's vertices when they are the pieces of one job that all its workers
         share, whichever codelets they have; the law is then that of these pieces.
@@ -113,7 +93,6 @@ class Codelet:
     sliding: tuple[Sliding, ...] = ()
     is_multi_vertex: bool = False
     reads_clock: bool = False
-    together: Together | None = None
     pieces: Pieces | None = None
 
     def _check_asks(self) -> None:

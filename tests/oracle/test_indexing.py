@@ -79,13 +79,13 @@ def test_a_position_out_of_range_gives_zeros(n_tiles: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 @pytest.mark.parametrize("n_parts", [1, 7])
-def test_vertices_that_look_up_together_do_what_they_do_alone(
+def test_joined_look_ups_do_what_the_vertices_do_alone(
     dtype: str, n_parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row parts of unequal lengths, several columns, indices twice and out of range."""
     at = np.random.default_rng(3).integers(-2, 203, 90).astype(np.int32)
     found = []
-    for codelet in (MULTI_SLICE, replace(MULTI_SLICE, together=None)):
+    for codelet in (MULTI_SLICE, replace(MULTI_SLICE, independent=())):
         monkeypatch.setattr(multi_slice_module, "MULTI_SLICE", codelet)
         graph, builder = new_builder(small_machine(60))
         x = graph.add_variable(dtype, (201, 70), "x")

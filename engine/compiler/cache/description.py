@@ -31,7 +31,7 @@ _DIGEST_BYTES = 32
 _LEFT_OUT = {
     "GraphImage": {"sources"},
     "Variable": {"values"},
-    "Codelet": {"kernel", "law", "flops", "pieces", "together"},
+    "Codelet": {"kernel", "law", "flops", "pieces"},
 }
 #: Objects that the graph keeps in lists; elsewhere their number represents them.
 _NUMBERED = (Variable, ComputeSet, RemoteBuffer)
