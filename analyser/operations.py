@@ -353,9 +353,10 @@ def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
     return tuple(found)
 
 
-def operation_steps(report: Report, context_id: int) -> tuple[OperationStep, ...]:
+def operation_steps(report: Report, operation: Operation) -> tuple[OperationStep, ...]:
     """Return the steps that an operation became, in program order, with what they cost."""
     every, ran = steps(report), execution(report)
+    own = () if operation.step_id is None else (operation.step_id,)
     cycles = _step_time(report, ALL).cycles
     return tuple(
         OperationStep(
@@ -367,7 +368,7 @@ def operation_steps(report: Report, context_id: int) -> tuple[OperationStep, ...
             int(cycles[step_id]),
             int(ran.executions[:, step_id].max(initial=0)),
         )
-        for step_id in steps_of(report, context_id)
+        for step_id in own or steps_of(report, operation.debug_context_id)
     )
 
 

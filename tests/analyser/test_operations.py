@@ -120,18 +120,25 @@ def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) ->
 
 def test_the_steps_of_an_operation_add_up_to_it(small: Report) -> None:
     # Two runs: the convolution once in each, the relu three times.
-    found = operation_steps(small, 1)
+    (conv,) = operations(small).operations
+    found = operation_steps(small, conv)
     assert [(step.step_id, step.kind, step.cycles, step.n_executions) for step in found] == [
         (3, "OnTileExecute", 400, 2),
         (5, "OnTileExecute", 180, 6),
     ]
-    (conv,) = operations(small).operations
     assert sum(step.cycles for step in found) == conv.cycles
     assert {step.phase for step in found} == {"compute"}
 
 
+def test_the_step_of_a_step_is_itself(small: Report) -> None:
+    for step in operations(small, "step").operations:
+        (found,) = operation_steps(small, step)
+        assert (found.step_id, found.cycles) == (step.step_id, step.cycles)
+
+
 def test_without_runs_a_step_has_what_one_execution_takes(variation: Variation) -> None:
-    found = operation_steps(variation(Shape(n_runs=0)), 1)
+    report = variation(Shape(n_runs=0))
+    found = operation_steps(report, operations(report).operations[0])
     assert [(step.cycles, step.n_executions) for step in found] == [(200, 0), (30, 0)]
 
 

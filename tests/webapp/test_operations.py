@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,15 +19,21 @@ from tilescope.analyser.operations import operations as listed_operations
 from tilescope.analyser.plan_explanation import explain_plan
 from tilescope.analyser.plan_text import plan_facts
 from tilescope.analyser.plans import plans, predicted_by_stage
+from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Execute
 from tilescope.reports import Report, open_report
 from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_panels import details_panel, operation_details
 from tilescope.webapp.pages.operation_rows import (
+    LAYERS,
     compared_rows,
     kinds_table,
     matching,
     operation_rows,
+    operations_of_view,
 )
 
 
@@ -83,12 +90,46 @@ def test_the_grid_holds_what_the_analyser_answers(
     assert answer["operations-metric-field.style"] == {"display": "none"}
 
 
-def test_a_layer_without_operations_suggests_the_other(
+def test_without_library_calls_the_nodes_of_the_model_are_listed(
     browser: Browser, ids: dict[str, str]
 ) -> None:
+    nodes = browser.ask("operations", report=ids["baseline"], layer="onnx")
     answer = browser.ask("operations", report=ids["baseline"])
-    assert answer["operations-grid.rowData"] == []
-    assert "Try the nodes of the model" in answer["operations-note.children"]
+    assert answer["operations-grid.rowData"] == nodes["operations-grid.rowData"] != []
+    note = answer["operations-note.children"]
+    assert note.startswith("This program was built without library calls, its nodes of the model")
+    assert "without" not in nodes["operations-note.children"]
+    chosen = answer["operations-grid.rowData"][0]["key"]
+    details = browser.ask("operations", report=ids["baseline"], op=chosen)
+    assert chosen in json.dumps(details["operation.children"])
+
+
+def test_a_graph_built_by_hand_lists_its_steps(tmp_path: Path) -> None:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    compute_set = graph.add_compute_set("move")
+    fields = {}
+    for name in ("x", "out"):
+        tensor = graph.add_variable("float32", (8,), name)
+        graph.set_tile_mapping(tensor, [0], [1])
+        fields[name] = blocks(tensor.variable, 0, [8], [1], 1)
+    graph.add_vertices(compute_set, COPY, [1], fields)
+    executable = compile_programs(graph, [Execute(compute_set)])
+    options = {"autoReport.all": True, "autoReport.directory": str(tmp_path)}
+    with Engine(executable, resolve_options(code=options)) as engine:
+        engine.run()
+    library = Library([tmp_path])
+    (entry,) = library.found()
+    view = {"report": entry.report_id, "with": ""}
+    for asked in LAYERS:
+        listed, candidate = operations_of_view(library, view, asked)
+        assert (listed.layer, candidate) == ("step", None)
+        compute = [one for one in listed.operations if one.operation == "OnTileExecute"]
+        assert [one.name for one in compute] == ["move"]
+        assert compute[0].cycles == 11 + 6 * (20 + 1)
+        with library.opened(entry.report_id) as report:
+            (step,) = operation_details(report, listed, compute[0]).steps
+        assert step.name == "move"
+    library.close()
 
 
 def test_a_filter_finds_names_and_calls() -> None:

@@ -49,7 +49,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
         enclosing(report, operation.debug_context_id),
         tuple(explanation(report, plan) for plan in found[:_MAX_PLANS]),
         len(found),
-        operation_steps(report, operation.debug_context_id),
+        operation_steps(report, operation),
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
 
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
-from tilescope.analyser.operations import Operations
+from tilescope.analyser.operations import Layer, Operations, operations
 from tilescope.analyser.plan_text import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
@@ -22,14 +22,39 @@ from tilescope.webapp.components.grids import (
 )
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.library import Library
 
 __all__ = [
+    "LAYERS",
     "compared_rows",
     "kinds_table",
     "matching",
     "operation_rows",
+    "operations_of_view",
     "plan_rows",
 ]
+
+#: What can be listed, by layer.
+LAYERS: dict[Layer, str] = {
+    "library": "Library calls",
+    "onnx": "Nodes of the model",
+    "step": "Steps",
+}
+
+
+def operations_of_view(
+    library: Library, view: Mapping[str, str], asked: Layer
+) -> tuple[Operations, Operations | None]:
+    """Return the operations of the view's reports: of a layer, or of the first that has any."""
+
+    def listed(layer: Layer) -> tuple[Operations, Operations | None]:
+        return library.ask(view, lambda report: operations(report, layer))
+
+    for layer in (asked, *(other for other in LAYERS if other != asked)):
+        baseline, candidate = listed(layer)
+        if baseline.operations or (candidate is not None and candidate.operations):
+            return baseline, candidate
+    return listed(asked)
 
 
 def operation_rows(listed: Operations) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from tilescope.analyser.diff import MEASURES, operation_pairs
 from tilescope.analyser.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.plans import plans
 from tilescope.analyser.quantities import format_percent
-from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
 from tilescope.webapp.components.controls import choice, dropdown, tabs, text_box
@@ -34,10 +33,12 @@ from tilescope.webapp.pages.operation_panels import (
     operation_links,
 )
 from tilescope.webapp.pages.operation_rows import (
+    LAYERS,
     compared_rows,
     kinds_table,
     matching,
     operation_rows,
+    operations_of_view,
     plan_rows,
 )
 from tilescope.webapp.view import BadView, Parameter, view_store
@@ -56,7 +57,6 @@ VIEW = (
 )
 
 _MAX_ROWS = 20_000
-_LAYERS: dict[Layer, str] = {"library": "Library calls", "onnx": "Nodes of the model"}
 _COLUMNS = (
     name_column("name", "Operation"),
     text_column("call", "Call", width=146),
@@ -85,7 +85,7 @@ def layout() -> html.Div:
     """Return the page without content."""
     toolbar = html.Div(
         [
-            choice("operations-layer", "Show", list(_LAYERS.items())),
+            choice("operations-layer", "Show", list(LAYERS.items())),
             text_box("operations-find", "Filter operations", "name or call", is_search=True),
             html.Div(
                 dropdown(
@@ -173,7 +173,7 @@ def register(app: Dash, library: Library) -> None:
             heads.append(_headline(candidate, "Candidate"))
             rows, columns = compared_rows(baseline, candidate, _metric(view))
         found = matching(rows, view["find"])
-        note = _note(found, rows, baseline)
+        note = _note(found, rows, baseline, _layer(view))
         return found[:_MAX_ROWS], columns, grid_style(found), heads, note, shown
 
     @answer(
@@ -187,12 +187,13 @@ def register(app: Dash, library: Library) -> None:
             return no_update, no_update
         if not view["op"]:
             return empty_state("Select an operation above to see its cost and plan."), []
-        chosen = _chosen(*_asked(library, view), view["op"])
+        baseline, candidate = _asked(library, view)
+        layer, chosen = baseline.layer, _chosen(baseline, candidate, view["op"])
         sides: list[OperationDetails | None] = []
         for report_id, found in zip((view["report"], view["with"]), chosen, strict=True):
             if report_id:
                 with library.opened(report_id) as report:
-                    listed = operations(report, _layer(view))
+                    listed = operations(report, layer)
                     sides.append(
                         operation_details(report, listed, found) if found is not None else None
                     )
@@ -230,7 +231,7 @@ def register(app: Dash, library: Library) -> None:
 
 def _layer(view: Mapping[str, str]) -> Layer:
     """Return the layer of the view: library calls or nodes of the model."""
-    for layer in _LAYERS:
+    for layer in LAYERS:
         if layer == view["layer"]:
             return layer
     raise BadView(f"Unknown layer {view['layer'][:40]!r} in the address; choose one above.")
@@ -255,13 +256,7 @@ def _metric(view: Mapping[str, str]) -> str:
 
 def _asked(library: Library, view: dict[str, str]) -> tuple[Operations, Operations | None]:
     """Return the operations of the view's reports."""
-    layer = _layer(view)
-    return library.ask(view, lambda report: _listed(report, layer))
-
-
-def _listed(report: Report, layer: Layer) -> Operations:
-    """Return the operations of a report."""
-    return operations(report, layer)
+    return operations_of_view(library, view, _layer(view))
 
 
 def _headline(listed: Operations, side: str) -> html.Div:
@@ -269,22 +264,24 @@ def _headline(listed: Operations, side: str) -> html.Div:
     total, n_runs = listed.total_cycles, listed.n_runs
     runs = f"in {n_runs:,} recorded run{'s' * (n_runs != 1)}" if n_runs else "as compiled, not run"
     share = f" ({format_percent(100 * listed.cycles / total)})" if total else ""
-    what = _LAYERS[listed.layer].lower()
+    what = LAYERS[listed.layer].lower()
     caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}, {runs}"
     return headline(f"{listed.cycles:,}", caption, side=side)
 
 
 def _note(
-    found: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], listed: Operations
+    found: Sequence[dict[str, Any]],
+    rows: Sequence[dict[str, Any]],
+    listed: Operations,
+    asked: Layer,
 ) -> str:
-    """Return a note about omitted rows, or the reason why there are none."""
+    """Return a note about omitted rows, and about the layer if it is not the one asked for."""
     if not rows:
-        other = "nodes of the model" if listed.layer == "library" else "library calls"
-        return (
-            f"This report has no {_LAYERS[listed.layer].lower()}: its graph was built"
-            f" without them, or it has no graph profile. Try the {other}."
-        )
+        return "This report has no steps: it was written without the compiled program."
     parts = []
+    if listed.layer != asked:
+        what, shown = LAYERS[asked].lower(), LAYERS[listed.layer].lower()
+        parts.append(f"this program was built without {what}, its {shown} are listed")
     if len(found) < len(rows):
         parts.append(f"{len(found):,} of {len(rows):,} match")
     if len(found) > _MAX_ROWS:
