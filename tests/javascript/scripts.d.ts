@@ -66,6 +66,9 @@ interface TraceLane {
   mix: Int32Array;
   /** Shares of all kinds in the cycles of a bar, in 255ths. */
   share: Uint8Array;
+  /** Place below the top of its group, and height: 0 where nothing is to be seen, in pixels. */
+  top: number;
+  height: number;
 }
 
 /** The lanes of one track of an IPU. */
@@ -80,6 +83,8 @@ interface TraceLanes {
 interface TraceData extends TraceLanes, TraceRange {
   perPixel: number;
   how: string;
+  /** Of all lanes, in pixels. */
+  height: number;
 }
 
 interface TraceAnswer extends TraceRange {
@@ -94,7 +99,6 @@ interface TraceGroup {
   track: number;
   isClosed: boolean;
   how: string;
-  levels: number;
   top: number;
   height: number;
 }
@@ -263,6 +267,7 @@ interface TraceSpace {
   QUIET_MS: number;
   OVERVIEW_ROWS: number;
   LANE: number;
+  laneHeight(lane: TraceLane, perPixel: number): number;
   RUN_LANE: number;
   GAP: number;
   RULER: number;

@@ -78,3 +78,23 @@ test('the bar under a cycle is found, and one beside it within reach', () => {
     [-1, 0, 0, -1, 1, -1, 2, -1]);
   assert.deepEqual([found(9, 2), found(16, 2), found(49, 2), found(52, 2)], [0, 0, 2, 2]);
 });
+
+test('a lane is as tall as what it says', () => {
+  const [compute, group] = [0, 9];
+  /** Return a lane of bars: duration, kind, name. */
+  const lane = (bars, level = 0) => ({
+    level, n: bars.length, duration: bars.map(([duration]) => duration), kind: bars.map(([, kind]) => kind),
+    name: bars.map(([, , name]) => name), mix: bars.map(() => -1), share: [],
+  });
+  const {LANE, RUN_LANE, laneHeight} = space;
+  assert.equal(laneHeight(lane([[5, group, -1]], -1), 10), RUN_LANE);
+  assert.equal(laneHeight(lane([[1000, compute, 3]]), 10), LANE);
+  assert.equal(laneHeight(lane([[1000, group, 3]]), 10), LANE);
+  assert.equal(laneHeight(lane([[400, group, -1], [399, group, -1]]), 10.1), 0);
+  const strip = laneHeight(lane([[40, group, 3], [40, group, -1]]), 10);
+  assert.ok(strip > 0 && strip < LANE);
+  assert.equal(laneHeight(lane([[390, group, -1], [4, compute, 1]]), 10), strip);
+  assert.equal(laneHeight(lane([[90, group, -1], [10, compute, 1]]), 10), LANE);
+  const mixed = {...lane([[100, group, -1]]), mix: [0], share: [51, 0, 0, 0, 0, 0, 0, 0, 0, 204]};
+  assert.equal(laneHeight(mixed, 10), LANE);
+});

@@ -16,9 +16,12 @@ from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import text_box
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import guarded, headline, notice_bar, panel
 from tilescope.webapp.components.tables import compare_rows, fact_table, plain_table
 from tilescope.webapp.library import Library
+from tilescope.webapp.pages.operation_rows import operations_of_view
+from tilescope.webapp.pages.summary_changes import changes_tables
 from tilescope.webapp.view import Parameter, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -76,7 +79,11 @@ def register(app: Dash, library: Library) -> None:
             library.opened(view["report"]) as baseline,
             library.opened(view["with"]) as candidate,
         ):
-            return (_explanation(compare(baseline, candidate)),)
+            difference = compare(baseline, candidate)
+        sides = operations_of_view(library, view, "library")
+        assert sides[1] is not None, "two reports were asked for"
+        tables = changes_tables(difference, (sides[0], sides[1]), reports_of(view))
+        return (_explanation(difference, tables),)
 
     @answer(
         app,
@@ -127,12 +134,13 @@ def _two(baseline: Report, candidate: Report) -> list[Any]:
     ]
 
 
-def _explanation(difference: Difference) -> html.Section:
-    """Return the differences as sentences, with the steps that changed most."""
+def _explanation(difference: Difference, tables: Sequence[html.Div]) -> html.Section:
+    """Return the differences as sentences, and tables of what changed most."""
     sentences = [html.Li(sentence) for sentence in explain(difference)]
     return panel(
         "What changed, baseline to candidate",
         html.Ul(sentences, className="sentences"),
+        html.Div(list(tables), className="operation-columns"),
         panel_id="panel-changes",
     )
 

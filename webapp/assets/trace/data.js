@@ -72,7 +72,14 @@
       const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
       for (const group of answer.groups.values()) {
         const how = collapsed.includes(group.ipu) ? 'flat' : view;
-        const data = {...group, start, end, perPixel: (end - start) / pixels, how};
+        const perPixel = (end - start) / pixels;
+        let top = 0;
+        for (const lane of group.lanes) {
+          lane.top = top;
+          lane.height = space.laneHeight(lane, perPixel);
+          top += lane.height;
+        }
+        const data = {...group, start, end, perPixel, how, height: top};
         this.data.set(group.key, data);
         if (isWhole) this.whole.set(group.key, data);
       }

@@ -104,18 +104,17 @@
       if (!this.extent) return;
       const {ipus, closed, view} = this.state;
       let top = space.RULER + 4;
-      const before = new Map(this.groups.map((group) => [group.key, group.levels]));
+      const before = new Map(this.groups.map((group) => [group.key, group.height]));
       this.groups = [];
       for (const {ipu_id: ipu, track} of this.tracks) {
         if (ipus && !ipus.has(ipu)) continue;
         const key = ipu + '.' + track;
         const isClosed = closed.has(ipu);
         const how = isClosed ? 'flat' : view;
-        const known = this.data.get(key) || this.whole.get(key);
-        const levels = known && known.how === how ? known.lanes.length - 1
-          : how === 'flat' ? 1 : Math.max(1, before.get(key) || 5);
-        const height = space.RUN_LANE + levels * space.LANE;
-        this.groups.push({key, ipu, track, isClosed, how, levels, top, height});
+        const known = this.best({key, how});
+        const height = known ? known.height : how === 'flat' ? space.RUN_LANE + space.LANE
+          : before.get(key) || space.RUN_LANE + 5 * space.LANE;
+        this.groups.push({key, ipu, track, isClosed, how, top, height});
         top += height + space.GAP;
       }
       this.height = top;
@@ -169,10 +168,9 @@
       const group = this.groups.find((one) => at >= one.top && at < one.top + one.height);
       if (!group || y < space.RULER) return null;
       const inside = at - group.top;
-      const level = inside < space.RUN_LANE ? -1 : Math.floor((inside - space.RUN_LANE) / space.LANE);
       const data = this.best(group);
-      const lane = data && data.lanes.find((one) => one.level === level);
-      return lane ? {group, level, lane, data} : null;
+      const lane = data && data.lanes.find((one) => inside >= one.top && inside < one.top + one.height);
+      return lane ? {group, level: lane.level, lane, data} : null;
     },
   });
 })();

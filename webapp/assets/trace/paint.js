@@ -3,11 +3,14 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const LANE = 19;
+  const STRIP = 7;
   const RUN_LANE = 20;
   const GAP = 10;
   const RULER = 24;
   const LABEL_FROM = 40;
   const LETTER_FROM = 13;
+  const SLICES_FROM = 0.05;
+  const GROUP = 9; // the kind of a call's bar, see VARIABLES
   Object.assign(space, {LANE, RUN_LANE, GAP, RULER});
 
   const VARIABLES = [
@@ -68,6 +71,26 @@
     return text.slice(0, keep) + '…';
   }
 
+  // The height of a lane: a strip where its groups are too short for a name and slices are few,
+  // nothing where only groups of several calls are left, which have no name.
+  space.laneHeight = (lane, perPixel) => {
+    if (lane.level < 0) return space.RUN_LANE;
+    let all = 0;
+    let ofSlices = 0;
+    let isNamed = false;
+    for (let i = 0; i < lane.n; i += 1) {
+      const duration = lane.duration[i];
+      const mix = lane.mix[i];
+      all += duration;
+      if (mix >= 0) ofSlices += duration * (1 - lane.share[mix + GROUP] / 255);
+      else if (lane.kind[i] !== GROUP) ofSlices += duration;
+      else if (duration >= LABEL_FROM * perPixel) return LANE;
+      else isNamed = isNamed || lane.name[i] >= 0;
+    }
+    if (ofSlices >= SLICES_FROM * all) return LANE;
+    return ofSlices || isNamed ? STRIP : 0;
+  };
+
   // Draws a lane, whose starts count from `data.start`. Returns the numbers of visible slices and bars
   // for the note about merging.
   space.paintLane = (context, data, lane, box, scene) => {
@@ -85,7 +108,6 @@
       stop += 1;
     }
     const height = box.height - 2;
-    const isGroup = (kind) => kind === 9;
     for (let kind = 0; kind < colours.kinds.length; kind += 1) {
       if (!(lane.kinds & (1 << kind))) continue;
       context.fillStyle = colours.kinds[kind];
@@ -95,7 +117,7 @@
         const x0 = Math.max(-2, (lane.start[i] + shift) * scale);
         const x1 = Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale);
         const width = x1 - x0;
-        if (isGroup(kind)) {
+        if (kind === GROUP) {
           context.fillStyle = colours.groups[lane.name[i] < 0 ? 0 : lane.name[i] % colours.groups.length];
         }
         if (matches) {
@@ -134,7 +156,7 @@
       const middle = box.y + height / 2 + 0.5;
       if (width > LABEL_FROM && id >= 0) {
         context.fillText(fitted(context, source.label(id), width - 9), box.x + x0 + 4, middle);
-      } else if (kind < 9 && width < LABEL_FROM) {
+      } else if (kind < GROUP && width < LABEL_FROM) {
         context.fillText(kinds[kind].letter, box.x + x0 + width / 2 - 4, middle);
       }
     }

@@ -32,18 +32,21 @@
       space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
       let slices = 0;
       let bars = 0;
+      const isMoved = (group) => {
+        const data = this.best(group);
+        return data && data.height !== group.height;
+      };
+      if (this.groups.some(isMoved)) this.arrange();
       for (const group of this.visibleGroups(false)) {
         const data = this.best(group);
         if (!data) continue;
-        let y = group.top - scroller.scrollTop;
         for (const lane of data.lanes) {
-          const tall = lane.level < 0 ? space.RUN_LANE : space.LANE;
-          if (y + tall > space.RULER && y < height) {
-            const seen = space.paintLane(context, data, lane, {x: 0, y, width, height: tall}, scene);
-            slices += seen[0];
-            bars += seen[1];
-          }
-          y += tall;
+          const y = group.top - scroller.scrollTop + lane.top;
+          if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
+          const box = {x: 0, y, width, height: lane.height};
+          const seen = space.paintLane(context, data, lane, box, scene);
+          slices += seen[0];
+          bars += seen[1];
         }
       }
       this.paintSelection(context, width, height);
@@ -71,14 +74,15 @@
       }
       if (!selected) return;
       const group = this.groups.find((one) => one.ipu === selected.ipu_id && one.track === selected.track);
-      if (!group) return;
-      const y = group.top - this.scroller.scrollTop
-        + (selected.level < 0 ? 0 : space.RUN_LANE + selected.level * space.LANE);
+      const data = group && this.best(group);
+      const lane = data && data.lanes.find((one) => one.level === selected.level);
+      if (!lane || !lane.height) return;
+      const y = group.top - this.scroller.scrollTop + lane.top;
       const from = Math.max(-3, x(selected.start_cycle));
       const to = Math.min(width + 3, x(selected.end_cycle));
       context.strokeStyle = colours.ink;
       context.lineWidth = 2;
-      context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), (selected.level < 0 ? space.RUN_LANE : space.LANE) - 1);
+      context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), lane.height - 1);
     },
 
     writeNote() {

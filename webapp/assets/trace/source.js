@@ -46,7 +46,7 @@
         level, kinds, n: high - low,
         start: start.subarray(low, high), duration: duration.subarray(low, high),
         name: name.subarray(low, high), count: count.subarray(low, high),
-        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share,
+        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share, top: 0, height: 0,
       });
       low = high;
     });

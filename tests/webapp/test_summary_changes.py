@@ -1,0 +1,99 @@
+"""What changed between two reports: the tables of the Summary page, whose rows are links."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+from tests.webapp.test_callbacks import Browser
+
+from tilescope.analyser.diff import compare, operation_changes
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.operation_rows import operations_of_view
+
+
+@pytest.fixture(scope="module")
+def browser(client: TestClient) -> Browser:
+    return Browser(client)
+
+
+def _links(part: Any) -> Iterator[tuple[str, dict[str, str], list[str]]]:
+    """Yield path, parameters and the other cells' texts of all rows that are links."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _links(one)
+    if not isinstance(part, dict):
+        return
+    cells: Any = part.get("c")
+    first = cells[0] if isinstance(cells, list) and cells else None
+    link = first.get("c") if isinstance(first, dict) else None
+    link = link[0] if isinstance(link, list) and link else link
+    if part.get("t") == "tr" and isinstance(link, dict) and "href" in json.dumps(link):
+        address = urlsplit(_found(link, "href"))
+        query = {name: value for name, (value,) in parse_qs(address.query).items()}
+        yield address.path, query, [json.dumps(cell) for cell in cells[1:]]
+        return
+    for value in part.values():
+        yield from _links(value)
+
+
+def _found(part: Any, name: str) -> str:
+    """Return the first text of that name."""
+    if isinstance(part, dict):
+        if isinstance(part.get(name), str):
+            return str(part[name])
+        part = list(part.values())
+    if isinstance(part, list):
+        return next((text for one in part if (text := _found(one, name))), "")
+    return ""
+
+
+def test_rows_lead_to_what_changed_most(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    view = {"report": ids["baseline"], "with": ids["candidate"]}
+    rows = list(_links(browser.ask("summary", **view)["summary-changes.children"]))
+    assert all({"report": query["report"], "with": query["with"]} == view for _, query, _ in rows)
+    baseline, candidate = operations_of_view(library, view, "library")
+    assert candidate is not None
+    changes = [one for one in operation_changes(baseline, candidate, "cycles") if one.delta][:8]
+    listed = [(query, cells) for path, query, cells in rows if path == "/operations"]
+    assert [query["op"] for query, _ in listed] == [change.key for change in changes]
+    assert {query["layer"] for query, _ in listed} == {baseline.layer}
+    for change, (_, cells) in zip(changes, listed, strict=True):
+        sides = change.baseline, change.candidate
+        for size, cell in zip(sides, cells, strict=False):
+            assert (f"{size:,}" if size is not None else "–") in cell.encode().decode(
+                "unicode_escape"
+            )
+        assert f"{change.delta:+,}" in cells[2]
+    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
+        difference = compare(one, other)
+    steps = difference.steps
+    every = sorted(
+        (*steps.added, *steps.removed, *steps.changed), key=lambda step: -abs(step.delta_cycles)
+    )
+    at = [query.get("at") for path, query, _ in rows if path == "/trace"]
+    assert at == [
+        None if step.baseline_step_id is None else f"step:{step.baseline_step_id}"
+        for step in every[:8]
+    ]
+    variables = difference.variables
+    largest = max(
+        (*variables.added, *variables.removed, *variables.changed),
+        key=lambda change: abs(change.delta_bytes),
+    )
+    of_memory = [query for path, query, _ in rows if path == "/memory"]
+    assert of_memory[0]["var"] == largest.name
+    assert len(of_memory) == 8
+
+
+def test_equal_reports_have_no_tables(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["baseline"], "with": ids["baseline"]}
+    answer = browser.ask("summary", **view)["summary-changes.children"]
+    assert not list(_links(answer))
+    assert "changed most" not in json.dumps(answer)

@@ -1,0 +1,121 @@
+"""What changed between two reports, largest first; every row leads to the page that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+
+from tilescope.analyser.diff import Difference, operation_changes
+from tilescope.analyser.diff.steps import StepChange
+from tilescope.analyser.diff.variables import VariableChange
+from tilescope.analyser.operations import Operations
+from tilescope.analyser.quantities import format_bytes, format_change_of, format_count
+from tilescope.webapp.components.links import Reports, page_link, trace_link, variable_link
+from tilescope.webapp.components.tables import plain_table
+
+__all__ = ["changes_tables"]
+
+#: Rows of each table; the pages that they lead to list all.
+_MOST_ROWS = 8
+
+
+def changes_tables(
+    difference: Difference, sides: tuple[Operations, Operations], reports: Reports
+) -> list[html.Div]:
+    """Return tables of the operations, steps and variables that changed most."""
+    columns = [
+        _block("Operations", "cycles", _operation_rows(sides, reports))
+        + _block("Variables", "bytes", _variable_rows(difference, reports)),
+        _block("Steps", "cycles", _step_rows(difference, reports)),
+    ]
+    return [html.Div(column) for column in columns if column]
+
+
+def _block(title: str, unit: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the table of one kind of thing with its title; nothing without rows."""
+    if not rows:
+        return []
+    heads = ("Name", f"Baseline, {unit}", "Candidate", "Change")
+    table = plain_table(heads, rows[:_MOST_ROWS], numbers=(1, 2, 3))
+    more = len(rows) - _MOST_ROWS
+    note = f"The largest {_MOST_ROWS} of {len(rows):,}." if more > 0 else ""
+    parts: list[Any] = [html.H3(f"{title} that changed most"), table]
+    if note:
+        parts.append(html.Div(note, className="grid-note"))
+    return parts
+
+
+def _cycles(baseline: int | None, delta: int) -> str:
+    """Return a change of cycles; the head of the column names the unit."""
+    return format_change_of(baseline, delta, "cycles").replace(" cycles", "")
+
+
+def _operation_rows(sides: tuple[Operations, Operations], reports: Reports) -> list[list[Any]]:
+    baseline, candidate = sides
+    if baseline.layer == "step":  # they are listed as steps
+        return []
+    return [
+        [
+            page_link(
+                change.name or "(no name)",
+                "/operations",
+                reports,
+                layer=baseline.layer,
+                op=change.key,
+            ),
+            format_count(change.baseline),
+            format_count(change.candidate),
+            _cycles(change.baseline, change.delta),
+        ]
+        for change in operation_changes(baseline, candidate, "cycles")
+        if change.delta
+    ]
+
+
+def _step_rows(difference: Difference, reports: Reports) -> list[list[Any]]:
+    steps = difference.steps
+    every = sorted(
+        (*steps.added, *steps.removed, *steps.changed), key=lambda change: -abs(change.delta_cycles)
+    )
+    return [
+        [
+            _step_link(change, reports),
+            format_count(change.baseline_cycles),
+            format_count(change.candidate_cycles),
+            _cycles(change.baseline_cycles, change.delta_cycles),
+        ]
+        for change in every
+        if change.delta_cycles
+    ]
+
+
+def _step_link(change: StepChange, reports: Reports) -> html.A:
+    """Return a link to a step in the trace; to its name there if only the candidate has it."""
+    label = f"{change.name or '(no name)'} ({change.kind})"
+    if change.baseline_step_id is None:
+        return page_link(label, "/trace", reports, find=change.name)
+    return trace_link(label, reports, change.baseline_step_id, change.name)
+
+
+def _variable_rows(difference: Difference, reports: Reports) -> list[list[Any]]:
+    variables = difference.variables
+    every: list[VariableChange] = sorted(
+        (*variables.added, *variables.removed, *variables.changed),
+        key=lambda change: -abs(change.delta_bytes),
+    )
+    return [
+        [
+            variable_link(change.name or "(no name)", reports, change.name),
+            *(format_bytes(None if fact is None else fact.bytes) for fact in sides),
+            format_change_of(
+                None if change.baseline is None else change.baseline.bytes,
+                change.delta_bytes,
+                "bytes",
+            ),
+        ]
+        for change in every
+        if change.delta_bytes
+        for sides in ((change.baseline, change.candidate),)
+    ]
