@@ -32,17 +32,14 @@ def icon(name: str) -> html.Span:
 
 
 def error_panel(failure: Failure) -> html.Div:
-    """Return a failure's message and code."""
+    """Return a failure's message; of one of our own making, its type as well."""
     return html.Div(
         [
             html.Span("!", className="error-mark"),
             html.Div(
                 [
                     html.P(failure.message),
-                    html.P(
-                        " · ".join(part for part in (failure.code, failure.detail) if part),
-                        className="error-code",
-                    ),
+                    *([html.P(failure.detail, className="error-code")] if failure.detail else []),
                 ]
             ),
         ],

@@ -39,7 +39,14 @@ from tilescope.webapp.figures.step_chart import StepChart, compare_steps, draw_s
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_rows import changed_rows, tightest_rows, variable_rows
 from tilescope.webapp.pages.program_panels import program_panel
-from tilescope.webapp.view import Parameter, parse_number, parse_range, view_store
+from tilescope.webapp.view import (
+    BadView,
+    Parameter,
+    parse_number,
+    parse_numbers,
+    parse_range,
+    view_store,
+)
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 
@@ -167,7 +174,8 @@ def register(app: Dash, library: Library) -> None:
         view_input,
     )
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
-        baseline, candidate = library.ask(view, lambda report: curve(report, _source(view)))
+        source, wrong = _source(library, view)
+        baseline, candidate = library.ask(view, lambda report: curve(report, source))
         with library.opened(view["report"]) as report:
             choices = _sources(report)
         pairs = _pairs(library, view)
@@ -175,7 +183,10 @@ def register(app: Dash, library: Library) -> None:
         heads = [_headline(baseline, "Baseline" if candidate else "", view)]
         if candidate:
             heads.append(_headline(candidate, "Candidate", view))
-        return drawn.figure, heads, [legend(drawn.figure), *_notes(drawn, pairs)], choices
+        notes = [legend(drawn.figure), *_notes(drawn, pairs)]
+        if wrong:
+            notes.insert(0, html.Div(wrong, className="wrong", role="alert"))
+        return drawn.figure, heads, notes, choices
 
     @answer(
         app,
@@ -193,8 +204,9 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,) * 4
         if not view["with"]:
             with library.opened(view["report"]) as report:
-                step, note = _chosen_step(report, view)
-                found = step_variables(report, step, _source(view)) if step is not None else None
+                source, _ = _source(library, view)
+                step, note = _chosen_step(report, view, source)
+                found = step_variables(report, step, source) if step is not None else None
             rows = variable_rows(found) if found else []
             return rows, list(_VARIABLE_COLUMNS), grid_style(rows), note
         steps, note = _chosen_pair(library, view)
@@ -221,7 +233,7 @@ def register(app: Dash, library: Library) -> None:
                 key, step = "with", other
         else:
             with library.opened(view["report"]) as report:
-                step, note = _chosen_step(report, view)
+                step, note = _chosen_step(report, view, _source(library, view)[0])
         if step is None:
             return (empty_state(note),)
         with library.opened(view[key]) as report:
@@ -242,8 +254,9 @@ def register(app: Dash, library: Library) -> None:
     def show_always(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "always":
             return (no_update,) * 4
+        source, _ = _source(library, view)
         baseline, candidate = library.ask(
-            view, lambda report: always_live_variables(report, _source(view))
+            view, lambda report: always_live_variables(report, source)
         )
         if candidate is None:
             rows = variable_rows(baseline)
@@ -267,7 +280,7 @@ def register(app: Dash, library: Library) -> None:
         if view["tab"] != "tightest":
             return no_update, no_update
         with library.opened(view["report"]) as report:
-            rows = tightest_rows(curve(report, _source(view)), view["steps"])
+            rows = tightest_rows(curve(report, _source(library, view)[0]), view["steps"])
         return rows, grid_style(rows)
 
 
@@ -294,10 +307,23 @@ def _register_browser(app: Dash) -> None:
     )
 
 
-def _source(view: dict[str, str]) -> Source:
-    """Return the tiles of the view; a tile number takes precedence over the menu."""
-    tile = view["tile"].strip()
-    return parse_source(f"tile:{tile}" if tile else view["source"])
+def _source(library: Library, view: dict[str, str]) -> tuple[Source, str]:
+    """Return the tiles of the view, and what is wrong with its tile number.
+
+    A tile that both reports have takes precedence over the menu.
+    """
+    if not view["tile"].strip():
+        return parse_source(view["source"]), ""
+    baseline, candidate = library.ask(view, lambda report: target(report).n_tiles)
+    limit = baseline if candidate is None else min(baseline, candidate)
+    try:
+        tiles = parse_numbers(view["tile"], limit=limit, noun="tile")
+    except BadView as error:
+        return parse_source(view["source"]), str(error)
+    if len(tiles) != 1:
+        wrong = f"{view['tile'].strip()[:40]!r} is not one tile; the chart shows one, or a source."
+        return parse_source(view["source"]), wrong
+    return ("tile", tiles[0]), ""
 
 
 def _sources(report: Report) -> list[dict[str, str]]:
@@ -379,16 +405,17 @@ def _chosen_pair(
     library: Library, view: dict[str, str]
 ) -> tuple[tuple[int | None, int | None], str]:
     """Return the selected step on both sides, else the baseline's peak, and its description."""
+    source, _ = _source(library, view)
     with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
         pairs = align_liveness(one, other)
         chosen = _selected_pair(pairs, view)
         if chosen == (None, None):
-            peak, note = _chosen_step(one, view | {"step": ""})
+            peak, note = _chosen_step(one, view | {"step": ""}, source)
             if peak is None:
                 return chosen, note
             chosen = _with_partner(pairs, 0, peak)
         notes = [
-            f"{side}: {_chosen_step(report, view | {'step': str(step)})[1]}"
+            f"{side}: {_chosen_step(report, view | {'step': str(step)}, source)[1]}"
             if step is not None
             else f"{side}: does not have this step"
             for side, report, step in zip(
@@ -405,12 +432,11 @@ def _variables(
     if step is None:
         return None
     with library.opened(report_id) as report:
-        return step_variables(report, step, _source(view))
+        return step_variables(report, step, _source(library, view)[0])
 
 
-def _chosen_step(report: Report, view: dict[str, str]) -> tuple[int | None, str]:
+def _chosen_step(report: Report, view: dict[str, str], source: Source) -> tuple[int | None, str]:
     """Return the selected step, else the peak, and its description."""
-    source = _source(view)
     step = _step_number(view)
     is_peak = step is None
     if step is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, html
@@ -176,9 +177,13 @@ def register(app: Dash, library: Library) -> None:
     def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
         baseline, candidate = library.ask(view, lambda report: _memory(report, view))
         field = {} if view["breakdown"] == _VARIABLES else {"display": "none"}
-        drawn = _draw(baseline, candidate, view)
+        n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
+        selected, wrong = _selected(view, n_tiles)
+        drawn = _draw(baseline, candidate, view, selected)
         heads = [_headline(baseline, "Baseline" if candidate else "")]
         notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
+        if wrong:
+            notes.insert(0, html.Div(wrong, className="wrong", role="alert"))
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
             if view["breakdown"] not in {"none", _VARIABLES}:
@@ -194,7 +199,7 @@ def register(app: Dash, library: Library) -> None:
     def show_details(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                tiles = _selected(report, view)
+                tiles, _ = _selected(view, target(report).n_tiles)
                 return (nested_memory(memory_table(report, tiles[:_MAX_COLUMNS] or None)),)
             with library.opened(view["with"]) as candidate:
                 return (_compare_details(report, candidate, view),)
@@ -211,9 +216,9 @@ def register(app: Dash, library: Library) -> None:
     )
     def show_variables(view: dict[str, str]) -> tuple[Any, ...]:
         with library.opened(view["report"]) as report:
-            tiles = _selected(report, view)
+            tiles, wrong = _selected(view, target(report).n_tiles)
             if not tiles or view["tab"] != "variables":
-                return [], grid_style([]), ""
+                return [], grid_style([]), wrong
             rows, note = variable_rows(report, tiles[0], view["name"].lower())
             note += "; baseline only" if view["with"] else ""
             return rows, grid_style(rows), note
@@ -297,12 +302,16 @@ def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
     return variable_tiles(report, found)
 
 
-def _draw(baseline: TileMemory, candidate: TileMemory | None, view: dict[str, str]) -> TileChart:
+def _draw(
+    baseline: TileMemory,
+    candidate: TileMemory | None,
+    view: dict[str, str],
+    selected: Sequence[int],
+) -> TileChart:
     """Return the chart of one report, or of two."""
-    n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
     options: dict[str, Any] = {
         "window": parse_range(view, "x"),
-        "selected": parse_numbers(view["tiles"], limit=n_tiles, noun="tile"),
+        "selected": selected,
         "show_capacity": view["max"] == "1",
     }
     if candidate is None:
@@ -341,14 +350,17 @@ def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
 
 
-def _selected(report: Report, view: dict[str, str]) -> list[int]:
-    """Return the tiles selected in the view."""
-    return parse_numbers(view["tiles"], limit=target(report).n_tiles, noun="tile")
+def _selected(view: dict[str, str], n_tiles: int) -> tuple[list[int], str]:
+    """Return the tiles selected in the view, or none and what is wrong with the selection."""
+    try:
+        return parse_numbers(view["tiles"], limit=n_tiles, noun="tile"), ""
+    except BadView as error:
+        return [], str(error)
 
 
 def _compare_details(baseline: Report, candidate: Report, view: dict[str, str]) -> html.Div:
     """Return the nested table of two reports: for all tiles or the first selected tile."""
-    tiles = _selected(baseline, view)[:1]
+    tiles = _selected(view, target(baseline).n_tiles)[0][:1]
     if tiles and tiles[0] >= target(candidate).n_tiles:
         return empty_state(f"The candidate has no tile {tiles[0]:,}; select another.")
     return compare_memory(
