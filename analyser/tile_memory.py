@@ -72,6 +72,8 @@ class TileMemory:
         What programs may use of a tile's memory.
     n_tiles_over
         Tiles that do not fit, whatever is shown.
+    tiles_per_ipu
+        Tiles of an IPU; 0 where it is not known.
     """
 
     breakdown: Breakdown
@@ -81,6 +83,7 @@ class TileMemory:
     total_bytes: NDArray[np.int64]
     capacity_bytes: int
     n_tiles_over: int = 0
+    tiles_per_ipu: int = 0
 
     @property
     def fullest_tile(self) -> FullestTile:
@@ -247,6 +250,7 @@ def tile_memory(
         total,
         machine.capacity_bytes,
         int(np.count_nonzero(missing_bytes(report))),
+        machine.tiles_per_ipu,
     )
 
 

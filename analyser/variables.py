@@ -79,4 +79,12 @@ def variable_tiles(report: Report, found: NamedVariables | None) -> TileMemory:
         more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
         label, sizes = found.names[0] + more, found.tile_bytes
     tiles = np.arange(machine.n_tiles, dtype=np.int64)
-    return TileMemory("none", False, tiles, {label: sizes}, sizes, machine.capacity_bytes)
+    return TileMemory(
+        "none",
+        False,
+        tiles,
+        {label: sizes},
+        sizes,
+        machine.capacity_bytes,
+        tiles_per_ipu=machine.tiles_per_ipu,
+    )

@@ -17,6 +17,7 @@ __all__ = [
     "BASELINE_COLOUR",
     "CANDIDATE_COLOUR",
     "HOVER_ONLY",
+    "border_line",
     "byte_ticks",
     "chart",
     "faded",
@@ -195,6 +196,18 @@ def _capacity_line(figure: go.Figure, capacity_bytes: int, label: str) -> None:
     figure.add_annotation(
         xref="paper", x=1, y=capacity_bytes, text=label, showarrow=False,
         xanchor="right", yanchor="bottom", font={"size": 11}, bgcolor="#ffffff",
+    )  # fmt: skip
+
+
+def border_line(figure: go.Figure, position: float, label: str) -> None:
+    """Mark where a part of the horizontal axis begins, with the part's name at the top."""
+    figure.add_shape(
+        type="line", yref="paper", y0=0, y1=1, x0=position, x1=position,
+        line={"color": "#8a93a0", "width": 1}, layer="below",
+    )  # fmt: skip
+    figure.add_annotation(
+        x=position, y=1, yref="paper", xanchor="left", yanchor="top", text=label,
+        showarrow=False, font={"size": 11, "color": "#5a6675"}, bgcolor="rgba(255,255,255,0.6)",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tilescope.webapp.figures.theme import (
     BASELINE_COLOUR,
     CANDIDATE_COLOUR,
     HOVER_ONLY,
+    border_line,
     chart,
     faded,
     highlight_line,
@@ -24,6 +25,7 @@ from tilescope.webapp.figures.theme import (
 __all__ = ["TileChart", "compare_tiles", "draw_tiles"]
 
 _MAX_MARKED_TILES = 16
+_MAX_MARKED_IPUS = 16
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def _finish(
     n_tiles = max(len(memory.tile_id) for memory in memories)
     capacity = memories[0].capacity_bytes
     is_near = show_capacity or 2 * highest >= capacity
+    _mark_ipus(figure, memories, n_tiles)
     for tile in selected[:_MAX_MARKED_TILES]:
         highlight_line(figure, tile)
     return chart(
@@ -144,3 +147,12 @@ def _finish(
         capacity_label=f"{format_bytes(capacity)} per tile",
         revision=f"{n_tiles}",
     )
+
+
+def _mark_ipus(figure: go.Figure, memories: Sequence[TileMemory], n_tiles: int) -> None:
+    """Mark where IPUs begin, unless two reports differ in that or they are too many to tell."""
+    (per_ipu, *others) = {memory.tiles_per_ipu for memory in memories}
+    if others or not per_ipu or not 1 < n_tiles // per_ipu <= _MAX_MARKED_IPUS:
+        return
+    for ipu in range(n_tiles // per_ipu):
+        border_line(figure, ipu * per_ipu - 0.5, f"IPU {ipu}")

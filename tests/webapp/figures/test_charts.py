@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,25 @@ def test_every_tile_is_drawn_as_wide_and_the_pointer_rounds_to_it(n_tiles: int) 
     assert places[-1] > n_tiles - 0.51
     assert np.rint(places).tolist() == [0, *range(n_tiles), n_tiles - 1]
     assert np.asarray(trace.y).tolist() == [1, *range(1, n_tiles + 1), n_tiles]
+
+
+def _borders(figure: Any) -> list[tuple[float, str]]:
+    return [(note.x, note.text) for note in figure.layout.annotations if "IPU" in note.text]
+
+
+def test_borders_of_ipus_are_marked(reports_dir: Path) -> None:
+    with open_report(reports_dir / "pair") as report:
+        pair = tile_memory(report, "none")
+    with open_report(reports_dir / "baseline") as report:
+        one = tile_memory(report, "none")
+    assert _borders(draw_tiles(pair).figure) == [(-0.5, "IPU 0"), (15.5, "IPU 1")]
+    lines = [shape.x0 for shape in draw_tiles(pair).figure.layout.shapes if shape.layer == "below"]
+    assert lines == [-0.5, 15.5]
+    assert _borders(compare_tiles(pair, pair).figure) == [(-0.5, "IPU 0"), (15.5, "IPU 1")]
+    assert _borders(draw_tiles(one).figure) == []
+    assert _borders(compare_tiles(one, pair).figure) == []
+    many = replace(one, tiles_per_ipu=2)
+    assert _borders(draw_tiles(many).figure) == []
 
 
 def test_the_total_is_read_on_hover_and_not_in_the_legend(reports_dir: Path) -> None:
