@@ -22,6 +22,7 @@ from tilescope.engine.library.elementwise import (
     binary,
     copy_to,
     in_one,
+    rearranged,
     select,
     similar,
     vector_elements,
@@ -169,7 +170,8 @@ def product(
         available_memory_proportion=options.available_memory_proportion,
         partials_type=options.partials_type,
     )
-    return out.reshape(rows, n_units, n_outputs).dim_shuffle(1, 0, 2)
+    # A plan may lay its result out in blocks of outputs that the units do not divide.
+    return rearranged(builder, out, (rows, n_units, n_outputs), name).dim_shuffle(1, 0, 2)
 
 
 #: Builds a step: takes a builder inside the loop and the step's slices of the sequences; returns
