@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tilescope.webapp.components.grids import grid_style
+from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.components.panels import notice_bar
 
@@ -40,3 +41,14 @@ def test_a_grid_is_as_high_as_its_rows_within_bounds() -> None:
     assert height(*("x" * 100 for _ in range(5))) > height(*"abcde")
     # The window bounds it further, in the style sheet.
     assert height(*"a" * 60) == height(*"a" * 10_000) == 1200
+
+
+def test_a_histogram_has_both_axes() -> None:
+    made = frozen(
+        tile_histogram([0, 10, 21], [3, 1], lambda size: f"{size} B", holds=("holds", "hold"))
+    )
+    assert isinstance(made, Markup)
+    text = json.dumps(made.tree)
+    for words in ("3 tiles", '"0"', '"0 B"', '"10 B"', '"21 B"', "1 holds 10 B to 21 B"):
+        assert words in text
+    assert "4 hold 0 B to 21 B" in text

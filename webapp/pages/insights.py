@@ -21,6 +21,7 @@ from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.analyser.shortfall import shortfall_sentences
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.links import (
     Reports,
     page_link,
@@ -178,27 +179,9 @@ def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
 def _histogram(found: Insights) -> html.Div:
     """Return the distribution of memory over tiles as bars."""
     edges, counts = found.histogram_edges_bytes.tolist(), found.histogram_n_tiles.tolist()
-    most = max(counts) or 1
-    bars = [
-        html.Span(
-            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
-            title=f"{count:,} tiles hold {format_bytes(low)} to {format_bytes(high)}",
-        )
-        for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
-    ]
-    chart = html.Div(bars, className="trace-histogram memory-histogram", role="img")
-    marked(chart, aria_label=f"{sum(counts):,} tiles, up to {format_bytes(edges[-1])}")
-    return html.Div(
-        [
-            html.H3("Distribution over tiles, excluding gaps"),
-            chart,
-            html.Div(
-                [html.Span("0 B"), html.Span(f"{format_bytes(edges[-1])} per tile")],
-                className="trace-axis",
-            ),
-            html.Div(f"at most {most:,} tiles per bar", className="grid-note"),
-        ]
-    )
+    holds = "tile holds", "tiles hold"
+    bars = tile_histogram(edges, counts, format_bytes, holds=holds, of_memory=True)
+    return html.Div([html.H3("Distribution over tiles, excluding gaps"), bars])
 
 
 def _variables(title: Sequence[Any], found: LiveVariables, reports: Reports) -> html.Div:

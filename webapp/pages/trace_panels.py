@@ -10,6 +10,7 @@ from dash import html
 from tilescope.analyser import trace
 from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.links import Reports, page_link
 from tilescope.webapp.components.panels import empty_state, headline
 from tilescope.webapp.components.tables import plain_table
@@ -330,28 +331,9 @@ def _step(step: trace.StepDetails) -> tuple[list[Any], list[Any]]:
 def _histogram(cost: trace.StepCost) -> html.Div:
     """Return a histogram of cycles per tile, with the figures as tooltips."""
     edges, counts = cost.histogram.edges_cycles.tolist(), cost.histogram.n_tiles.tolist()
-    most = max(counts)
-    bars = [
-        html.Span(
-            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
-            title=f"{count:,} tiles with {low:,} to {high:,} cycles",
-        )
-        for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
-    ]
-    return html.Div(
-        [
-            html.H3(f"Cycles of the tiles of IPU {cost.ipu_id}"),
-            marked(
-                html.Div(bars, className="trace-histogram", role="img"),
-                aria_label=f"{sum(counts):,} busy tiles, {edges[0]:,} to {edges[-1]:,} cycles",
-            ),
-            html.Div(
-                [html.Span(f"{edges[0]:,} cycles"), html.Span(f"{edges[-1]:,} cycles")],
-                className="trace-axis",
-            ),
-            html.Div(
-                f"at most {most:,} tiles per bar; {cost.histogram.n_idle_tiles:,} tiles are idle",
-                className="grid-note",
-            ),
-        ]
-    )
+    takes = "tile takes", "tiles take"
+    bars = tile_histogram(edges, counts, lambda cycles: f"{cycles:,} cycles", holds=takes)
+    idle = cost.histogram.n_idle_tiles
+    words = f"{idle:,} {'tile is' if idle == 1 else 'tiles are'} idle"
+    note = html.Div(words, className="grid-note")
+    return html.Div([html.H3(f"Cycles of the tiles of IPU {cost.ipu_id}"), bars, note])

@@ -1,0 +1,65 @@
+"""A histogram of tiles, with both axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dash import html
+
+from tilescope.webapp.browser import marked
+
+__all__ = ["tile_histogram"]
+
+
+def tile_histogram(
+    edges: Sequence[int],
+    n_tiles: Sequence[int],
+    text: Callable[[int], str],
+    *,
+    holds: tuple[str, str],
+    of_memory: bool = False,
+) -> html.Div:
+    """Return bars with a count of tiles upwards and what they have across.
+
+    Parameters
+    ----------
+    edges
+        Where bars begin, and where the last one ends.
+    n_tiles
+        Tiles of each bar, some in one of them.
+    text
+        A figure of the horizontal axis for people, such as ``1.0 KiB``.
+    holds
+        What stands between a count of tiles and its figures: ``tile holds``, ``tiles hold``.
+    of_memory
+        Whether bars have the colour of memory instead of that of compute.
+    """
+
+    def said(count: int, low: int, high: int) -> str:
+        return f"{count:,} {holds[count != 1]} {text(low)} to {text(high)}"
+
+    most = max(n_tiles)
+    bars = [
+        html.Span(
+            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
+            title=said(count, low, high),
+        )
+        for count, low, high in zip(n_tiles, edges[:-1], edges[1:], strict=True)
+    ]
+    label = said(sum(n_tiles), edges[0], edges[-1])
+    plot = marked(html.Div(bars, className="histogram-bars", role="img"), aria_label=label)
+    middle = (edges[0] + edges[-1]) // 2
+    return html.Div(
+        [
+            html.Div(
+                [html.Span(f"{most:,} tiles"), html.Span("0")],
+                className="histogram-axis is-upwards",
+            ),
+            plot,
+            html.Div(
+                [html.Span(text(edge)) for edge in (edges[0], middle, edges[-1])],
+                className="histogram-axis",
+            ),
+        ],
+        className="histogram" + (" of-memory" if of_memory else ""),
+    )
