@@ -367,6 +367,35 @@ def test_changes_stand_under_their_head_to_the_right(visit: Visit) -> None:
     expect(cell).to_have_css("text-align", "right", timeout=30_000)
 
 
+def test_a_chart_is_picked_from_by_keyboard(visit: Visit) -> None:
+    page = visit("/memory")
+    _wait(page, "/memory")
+    chart = page.locator('[role="figure"]:visible')
+    expect(chart).to_have_attribute("aria-label", re.compile("arrow keys select"))
+    chart.focus()
+    for key, tile in (
+        ("ArrowRight", "0"),
+        ("Shift+ArrowRight", "10"),
+        ("ArrowLeft", "9"),
+        ("End", "1471"),
+        ("ArrowRight", "1471"),
+        ("Home", "0"),
+    ):
+        page.keyboard.press(key)
+        expect(page).to_have_url(re.compile(f"[?&]tiles={tile}($|&)"))
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("tiles="))
+    page = visit("/liveness", with_="changed")
+    _wait(page, "/liveness")
+    page.locator('[role="figure"]:visible').focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    # Of 20,000 aligned steps, those that are drawn can be picked.
+    expect(page).to_have_url(re.compile(r"[?&]step=[1-9]\d*($|&)"))
+    step = page.url.partition("step=")[2].partition("&")[0]
+    expect(page.locator("#liveness-step-note")).to_contain_text(f"Step {int(step):,}:")
+
+
 def test_the_buttons_of_a_chart_are_pictures_and_none_sends_it_away(visit: Visit) -> None:
     page = visit("/memory")
     _wait(page, "/memory")

@@ -92,6 +92,46 @@
     },
   };
 
+  // What a chart offers to pick, in the order of its axis: tiles and steps by number; of two
+  // reports the steps that the points of the first one carry.
+  function offered(figure) {
+    const graph = figure.querySelector('.js-plotly-plot');
+    const trace = graph && graph._fullData && graph._fullData[0];
+    if (!trace || !trace.x || !trace.x.length) return [];
+    const at = Array.from(trace.x, Math.round);
+    if (trace.customdata && Array.isArray(trace.customdata[0])) {
+      return [...new Set(Array.from(trace.customdata, (point) => String(point[1])))];
+    }
+    return Array.from({length: at[at.length - 1] - at[0] + 1}, (_, i) => String(at[0] + i));
+  }
+
+  // The keys of a chart that has the focus: arrows (ten at a time with Shift), Home, End, Escape.
+  clientside.charts.key = (figure, name, key, isFast) => {
+    if (key === 'Escape') return {[name]: ''};
+    const values = offered(figure);
+    const last = values.length - 1;
+    if (last < 0) return null;
+    const chosen = (new URLSearchParams(location.search).get(name) || '').split(',').pop();
+    const before = values.indexOf(chosen);
+    const far = isFast ? 10 : 1;
+    const after = {
+      ArrowRight: before < 0 ? 0 : before + far, ArrowLeft: before < 0 ? last : before - far,
+      Home: 0, End: last,
+    }[key];
+    if (after === undefined) return null;
+    return {[name]: values[Math.max(0, Math.min(last, after))]};
+  };
+
+  document.addEventListener('keydown', (event) => {
+    const figure = /** @type {HTMLElement} */ (event.target);
+    if (!figure.matches('[role="figure"]') || event.ctrlKey || event.altKey || event.metaKey) return;
+    const name = location.pathname === '/liveness' ? 'step' : 'tiles';
+    const changes = clientside.charts.key(figure, name, event.key, event.shiftKey);
+    if (!changes) return;
+    event.preventDefault();
+    window.tilescope.changeView(changes, false);
+  });
+
   // Nested tables: closing a row hides the rows whose keys start with its own.
   document.addEventListener('click', (event) => {
     const button = /** @type {Element} */ (event.target).closest('button.disclosure');

@@ -100,7 +100,8 @@ def chart_graph(component_id: str, *, label: str, file_name: str) -> html.Div:
         style={"height": "clamp(300px, 42dvh, 640px)"},
         className="chart",
     )  # fmt: skip
-    return marked(html.Div(graph, role="figure"), aria_label=label)
+    picks = f"{label}; arrow keys select, Escape clears"
+    return marked(html.Div(graph, role="figure", tabIndex=0), aria_label=picks)
 
 
 def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Label:
