@@ -50,7 +50,7 @@ class Fidelity:
 
 
 _KEYS = (
-    ("1 … 7", "Open a page"),
+    ("1 … 8", "Open a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
     ("Drag in a chart", "Zoom; double-click to reset"),

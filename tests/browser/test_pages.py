@@ -623,3 +623,21 @@ def test_a_chart_and_its_grid_take_the_window(visit: Visit, width: int, height: 
     drawn = page.locator("#liveness-figure .main-svg").first.bounding_box()
     assert drawn is not None
     assert abs(drawn["height"] - sizes["liveness-figure"]["height"]) < 3
+
+
+def test_two_ticked_reports_are_compared(visit: Visit, ids: dict[str, str]) -> None:
+    page = visit("/reports")
+    lines = page.locator("#reports-body tbody tr")
+    expect(lines).to_have_count(len(ids))
+    page.fill("#reports-find", "changed")
+    expect(lines).to_have_count(1)
+    ticks = page.locator("button.report-tick")
+    ticks.first.click()
+    expect(ticks.first).to_have_attribute("aria-pressed", "true")
+    page.fill("#reports-find", "large")
+    expect(lines.first).to_contain_text("large")
+    expect(lines).to_have_count(1)
+    expect(ticks.first).to_have_attribute("aria-pressed", "false")
+    ticks.first.click()
+    expect(page).to_have_url(re.compile(f"/summary.report={ids['changed']}&with={ids['large']}"))
+    expect(page.locator("#summary-changes")).to_contain_text("What changed")

@@ -16,7 +16,16 @@ from tilescope.analyser.tile_memory import categories
 from tilescope.analyser.trace import step_details
 from tilescope.analyser.variables import named_variables
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages import insights, liveness, memory, operations, programs, summary, trace
+from tilescope.webapp.pages import (
+    insights,
+    liveness,
+    memory,
+    operations,
+    programs,
+    reports,
+    summary,
+    trace,
+)
 
 _MODULES = {
     "summary": summary,
@@ -27,6 +36,8 @@ _MODULES = {
     "operations": operations,
     "trace": trace,
 }
+#: With the page that is of no single report.
+_ALL = {**_MODULES, "reports": reports}
 
 
 class Browser:
@@ -39,7 +50,7 @@ class Browser:
     def ask(self, page: str, **view: str) -> dict[str, Any]:
         """Return the new properties by ``component.property``, for all callbacks of the page."""
         state = {"report": "", "with": ""}
-        state |= {parameter.name: parameter.default for parameter in _MODULES[page].VIEW}
+        state |= {parameter.name: parameter.default for parameter in _ALL[page].VIEW}
         answer: dict[str, Any] = {}
         for callback in self._callbacks:
             inputs = [dependency["id"] for dependency in callback["inputs"]]

@@ -135,6 +135,32 @@
     clientside.set_props('url', {pathname, search, href});
   });
 
+  // Two marked reports are compared, the first one as the baseline.
+  /** @type {string[]} */
+  const ticked = [];
+  // A filter leaves other reports in the same boxes.
+  function showTicks() {
+    /** @type {NodeListOf<HTMLElement>} */
+    const boxes = document.querySelectorAll('button.report-tick');
+    for (const box of boxes) box.setAttribute('aria-pressed', String(ticked.includes(box.dataset.report)));
+  }
+  new MutationObserver(showTicks).observe(
+    document.documentElement, {childList: true, subtree: true, attributes: true, attributeFilter: ['data-report']},
+  );
+  document.addEventListener('click', (event) => {
+    const box = /** @type {HTMLElement} */ (/** @type {Element} */ (event.target).closest?.('button.report-tick'));
+    if (!box) return;
+    const id = box.dataset.report;
+    const at = ticked.indexOf(id);
+    if (at < 0) ticked.push(id); else ticked.splice(at, 1);
+    if (ticked.length < 2) { showTicks(); return; }
+    const [report, candidate] = ticked.splice(0, 2);
+    showTicks();
+    const search = '?' + new URLSearchParams({report, with: candidate});
+    history.pushState({}, '', '/summary' + search);
+    clientside.set_props('url', {pathname: '/summary', search, href: location.href});
+  });
+
   // A collapsed panel stays collapsed, for every report.
   document.addEventListener('toggle', (event) => {
     const panel = /** @type {HTMLDetailsElement} */ (event.target);

@@ -16,7 +16,16 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("summary", "insights", "memory", "liveness", "programs", "operations", "trace")
+_NAMES = (
+    "summary",
+    "insights",
+    "memory",
+    "liveness",
+    "programs",
+    "operations",
+    "trace",
+    "reports",
+)
 
 
 def modules() -> list[ModuleType]:
