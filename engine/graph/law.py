@@ -115,7 +115,7 @@ Law = Callable[[Batch, Machine], NDArray[np.int64]]
 class Pieces:
     """The cost of vertices that are pieces of one job: a tile deals them to all its workers.
 
-    Pieces go to one worker each, or are divided where there are fewer pieces than workers.
+    The work of all pieces together is shared evenly, as far as single pieces can be divided.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tilescope.engine.arguments import a_kind
 from tilescope.engine.errors import BadGraph
@@ -137,6 +138,20 @@ class Builder:
         self.graph.map_linearly(
             tensor, grain=grain, min_elements=least, tiles=self.tiles.ids, first=first
         )
+
+    def constant(
+        self, values: ArrayLike, name: str, dtype: Any = None, *, grain: int = 1
+    ) -> Tensor:
+        """Add a constant, spread evenly over the tiles: see `Graph.add_constant`.
+
+        Raises
+        ------
+        BadGraph
+            As there.
+        """
+        made = self.graph.add_constant(values, name, dtype=dtype, debug=self.debug)
+        self.spread(made, grain=grain)
+        return made
 
     def planned(self) -> Builder:
         """Return this builder with the id of a new plan, which its compute sets will carry."""

@@ -17,7 +17,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.elementwise import in_one, rearranged, row_major_copy, vector_elements
+from tilescope.engine.library.elementwise import in_one, row_major_copy, vector_elements
 from tilescope.engine.library.partition import as_rows, edges_of, map_parts, strides_of
 from tilescope.engine.planner.multi_slice import SliceShape, SliceSplit, plan_slice
 
@@ -135,11 +135,10 @@ def grouped_multi_slice(builder: Builder, x: View, indices: View, dim: int = 0) 
     """
     refuse_float8("a multi-slice", x)
     check_groups("grouped_multi_slice", x, indices, dim)
-    n_groups, n_rows = x.shape[0], x.shape[dim + 1]
+    n_groups = x.shape[0]
     others = [d for d in range(1, len(x.shape)) if d != dim + 1]
     turned = in_one(builder, x).dim_shuffle(0, dim + 1, *others)
-    flat = (n_groups, n_rows, x.n_elements // (n_groups * n_rows))
-    rows = as_rows(builder, rearranged(builder, turned, flat, "rearrange"), 1, "rearrange")
+    rows = as_rows(builder, turned, 1, "rearrange")
     found = grouped_slice(builder, rows, flat_indices(builder, indices, n_groups))
     shape, n_index = [x.shape[d] for d in others], len(indices.shape) - 1
     whole = found.reshape(n_groups, *indices.shape[1:], *shape)

@@ -39,16 +39,15 @@ def joined_weights(builder: Builder, parts: Sequence[Weights], axis: int) -> Wei
     """Return weights joined along an axis: an ndarray if all are constants."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate([np.asarray(part) for part in parts], axis)
-    views = [part if isinstance(part, View) else _constant(builder, part) for part in parts]
+    views = [
+        part
+        if isinstance(part, View)
+        else builder.constant(part.astype(np.float32), "weights", grain=2)
+        for part in parts
+    ]
     whole = concat(views, axis)
     # Those of create_lstm_weights and create_rnn_weights are parts of one variable.
     return whole if isinstance(whole, Tensor) else row_major_copy(builder, whole, "weights")
-
-
-def _constant(builder: Builder, values: NDArray[Any]) -> Tensor:
-    made = builder.graph.add_constant(values.astype(np.float32), "weights", debug=builder.debug)
-    builder.spread(made, grain=2)
-    return made
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,7 @@ def typed(builder: Builder, values: Weights, dtype: DType, name: str) -> View:
     """Return a tensor as it is, whose type was checked, and constants of a type."""
     if isinstance(values, View):
         return values
-    made = builder.graph.add_constant(
-        values.astype(np.float32), name, dtype=dtype, debug=builder.debug
-    )
-    builder.spread(made, grain=2)
-    return made
+    return builder.constant(values.astype(np.float32), name, dtype, grain=2)
 
 
 def clipped(builder: Builder, x: View, limit: float | None) -> None:

@@ -7,8 +7,6 @@ they are put together from gathers, updates and choices.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tilescope.engine.errors import BadGraph
@@ -48,12 +46,6 @@ def _checked(what: str, x: View, indices: View) -> tuple[int, int]:
     return n_rows, n_columns
 
 
-def _constant(builder: Builder, value: Any, dtype: Any, name: str) -> Tensor:
-    made = builder.graph.add_constant(np.asarray(value), name, dtype=dtype, debug=builder.debug)
-    builder.spread(made)
-    return made
-
-
 @checked
 def select_scalar_from_rows(builder: Builder, x: View, indices: View) -> Tensor:
     """Return an element of every row.
@@ -82,7 +74,7 @@ def select_scalar_from_rows(builder: Builder, x: View, indices: View) -> Tensor:
     operation = "popops.selectScalarFromRows"
     build = builder.inside("selectScalarFromRows", operation, detail, flops=0)
     found = gather_elements(build, x, indices.reshape(n_rows, 1), 1).reshape(n_rows)
-    nan = _constant(build, [np.nan], x.dtype, "nan")
+    nan = build.constant([np.nan], "nan", x.dtype)
     return select(build, found, nan, _is_label(build, indices, n_columns))
 
 
@@ -108,17 +100,17 @@ def update_scalar_in_rows(builder: Builder, x: View, indices: View) -> None:
     n_rows, n_columns = _checked("update_scalar_in_rows", x, indices)
     detail = {"shape": list(x.shape)}
     build = builder.inside("updateScalarInRows", "popops.updateScalarInRows", detail, flops=n_rows)
-    less = _constant(build, np.full((n_rows, 1, 1), -1.0), x.dtype, "minusOne")
+    less = build.constant(np.full((n_rows, 1, 1), -1.0), "minusOne", x.dtype)
     rows = x.reshape(n_rows, n_columns, 1)
     grouped_multi_update(build, "add", rows, indices.reshape(n_rows, 1), less)
-    nan = _constant(build, [[np.nan]], x.dtype, "nan")
+    nan = build.constant([[np.nan]], "nan", x.dtype)
     is_label = _is_label(build, indices, n_columns).reshape(n_rows, 1)
     select_in_place(build, x, nan, is_label)
 
 
 def _is_label(builder: Builder, indices: View, n_columns: int) -> Tensor:
     """Return whether every index is in range or masked: bool, shape (rows,)."""
-    least = _constant(builder, [MASKED_LABEL], INT32, "masked")
-    end = _constant(builder, [n_columns], INT32, "columns")
+    least = builder.constant([MASKED_LABEL], "masked", INT32)
+    end = builder.constant([n_columns], "columns", INT32)
     is_not_below = binary(builder, "greater_equal", indices, least)
     return binary(builder, "logical_and", is_not_below, binary(builder, "less", indices, end))

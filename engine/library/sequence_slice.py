@@ -68,7 +68,7 @@ def sequence_slice(  # source and target, and three tensors of a run each
     if zero_unused:
         copy_to(build, found, target, "result")
         return
-    none = _constant(build, np.zeros(1, np.int32), "none")
+    none = build.constant([0], "none", INT32)
     is_unused = binary(build, "less", rows, none)
     select_in_place(build, target, found, is_unused.reshape(n_rows, *[1] * (len(target.shape) - 1)))
 
@@ -99,9 +99,9 @@ def _check(x: View, target: View, runs: list[View]) -> None:
 def _rows(builder: Builder, n_rows: int, runs: list[View]) -> Tensor:
     """Return the row of the source for every row of the target, -1 for none: int32, (rows,)."""
     lengths, x_offsets, target_offsets = runs
-    position = _constant(builder, np.arange(n_rows, dtype=np.int32)[None], "position")
-    zero = _constant(builder, np.zeros((1, 1), np.int32), "zero")
-    none = _constant(builder, np.full((1, 1), -1, np.int32), "none")
+    position = builder.constant(np.arange(n_rows)[None], "position", INT32)
+    zero = builder.constant([[0]], "zero", INT32)
+    none = builder.constant([[-1]], "none", INT32)
     within = binary(builder, "subtract", position, target_offsets)
     is_inside = binary(
         builder,
@@ -111,9 +111,3 @@ def _rows(builder: Builder, n_rows: int, runs: list[View]) -> Tensor:
     )
     row = select(builder, binary(builder, "add", within, x_offsets), none, is_inside)
     return reduce(builder, "maximum", row, [0]).reshape(n_rows)
-
-
-def _constant(builder: Builder, values: np.ndarray, name: str) -> Tensor:
-    made = builder.graph.add_constant(values, name, dtype=INT32, debug=builder.debug)
-    builder.spread(made)
-    return made

@@ -35,7 +35,7 @@ def _links(part: Any) -> Iterator[tuple[str, dict[str, str], list[str]]]:
     if part.get("t") == "tr" and isinstance(link, dict) and "href" in json.dumps(link):
         address = urlsplit(_found(link, "href"))
         query = {name: value for name, (value,) in parse_qs(address.query).items()}
-        yield address.path, query, [json.dumps(cell) for cell in cells[1:]]
+        yield address.path, query, [json.dumps(cell, ensure_ascii=False) for cell in cells[1:]]
         return
     for value in part.values():
         yield from _links(value)
@@ -67,9 +67,7 @@ def test_rows_lead_to_what_changed_most(
     for change, (_, cells) in zip(changes, listed, strict=True):
         sides = change.baseline, change.candidate
         for size, cell in zip(sides, cells, strict=False):
-            assert (f"{size:,}" if size is not None else "–") in cell.encode().decode(
-                "unicode_escape"
-            )
+            assert (f"{size:,}" if size is not None else "–") in cell
         assert f"{change.delta:+,}" in cells[2]
     with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
         difference = compare(one, other)

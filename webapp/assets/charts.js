@@ -98,10 +98,10 @@
     const graph = figure.querySelector('.js-plotly-plot');
     const trace = graph && graph._fullData && graph._fullData[0];
     if (!trace || !trace.x || !trace.x.length) return [];
-    const at = Array.from(trace.x, Math.round);
     if (trace.customdata && Array.isArray(trace.customdata[0])) {
       return [...new Set(Array.from(trace.customdata, (point) => String(point[1])))];
     }
+    const at = Array.from(trace.x, Math.round);
     return Array.from({length: at[at.length - 1] - at[0] + 1}, (_, i) => String(at[0] + i));
   }
 

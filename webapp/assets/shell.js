@@ -144,12 +144,16 @@
     const boxes = document.querySelectorAll('button.report-tick');
     for (const box of boxes) box.setAttribute('aria-pressed', String(ticked.includes(box.dataset.report)));
   }
-  new MutationObserver(showTicks).observe(
-    document.documentElement, {childList: true, subtree: true, attributes: true, attributeFilter: ['data-report']},
-  );
+  const listings = new MutationObserver(showTicks);
+  /** @type {Element | null} */
+  let listing = null;
   document.addEventListener('click', (event) => {
     const box = /** @type {HTMLElement} */ (/** @type {Element} */ (event.target).closest?.('button.report-tick'));
     if (!box) return;
+    if (!listing) {
+      listing = document.getElementById('reports-body');
+      listings.observe(listing, {childList: true, subtree: true, attributes: true, attributeFilter: ['data-report']});
+    }
     const id = box.dataset.report;
     const at = ticked.indexOf(id);
     if (at < 0) ticked.push(id); else ticked.splice(at, 1);

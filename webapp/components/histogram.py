@@ -26,7 +26,7 @@ def tile_histogram(
     edges
         Where bars begin, and where the last one ends.
     n_tiles
-        Tiles of each bar, some in one of them.
+        Tiles of each bar.
     text
         A figure of the horizontal axis for people, such as ``1.0 KiB``.
     holds
@@ -38,7 +38,7 @@ def tile_histogram(
     def said(count: int, low: int, high: int) -> str:
         return f"{count:,} {holds[count != 1]} {text(low)} to {text(high)}"
 
-    most = max(n_tiles)
+    most = max(n_tiles) or 1
     bars = [
         html.Span(
             style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},

@@ -47,11 +47,6 @@ def _block(title: str, unit: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
     return parts
 
 
-def _cycles(baseline: int | None, delta: int) -> str:
-    """Return a change of cycles; the head of the column names the unit."""
-    return format_change_of(baseline, delta, "cycles").replace(" cycles", "")
-
-
 def _operation_rows(sides: tuple[Operations, Operations], reports: Reports) -> list[list[Any]]:
     baseline, candidate = sides
     if baseline.layer == "step":  # they are listed as steps
@@ -67,7 +62,7 @@ def _operation_rows(sides: tuple[Operations, Operations], reports: Reports) -> l
             ),
             format_count(change.baseline),
             format_count(change.candidate),
-            _cycles(change.baseline, change.delta),
+            format_change_of(change.baseline, change.delta, ""),
         ]
         for change in operation_changes(baseline, candidate, "cycles")
         if change.delta
@@ -84,7 +79,7 @@ def _step_rows(difference: Difference, reports: Reports) -> list[list[Any]]:
             _step_link(change, reports),
             format_count(change.baseline_cycles),
             format_count(change.candidate_cycles),
-            _cycles(change.baseline_cycles, change.delta_cycles),
+            format_change_of(change.baseline_cycles, change.delta_cycles, ""),
         ]
         for change in every
         if change.delta_cycles
