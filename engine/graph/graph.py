@@ -85,6 +85,8 @@ class Graph:
         self.codelets: dict[str, Codelet] = {}
         #: Vertices of elementwise operations, by what decides them; kept by the library.
         self.vertices_of_operations: dict[tuple[Any, ...], Any] = {}
+        #: What other library calls added, by what decides it; kept by the library.
+        self.steps_of_calls: dict[tuple[Any, ...], Any] = {}
         #: Plans of operations in this graph, numbered from here.
         self.n_plans = 0
 

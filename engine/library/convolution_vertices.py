@@ -15,6 +15,7 @@ from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, bl
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.placement import Placement
+from tilescope.engine.library.repeated import repeated
 from tilescope.engine.planner import Plan
 from tilescope.engine.planner.families import FAMILIES
 from tilescope.engine.planner.phase import stage_name
@@ -77,6 +78,24 @@ def convolve(
     Tensor
         Shape (images, channels, rows, columns).
     """
+
+    def add() -> Tensor:
+        return _convolve(builder, x, weights, shape, grouping, placement)
+
+    plan = placement.plan
+    key = "convolve", shape, grouping, plan.family, *plan.split.items(), left_after_stages(plan)
+    return repeated(builder, key, [x, weights], add)
+
+
+def _convolve(
+    builder: Builder,
+    x: Tensor,
+    weights: Tensor,
+    shape: ConvolutionShape,
+    grouping: Grouping,
+    placement: Placement,
+) -> Tensor:
+    """Add the vertices of an operation that is not like one before: see `convolve`."""
     graph = builder.graph
     layout = output_layout(shape, grouping)
     out_shape = layout.variable_shape(shape.images, shape.height, shape.width)

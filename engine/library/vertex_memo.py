@@ -14,7 +14,7 @@ from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.vertex_choice import choose_vertices
 from tilescope.engine.library.walk import joint_walks
 
-__all__ = ["Vertices", "add_together", "vertices_of"]
+__all__ = ["Vertices", "add_together", "on_variables", "vertices_of"]
 
 #: Codelet, tiles and regions by field of a batch.
 Batch = tuple[Codelet, NDArray[np.int32], Mapping[str, Regions]]
@@ -48,12 +48,19 @@ class Vertices:
             if is_first:
                 graph.add_vertices(compute_set, codelet, tile, fields, self.scalars)
                 continue
-            moved = {
-                name: replace(regions, variable=self.variables[regions.variable])
-                for name, regions in fields.items()
-            }
             columns = codelet.scalar_columns(codelet.name, self.scalars, tile.size)
-            compute_set.add(VertexBatch(codelet, tile, moved, columns))
+            compute_set.add(
+                on_variables(VertexBatch(codelet, tile, fields, columns), self.variables)
+            )
+
+
+def on_variables(batch: VertexBatch, variables: Mapping[Variable, Variable]) -> VertexBatch:
+    """Return vertices on other variables, given by those they are on."""
+    moved = {
+        name: replace(regions, variable=variables[regions.variable])
+        for name, regions in batch.fields.items()
+    }
+    return replace(batch, fields=moved)
 
 
 def vertices_of(

@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from tilescope.engine.planner.plan import Plan
@@ -15,6 +16,8 @@ __all__ = ["PlanMemo", "PlanStore"]
 _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
+#: The signature of a planner.
+_signature = cache(inspect.signature)
 
 
 class PlanStore(Protocol):
@@ -64,7 +67,7 @@ class PlanMemo:
         args, kwargs
             Of the planner.
         """
-        bound = inspect.signature(planner).bind(name, *args, **kwargs)
+        bound = _signature(planner).bind(name, *args, **kwargs)
         bound.apply_defaults()
         key = (planner.__qualname__, *list(bound.arguments.values())[1:])
         found = self._plans.get(key)

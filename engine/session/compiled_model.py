@@ -16,6 +16,7 @@ from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import PlanFolder
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
+from tilescope.engine.host_memory import uncollected
 from tilescope.engine.ir import Count, Model, Value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
@@ -120,6 +121,7 @@ def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
     return array
 
 
+@uncollected()
 def compile_model(  # noqa: PLR0913 # the options of a compilation
     model: Model,
     machine: Machine,

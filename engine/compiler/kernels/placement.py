@@ -256,7 +256,8 @@ def first_fit(
 
     Parts are placed in the order in which they become live. On tiles where they do not fit so, two
     more orders are tested, and the lowest end counts: the largest first, and those that live
-    through most steps first, so that the others lie in the gaps between these.
+    through most steps first, so that the others lie in the gaps between these. Tiles that the
+    parts live at every step would overfill in any order are left as they are.
 
     Parameters
     ----------
@@ -291,6 +292,8 @@ def first_fit(
         return offset, highest
     tile = np.repeat(np.arange(base.size), np.diff(tile_start))
     steps = _steps_of(lifetimes)[lifetimes.owner]
+    always = np.where(steps == lifetimes.end.max(initial=0), size, 0)
+    is_late &= base + np.bincount(tile, always, base.size) <= sizes.limit
     for key in ((-size,), (-size, -steps)):
         is_late = is_late & (highest > sizes.limit)
         order = np.lexsort((swept.order, *key, tile))
