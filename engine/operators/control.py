@@ -19,6 +19,9 @@ __all__ = ["RECORDS", "shown_types", "types_of"]
 
 Type = tuple[tuple[int, ...], str]
 
+#: As many rounds do not end: a counter of 32 bits holds one less.
+_UNREACHED = 1 << 31
+
 _BRANCHES = ("then_branch", "else_branch")
 
 
@@ -101,9 +104,14 @@ def _loop_types(node: Node) -> list[Type]:
             " change of type or shape is not supported"
         )
     collected = body.outputs[1 + len(initial) :]
+    if _limit(node) is None and _is_endless(node, body) and not _is_skipped(node):
+        raise BadModel(
+            f"{node} never ends: its condition is always true, and no number of rounds below"
+            f" {_UNREACHED:,} is given; give one, or a condition that becomes false"
+        )
     if not collected:
         return before
-    if node.optional(0) is None:
+    if _limit(node) is None:
         raise BadModel(f"{node} returns results of its rounds: state the largest number of rounds")
     n_rounds = int(node.known(0, "the largest number of rounds, whose results it returns,").item())
     results = [((n_rounds, *value.shape), value.dtype) for value in collected]
@@ -114,7 +122,7 @@ def _loop_axes(node: Node) -> tuple[int | None, ...]:
     """Return the axes of the results of rounds, if data decide how many rounds run."""
     body, n_states = node.regions["body"], len(node.inputs) - 2
     n_collected = len(body.outputs) - 1 - n_states
-    if n_collected <= 0 or _runs_all_rounds(node, body) or _is_skipped(node):
+    if n_collected <= 0 or _is_endless(node, body) or _is_skipped(node):
         return ()
     return (*(None,) * n_states, *(0,) * n_collected)
 
@@ -165,8 +173,8 @@ def _lower_loop(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     results.insert(0, binary(inside.builder, "add", counter, one, counter.shape))
     for source, target in zip(results, (counter, condition, *states), strict=True):
         copy_to(inside.builder, source.reshape(*target.shape), target, "carry")
-    rounds = op.optional(0)
-    if rounds is not None and rounds.known is not None and _runs_all_rounds(op, body):
+    rounds = _limit(op)
+    if rounds is not None and rounds.known is not None and _is_endless(op, body):
         loop = Repeat(rounds.known.item(), inside.builder.sequence, op.name, debug=at.builder.debug)
         at.builder.sequence.add(loop)
         return _used(op, [*states, *collected, counter])
@@ -217,7 +225,18 @@ def _number(like: Value, number: int) -> Constant:
     return Constant(f"{like.name}/{number}", like.shape, like.dtype, array)
 
 
-def _runs_all_rounds(op: Node, body: Region) -> bool:
+def _limit(op: Node) -> Value | None:
+    """Return the largest number of rounds; None if a loop has none, or one that it cannot reach.
+
+    Exporters state the largest integer of 64 bits where a condition alone ends a loop.
+    """
+    rounds = op.optional(0)
+    if rounds is None or rounds.known is None:
+        return rounds
+    return rounds if rounds.known.item() < _UNREACHED else None
+
+
+def _is_endless(op: Node, body: Region) -> bool:
     """Return whether the condition of a loop is true in every round."""
     first, last = op.optional(1), body.outputs[0]
     is_true_at_first = first is None or (first.known is not None and bool(first.known.all()))

@@ -127,7 +127,13 @@ INPUTS = {"x": np.arange(4, dtype=np.float32), "y": np.ones(4, np.float32)}
 
 @pytest.mark.parametrize(
     ("rounds", "limit", "kind"),
-    [(5, None, Repeat), (50, 30.0, RepeatWhile), (None, 30.0, RepeatWhile)],
+    [
+        (5, None, Repeat),
+        (50, 30.0, RepeatWhile),
+        (None, 30.0, RepeatWhile),
+        # What exporters state where the condition alone ends a loop.
+        (2**63 - 1, 30.0, RepeatWhile),
+    ],
 )
 def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, kind: type) -> None:
     path = tmp_path / "loop.onnx"
@@ -156,8 +162,18 @@ def test_results_of_rounds_are_collected(tmp_path: Path, rounds: int, limit: flo
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_results_of_an_unknown_number_of_rounds_are_refused(tmp_path: Path) -> None:
-    onnx.save(loop(rounds=None, limit=30.0, scan=True), tmp_path / "loop.onnx")
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+def test_a_loop_that_never_ends_is_refused(tmp_path: Path, rounds: int | None) -> None:
+    onnx.save(loop(rounds=rounds, limit=None), tmp_path / "loop.onnx")
+    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) never ends: its condition is always true"):
+        load_onnx(tmp_path / "loop.onnx")
+
+
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+def test_results_of_an_unknown_number_of_rounds_are_refused(
+    tmp_path: Path, rounds: int | None
+) -> None:
+    onnx.save(loop(rounds=rounds, limit=30.0, scan=True), tmp_path / "loop.onnx")
     with pytest.raises(BadModel, match=r"'rounds' \(Loop\) returns .* state the largest number"):
         load_onnx(tmp_path / "loop.onnx")
 
