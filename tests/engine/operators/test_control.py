@@ -165,7 +165,9 @@ def test_results_of_rounds_are_collected(tmp_path: Path, rounds: int, limit: flo
 @pytest.mark.parametrize("rounds", [None, 2**63 - 1])
 def test_a_loop_that_never_ends_is_refused(tmp_path: Path, rounds: int | None) -> None:
     onnx.save(loop(rounds=rounds, limit=None), tmp_path / "loop.onnx")
-    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) never ends: its condition is always true"):
+    with pytest.raises(
+        BadModel, match=r"'rounds' \(Loop\) never ends: its condition is always true"
+    ):
         load_onnx(tmp_path / "loop.onnx")
 
 
