@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import DType, Stage, Tensor, Variable, VertexBatch
+from tilescope.engine.graph import ComputeSet, Tensor, Variable
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.vertex_memo import on_variables
 
@@ -20,43 +20,27 @@ Mapping = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 @dataclass(frozen=True)
-class _AddedVariable:
-    """A variable as the first call left it, with its name within the call."""
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    mapping: Mapping
-
-
-@dataclass(frozen=True)
-class _AddedComputeSet:
-    """A compute set of the first call, with its name within the call and its stage of the plan."""
-
-    name: str
-    stage: Stage
-    stage_index: int
-    batches: tuple[VertexBatch, ...]
-
-
-@dataclass(frozen=True)
 class _Call:
     """What a call added to the graph.
 
     Parameters
     ----------
+    context
+        What the names of its variables and compute sets begin with.
     variables
         Of its operands, then those it added.
     mappings
-        Of the operands' variables that it mapped, by their index.
+        Of the variables that it mapped, by their index; the variables may be mapped anew later.
+    compute_sets
+        With their batches.
     result
-        A view on the last variable that it added.
+        A view on the last variable.
     """
 
+    context: str
     variables: tuple[Variable, ...]
     mappings: dict[int, Mapping]
-    added: tuple[_AddedVariable, ...]
-    compute_sets: tuple[_AddedComputeSet, ...]
+    compute_sets: tuple[ComputeSet, ...]
     result: Tensor
 
     @classmethod
@@ -67,43 +51,31 @@ class _Call:
         graph, sequence = builder.graph, builder.sequence
         n_variables, n_sets = len(graph.variables), len(graph.compute_sets)
         n_programs = len(sequence.children)
-        unmapped = [i for i, v in enumerate(operands) if not v.is_mapped]
+        unmapped = [not variable.is_mapped for variable in operands]
         result = add()
-        variables, sets = graph.variables[n_variables:], graph.compute_sets[n_sets:]
+        added, sets = graph.variables[n_variables:], graph.compute_sets[n_sets:]
         assert len(sequence.children) - n_programs == len(sets), "the call only runs compute sets"
-        assert result.variable is variables[-1], "the call returns what it added last"
-        return cls(
-            (*operands, *variables),
-            {i: _mapping(operands[i]) for i in unmapped},
-            tuple(
-                _AddedVariable(_local(builder, v.name), v.dtype, v.shape, _mapping(v))
-                for v in variables
-            ),
-            tuple(
-                _AddedComputeSet(
-                    _local(builder, one.name),
-                    one.plan_stage.stage if one.plan_stage else Stage.REARRANGE,
-                    one.plan_stage.index if one.plan_stage else 0,
-                    tuple(one.batches),
-                )
-                for one in sets
-            ),
-            result,
-        )
+        assert result.variable is added[-1], "the call returns what it added last"
+        variables = *operands, *added
+        mapped = [i for i in range(len(variables)) if i >= len(operands) or unmapped[i]]
+        mappings = {i: (variables[i].map_start, variables[i].map_tile) for i in mapped}
+        return cls(builder.debug.join("x")[:-1], variables, mappings, tuple(sets), result)
 
     def add_again(self, builder: Builder, operands: Sequence[Variable]) -> Tensor:
         """Add the steps on other operands and on new variables; return the result."""
-        graph = builder.graph
         now = [*operands]
+        for before in self.variables[len(operands) :]:
+            name = before.name.removeprefix(self.context)
+            made = builder.graph.add_variable(before.dtype, before.shape, name, builder.debug)
+            now.append(made.variable)
         for i, mapping in self.mappings.items():
             now[i].map_start, now[i].map_tile = mapping
-        for one in self.added:
-            new = graph.add_variable(one.dtype, one.shape, one.name, builder.debug).variable
-            new.map_start, new.map_tile = one.mapping
-            now.append(new)
         variables = dict(zip(self.variables, now, strict=True))
         for step in self.compute_sets:
-            compute_set = builder.compute_set(step.name, step.stage, step.stage_index)
+            planned = (
+                () if step.plan_stage is None else (step.plan_stage.stage, step.plan_stage.index)
+            )
+            compute_set = builder.compute_set(step.name.removeprefix(self.context), *planned)
             for batch in step.batches:
                 compute_set.add(on_variables(batch, variables))
         return Tensor(now[-1], self.result.offset, self.result.dims)
@@ -140,12 +112,3 @@ def repeated(
     if all(v.is_mapped for v in made.variables):
         calls[whole_key] = made
     return made.result
-
-
-def _mapping(variable: Variable) -> Mapping:
-    return variable.map_start, variable.map_tile
-
-
-def _local(builder: Builder, name: str) -> str:
-    """Return a name without that of the builder's context."""
-    return name.removeprefix(builder.debug.join("x")[:-1])
