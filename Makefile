@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo test-bounds test-jit-off test-processors bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -77,6 +77,11 @@ demo: $(READY)  ## Fetch a trained model, run it, print the summary, serve the r
 	@if [ "$(SERVE)" != 0 ]; then \
 	  echo "==> serving the report; open the address below, stop with Ctrl-C"; \
 	  exec $(BIN)/tilescope serve $(DEMO)/report --port $(PORT); fi
+
+demo-report: $(READY)  ## Rewrite the demo report of the web app, after a change of the report's schema
+	@rm -rf build/demo
+	@$(BIN)/tilescope run "$$($(BIN)/tilescope models fetch mnist-8)" --report build/demo
+	@cp build/demo/profile.pop webapp/demo/profile.pop
 
 test-bounds: $(READY)  ## Engine tests with array bounds checks, in a separate compile cache
 	@echo "==> engine tests with bounds checks (slow: the first run recompiles everything)"

@@ -427,6 +427,26 @@ def _owners(report: Report, layer: Layer) -> dict[int, int]:
     return owner
 
 
+def operation_of(report: Report, context_id: int | None) -> tuple[str, Layer] | None:
+    """Return key and layer of the operation that a debug context belongs to, None for none."""
+    for layer in ("library", "onnx"):
+        number = _all_owners(report, layer).get(context_id) if context_id is not None else None
+        if number is not None:
+            return _keys(report, layer)[number], layer
+    return None
+
+
+@cached
+def _all_owners(report: Report, layer: Layer) -> dict[int, int]:
+    return _owners(report, layer)
+
+
+@cached
+def _keys(report: Report, layer: Layer) -> dict[int, str]:
+    """Return the keys of a layer's operations by their number."""
+    return {found.number: key for key, found in operations(report, layer).by_key.items()}
+
+
 def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:
     """Return the operation's row of every step, -1 for none, and code bytes by row."""
     rows = report.rows(schema.program, "step_id", "debug_context_id", "code_bytes")

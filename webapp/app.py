@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dash import Dash
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from tilescope.analyser.errors import AnalyserError
 from tilescope.reports.errors import ReportError
+from tilescope.webapp.api import help as help_api
 from tilescope.webapp.api import modules as api_modules
+from tilescope.webapp.api import reports as reports_api
+from tilescope.webapp.compress import Compression
 from tilescope.webapp.errors import Failure, WebError, describe_failure
+from tilescope.webapp.frame import Frame
 from tilescope.webapp.help import Fidelity
+from tilescope.webapp.home import Overviews, home_values
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages import modules as page_modules
 from tilescope.webapp.security import Gate, content_security_policy
-from tilescope.webapp.shell import index_page, layout, register_shell
+from tilescope.webapp.slots import layout, register_slots
 from tilescope.webapp.stamps import StampHeaders
 from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
+
+#: Scripts that Dash would load with every page, by the need of a page (`NEEDS`) that brings them:
+#: grids are the largest of all, charts of Plotly need Dash's core components and their polyfill,
+#: and nothing needs Dash's tables.
+_LATER = {
+    "grid": ("/dash_ag_grid/",),
+    "graph": ("/deps/polyfill@", "/dash/dcc/"),
+    "": ("/dash/dash_table/",),
+}
 
 
 def create_app(
@@ -49,27 +64,33 @@ def create_app(
         The simulator's fidelity, for the help panel.
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    # Mounted before Dash adds its catch-all route, so that unknown endpoints return JSON.
-    server.mount("/api", _create_api(library))
+    overviews = Overviews()
+    pages = page_modules()
+    frame = Frame(library, pages)
+    # Before Dash adds its catch-all route: the home page, and unknown endpoints that return JSON.
+    server.mount("/api", _create_api(library, overviews, fidelity))
+    server.add_api_route("/", _home_route(frame, library, overviews), methods=["GET"])
+    server.add_api_route("/reports", _to_home, methods=["GET"])
     # `Dash("tilescope.webapp")`: page modules are imported under one name only.
-    dash_app = Dash(
+    dash_app = _App(
         "tilescope.webapp",
         server=server,  # type: ignore[arg-type]  # the annotation does not list all backends
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # The first is loaded by the index page, the second when a chart is shown.
+        # The first is loaded by the frame, the second when a chart is shown.
         assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
-        index_string=index_page(),
         serve_locally=True,
+        # A page is mounted when it is visited.
+        suppress_callback_exceptions=True,
     )
+    dash_app.frame = frame
     # No callback uses web sockets, and the gate refuses them.
     dash_app.backend.websocket_capability = False
-    pages = page_modules()
-    dash_app.layout = lambda: layout(library, pages, fidelity)
-    register_shell(dash_app, pages, library)
+    dash_app.layout = layout(pages)
+    register_slots(dash_app, pages)
     for page in pages:
-        register_view(dash_app, page.PATH.strip("/"), getattr(page, "VIEW", ()))
+        register_view(dash_app, page)
         page.register(dash_app, library)
     # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
@@ -80,14 +101,60 @@ def create_app(
         allowed_hosts=allowed_hosts,
         policy=content_security_policy(dash_app.csp_hashes()),
     )
+    server.add_middleware(Compression)
     return server
 
 
-def _create_api(library: Library) -> FastAPI:
+class _App(Dash):
+    """Dash inside the frame."""
+
+    frame: Frame
+
+    def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # by keywords only
+        """Return the document: the frame around what Dash adds to its page."""
+        at_once, later = _sorted_scripts(parts["scripts"])
+        return self.frame.app({**parts, "scripts": at_once}, later)
+
+
+def _sorted_scripts(scripts: str) -> tuple[str, dict[str, list[str]]]:
+    """Return the scripts that every page needs, and the addresses of the others by need."""
+    at_once: list[str] = []
+    later: dict[str, list[str]] = {need: [] for need in _LATER}
+    for line in scripts.replace("<script", "\n<script").split("\n"):
+        need = next((need for need, parts in _LATER.items() if any(map(line.count, parts))), None)
+        if need is None:
+            at_once.append(line)
+        else:
+            later[need] += re.findall(r'src="([^"]+)"', line)
+    return "\n".join(at_once), later
+
+
+def _home_route(
+    frame: Frame, library: Library, overviews: Overviews
+) -> Callable[[Request], Response]:
+    """Return the endpoint of the home page."""
+
+    def home(request: Request) -> Response:
+        """Return the list of reports; a link to a report leads to its summary."""
+        if "report" in request.query_params:
+            return RedirectResponse(f"/summary?{request.query_params}")
+        return HTMLResponse(frame.home(**home_values(library, overviews)))
+
+    return home
+
+
+def _to_home() -> Response:
+    """Lead an address of earlier versions to the list of reports."""
+    return RedirectResponse("/")
+
+
+def _create_api(library: Library, overviews: Overviews, fidelity: Fidelity | None) -> FastAPI:
     """Return the API; all its errors have the form ``{ok, code, message, detail}``."""
     api = FastAPI(title="TileScope", docs_url=None, redoc_url=None, openapi_url=None)
     for module in api_modules():
         api.include_router(module.routes(library))
+    api.include_router(reports_api.routes(library, overviews))
+    api.include_router(help_api.routes(fidelity))
 
     @api.exception_handler(HTTPException)
     async def refuse(_request: Request, error: HTTPException) -> JSONResponse:

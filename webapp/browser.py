@@ -1,4 +1,4 @@
-"""Typed wrappers of Dash: clientside callbacks and ARIA attributes."""
+"""What Dash lacks: typed clientside callbacks, ARIA attributes, and a store that is only data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from dash import ClientsideFunction, Dash
 from dash.development.base_component import Component
 
-__all__ = ["connect", "marked"]
+__all__ = ["Store", "connect", "marked"]
 
 _Component = TypeVar("_Component", bound=Component)
 
@@ -25,3 +25,22 @@ def marked(component: _Component, **attributes: str) -> _Component:
     for name, value in attributes.items():
         setattr(component, name.replace("_", "-"), value)
     return component
+
+
+class Store(Component):
+    """Data of a page in the browser, which callbacks read and write; it draws nothing.
+
+    Dash's own store comes with its core components, two hundred kilobytes of other scripts.
+    """
+
+    _children_props: list[str] = []  # noqa: RUF012 - as Dash declares it
+    _base_nodes: list[str] = []  # noqa: RUF012
+    _namespace = "tilescope_markup"
+    _type = "Store"
+    _prop_names: list[str] = ["id", "data"]  # noqa: RUF012
+    _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
+    available_properties = _prop_names
+    available_wildcard_properties: list[str] = []  # noqa: RUF012
+
+    def __init__(self, id: str, data: Any = None) -> None:
+        super().__init__(id=id, data=data)  # type: ignore[no-untyped-call]

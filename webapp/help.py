@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import dash_mantine_components as dmc
 from dash import html
 
 from tilescope.analyser.metrics import METRICS
-from tilescope.webapp.components.controls import tabs
-from tilescope.webapp.components.markup import frozen
 from tilescope.webapp.components.tables import plain_table
 
-__all__ = ["Fidelity", "help_panel"]
+__all__ = ["Fidelity", "help_content"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,8 @@ class Fidelity:
 
 
 _KEYS = (
-    ("1 … 8", "Open a page"),
+    ("Ctrl-K", "Go to a page, report, operation, variable, step or tile"),
+    ("1 … 7", "Open a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
     ("Drag in a chart", "Zoom; double-click to reset"),
@@ -122,21 +120,24 @@ _METRICS = (
 )
 
 
-def help_panel(fidelity: Fidelity | None) -> dmc.Modal:
-    """Return the closed panel; without a statement it names the command that prints it."""
+def help_content(fidelity: Fidelity | None) -> html.Div:
+    """Return the help; without a statement it names the command that prints it."""
     entries = [
-        ("keys", "Keys and gestures", frozen(_keys())),
-        ("words", "Glossary", frozen(_words())),
-        ("trust", "How far to trust the numbers", frozen(_trust(fidelity))),
+        ("Keys and gestures", _keys()),
+        ("Glossary", _words()),
+        ("How far to trust the numbers", _trust(fidelity)),
     ]
-    return dmc.Modal(
-        tabs("help-tabs", entries),
-        id="help",
-        title="Help",
-        size="min(900px, 96vw)",
-        opened=False,
-        closeButtonProps={"aria-label": "Close help"},
+    sections = [
+        html.Details(
+            [html.Summary(html.H3(title)), content], open=place == 0, className="help-part"
+        )
+        for place, (title, content) in enumerate(entries)
+    ]
+    close = html.Button(
+        "×", className="icon-button dialog-close", type="button", title="Close help"
     )
+    heading = html.Div([html.H2("Help", id="help-title"), close], className="dialog-head")
+    return html.Div([heading, *sections])
 
 
 def _keys() -> html.Table:

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -49,6 +49,8 @@ class Library:
         Maximum number of reports that stay open.
     clock : Callable
         Monotonic clock in seconds, for the age of the listing.
+    demo : Path or None
+        A report that every server has besides, for people who have none yet.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Library:
         *,
         capacity: int = 8,
         clock: Callable[[], float] = time.monotonic,
+        demo: Path | None = None,
     ) -> None:
         self._paths = [Path(path) for path in paths]
         self._capacity = capacity
@@ -65,6 +68,13 @@ class Library:
         self._open: OrderedDict[str, _Loan] = OrderedDict()
         self._found: dict[str, FoundReport] = {}
         self._listed_at: float | None = None
+        self._demo = [
+            replace(entry, label="demo") for entry in find_reports([demo] if demo else [])
+        ]
+
+    def demo(self) -> FoundReport | None:
+        """Return the demo report, None if there is none; `found` does not list it."""
+        return self._demo[0] if self._demo else None
 
     def found(self) -> list[FoundReport]:
         """Return the current reports: whole before damaged ones, complete first, then newest."""
@@ -94,7 +104,7 @@ class Library:
             with self._lock:
                 if is_second_look:
                     self._listed_at = None
-            for entry in self.found():
+            for entry in (*self.found(), *self._demo):
                 if entry.report_id == report_id:
                     return entry
         raise UnknownReport("Unknown report; choose one in the menu at the top.")

@@ -23,6 +23,8 @@ __all__ = ["default_paths", "open_listener", "serve_reports"]
 
 #: Host names that browsers on this machine use.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+#: A small model's report, which the home page offers (`make demo-report` writes it).
+DEMO = Path(__file__).parent / "demo" / "profile.pop"
 #: Length of the secret in the link: 192 bits.
 TOKEN_BYTES = 24
 
@@ -66,7 +68,7 @@ def serve_reports(
     """
     say = tell or _say
     places = list(paths) or default_paths()
-    library = Library(places)
+    library = Library(places, demo=DEMO)
     found = library.found()
     if not found:
         names = ", ".join(str(place) for place in places)

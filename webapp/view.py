@@ -1,19 +1,22 @@
 """The state of a page in the URL: its parameters, and their connection to the controls.
 
 The URL is the single source of truth. Controls write it (``assets/view.js``); reading it sets the
-controls and the page's store ``view-<name>``, and only that store triggers server callbacks.
+controls and the page's store ``view-<name>``, and only that store triggers server callbacks. A
+panel that depends on some parameters only has a store of its own, ``view-<name>-<panel>``, which
+changes with these (``PANELS`` of the page).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc
+from dash import Dash, Input, Output, State
 
-from tilescope.webapp.browser import connect
+from tilescope.webapp.browser import Store, connect
 from tilescope.webapp.errors import WebError
 
 __all__ = [
@@ -40,40 +43,62 @@ class Parameter:
 
     ``control`` is the id of the component that shows and changes it, empty if only the page's
     script does; ``prop`` is the property of that component. Values are strings; a switch is
-    ``1`` when on. A parameter at its ``default`` is omitted from the URL.
+    ``1`` when on. A parameter at its ``default`` is omitted from the URL. ``selects`` is the kind
+    of thing that its value names (step, tile, program, operation, variable): choosing one selects
+    it on all pages.
     """
 
     name: str
     default: str = ""
     control: str = ""
     prop: str = "value"
+    selects: str = ""
 
 
-def view_store(name: str) -> str:
-    """Return the id of the store with a page's state."""
-    return f"view-{name}"
+def view_store(name: str, panel: str = "") -> str:
+    """Return the id of the store with a page's state, or with what one of its panels depends on."""
+    return f"view-{name}-{panel}" if panel else f"view-{name}"
 
 
-def view_stores(name: str, path: str, parameters: Sequence[Parameter]) -> list[dcc.Store]:
-    """Return the stores of a page: its state, and the parameters for the scripts."""
-    description = {"path": path, "parameters": [asdict(parameter) for parameter in parameters]}
-    return [dcc.Store(id=view_store(name)), dcc.Store(id=f"spec-{name}", data=description)]
+def view_stores(name: str, page: ModuleType) -> list[Store]:
+    """Return the stores of a page: address, state, states of its panels, facts for the scripts."""
+    description = {
+        "name": name,
+        "path": page.PATH,
+        "parameters": [asdict(parameter) for parameter in _parameters(page)],
+        "panels": {view_store(name, panel): names for panel, names in _panels(page).items()},
+    }
+    return [
+        Store(id=f"address-{name}"),
+        Store(id=f"spec-{name}", data=description),
+        Store(id=view_store(name)),
+        *(Store(id=view_store(name, panel)) for panel in _panels(page)),
+    ]
 
 
-def register_view(app: Dash, name: str, parameters: Sequence[Parameter]) -> None:
+def register_view(app: Dash, page: ModuleType) -> None:
     """Connect URL, controls and state of a page, entirely in the browser."""
-    controls = [parameter for parameter in parameters if parameter.control]
+    name = page.PATH.strip("/")
+    controls = [parameter for parameter in _parameters(page) if parameter.control]
     connect(
         app,
         "view.read",
         Output(view_store(name), "data"),
         *(Output(parameter.control, parameter.prop) for parameter in controls),
-        Input("url", "pathname"),
-        Input("url", "search"),
+        Input(f"address-{name}", "data"),
         State(f"spec-{name}", "data"),
         State(view_store(name), "data"),
-        State("listing", "data"),
     )
+    for panel in _panels(page):
+        connect(
+            app,
+            "view.derive",
+            Output(view_store(name, panel), "data"),
+            Input(view_store(name), "data"),
+            State(f"spec-{name}", "data"),
+            State(view_store(name, panel), "data"),
+            prevent_initial_call=True,
+        )
     if controls:
         connect(
             app,
@@ -82,6 +107,18 @@ def register_view(app: Dash, name: str, parameters: Sequence[Parameter]) -> None
             State(f"spec-{name}", "data"),
             prevent_initial_call=True,
         )
+
+
+def _parameters(page: ModuleType) -> Sequence[Parameter]:
+    """Return the parameters of a page."""
+    found: Sequence[Parameter] = getattr(page, "VIEW", ())
+    return found
+
+
+def _panels(page: ModuleType) -> Mapping[str, Sequence[str]]:
+    """Return the parameters that panels of a page depend on, besides its reports."""
+    found: Mapping[str, Sequence[str]] = getattr(page, "PANELS", {})
+    return found
 
 
 def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:

@@ -3,7 +3,7 @@
 
 interface DashClientside {
   readonly no_update: unknown;
-  readonly callback_context: {readonly triggered_id: string};
+  readonly callback_context: {readonly triggered_id: string; readonly outputs_list: {id: string}};
   set_props(id: string, props: object): void;
   /** Groups of callbacks, which Dash calls by name. */
   [group: string]: any;
@@ -12,12 +12,55 @@ interface DashClientside {
 interface Window {
   dash_clientside: DashClientside;
   dashAgGridFunctions: Record<string, (value: any) => unknown>;
-  tilescope: {changeView(changes: Record<string, string>, push: boolean): void};
+  tilescope: TileScope;
   tilescope_markup: object;
   tilescopeTrace: TraceSpace;
   /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
   React: any;
   Plotly: any;
+}
+
+interface FramePage {
+  name: string;
+  path: string;
+  title: string;
+  icon: string;
+  /** Scripts that its components need, by the names in `sources`. */
+  needs: string[];
+}
+
+interface FrameReport {
+  id: string;
+  label: string;
+  is_complete: boolean;
+  is_damaged: boolean;
+}
+
+/** What the server says of the frame (webapp/frame.py). */
+interface FrameData {
+  pages: FramePage[];
+  reports: FrameReport[];
+  isApp: boolean;
+  sources?: Record<string, string[]>;
+}
+
+/** What the scripts of the frame share; those of the app are missing on the home page. */
+interface TileScope {
+  // frame.js
+  frame: FrameData;
+  newestReport(): string;
+  // view.js
+  changeView(changes: Record<string, string>, push: boolean): void;
+  // router.js
+  go(address: string): void;
+  mounted(name: string): void;
+  setPlaces(places: Record<string, Record<string, string>>): void;
+  // selection.js
+  showSelection(): void;
+  // palette.js
+  openPalette(): void;
+  // home.js
+  noteRecent(report: FrameReport, candidate?: FrameReport): void;
 }
 
 interface HTMLElement {

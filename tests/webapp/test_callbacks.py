@@ -22,7 +22,6 @@ from tilescope.webapp.pages import (
     memory,
     operations,
     programs,
-    reports,
     summary,
     trace,
 )
@@ -36,8 +35,6 @@ _MODULES = {
     "operations": operations,
     "trace": trace,
 }
-#: With the page that is of no single report.
-_ALL = {**_MODULES, "reports": reports}
 
 
 class Browser:
@@ -50,11 +47,15 @@ class Browser:
     def ask(self, page: str, **view: str) -> dict[str, Any]:
         """Return the new properties by ``component.property``, for all callbacks of the page."""
         state = {"report": "", "with": ""}
-        state |= {parameter.name: parameter.default for parameter in _ALL[page].VIEW}
+        state |= {
+            parameter.name: parameter.default for parameter in getattr(_MODULES[page], "VIEW", ())
+        }
         answer: dict[str, Any] = {}
         for callback in self._callbacks:
             inputs = [dependency["id"] for dependency in callback["inputs"]]
-            if inputs != [f"view-{page}"] or callback["clientside_function"]:
+            if len(inputs) != 1 or callback["clientside_function"]:
+                continue
+            if inputs[0] != f"view-{page}" and not inputs[0].startswith(f"view-{page}-"):
                 continue
             answer |= self._one(callback, state | view)
         return answer

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilescope.engine.fidelity import packaged_rows
 from tilescope.engine.fidelity.statement import COLUMNS, statement
-from tilescope.webapp.help import Fidelity, help_panel
+from tilescope.webapp.help import Fidelity, help_content
 
 
 def _text(panel: Any) -> str:
@@ -20,7 +20,7 @@ def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
     texts = (*said.counted, *said.shown, *said.further)
     assert len(texts) == len(rows)
     assert all(len(row) == len(COLUMNS) for row in texts)
-    text = _text(help_panel(Fidelity(columns=COLUMNS, **vars(said))))
+    text = _text(help_content(Fidelity(columns=COLUMNS, **vars(said))))
     assert said.summary in text
     assert said.further_summary in text
     for sentence in said.not_modelled:
@@ -33,7 +33,7 @@ def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
 
 
 def test_without_a_statement_the_help_names_the_command() -> None:
-    text = _text(help_panel(None))
+    text = _text(help_content(None))
     assert "tilescope doctor --fidelity" in text
     assert "Keys and gestures" in text
     assert "Always live" in text

@@ -13,7 +13,7 @@ from starlette.websockets import WebSocketDisconnect
 from tilescope.webapp.security import MAX_BODY_BYTES, host_name
 
 PAGES = ["/", "/summary", "/memory", "/liveness", "/programs", "/no-such-page"]
-DASH = ["/_dash-layout", "/_dash-dependencies", "/assets/app.css", "/assets/theme.js"]
+DASH = ["/_dash-layout", "/_dash-dependencies", "/assets/app.css", "/assets/theme.js", "/api/help"]
 API = ["/api/reports", "/api/no-such-question"]
 BAD_HOSTS = [
     "evil.com", "localhost.evil.com", "a/?x=", "localhost@evil.com", "", "localhost.", "0.0.0.0",

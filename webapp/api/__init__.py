@@ -1,4 +1,7 @@
-"""The JSON and binary endpoints below ``/api``: one module per subject with ``routes(library)``."""
+"""The JSON and binary endpoints below ``/api``: one module per subject with ``routes(library)``.
+
+Two depend on more than the library: `reports` and `help`, which the app adds itself.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("reports", "programs", "trace")
+_NAMES = ("find", "programs", "selection", "trace")
 
 
 def modules() -> list[ModuleType]:

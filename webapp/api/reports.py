@@ -1,23 +1,30 @@
-"""The list of available reports."""
+"""The list of available reports, and the facts of each."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from tilescope.reports.catalogue import FoundReport
+from tilescope.webapp.errors import UnknownReport
+from tilescope.webapp.home import Overviews, overview_cells
 from tilescope.webapp.library import Library
 
 __all__ = ["listing", "routes"]
 
+#: Reports that one request may ask about.
+_MOST = 20
+
 
 def listing(library: Library) -> list[dict[str, Any]]:
-    """Return the reports for the menus, without their paths."""
-    return [_describe(entry) for entry in library.found()]
+    """Return the reports for the menus, the demo report last, without their paths."""
+    demo = library.demo()
+    return [_describe(entry) for entry in (*library.found(), *([demo] if demo else []))]
 
 
-def routes(library: Library) -> APIRouter:
+def routes(library: Library, overviews: Overviews) -> APIRouter:
     """Return the routes below ``/api/reports``."""
     router = APIRouter(prefix="/reports")
 
@@ -25,6 +32,20 @@ def routes(library: Library) -> APIRouter:
     def list_reports() -> dict[str, Any]:
         """List the reports of the library."""
         return {"ok": True, "reports": listing(library)}
+
+    @router.get("/overviews")
+    def read_overviews(
+        report_ids: Annotated[list[str], Query(alias="id", max_length=_MOST)],
+    ) -> dict[str, Any]:
+        """Return the cells of reports in the list of the home page; unknown ones are left out."""
+        found = {}
+        for report_id in report_ids:
+            try:
+                cells = overview_cells(library.entry(report_id), overviews)
+            except UnknownReport:
+                continue
+            found[report_id] = [asdict(cell) for cell in cells]
+        return {"ok": True, "overviews": found}
 
     return router
 

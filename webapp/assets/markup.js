@@ -12,5 +12,8 @@
     return window.React.useMemo(() => build(props.tree), [props.tree]);
   }
 
-  window.tilescope_markup = {Markup};
+  // Data that callbacks exchange; nothing is drawn.
+  const Store = () => null;
+
+  window.tilescope_markup = {Markup, Store};
 })();

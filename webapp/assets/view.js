@@ -52,10 +52,27 @@
     return true;
   }
 
+  // By path: what a mounted page has told of its parameters.
+  /** @type {Record<string, any>} */
+  const specs = {};
+
+  // What a page's parameter names is selected on all pages; taking it away ends the selection.
+  function withSelection(changes, query) {
+    const before = query.get('select') || '';
+    for (const parameter of specs[location.pathname]?.parameters || []) {
+      const kind = parameter.selects;
+      if (!kind || !(parameter.name in changes) || 'select' in changes) continue;
+      const value = changes[parameter.name];
+      if (value) return {...changes, select: kind + ':' + value};
+      if (before.startsWith(kind + ':')) return {...changes, select: ''};
+    }
+    return changes;
+  }
+
   // Changes some parameters of the address; an empty value removes the parameter.
   function change(changes, push) {
     const query = new URLSearchParams(location.search);
-    for (const [name, value] of Object.entries(changes)) {
+    for (const [name, value] of Object.entries(withSelection(changes, query))) {
       if (value === '' || value === null || value === undefined) query.delete(name);
       else query.set(name, value);
     }
@@ -63,21 +80,23 @@
     const search = text ? '?' + text : '';
     if (search === location.search) return;
     history[push ? 'pushState' : 'replaceState']({}, '', location.pathname + search + location.hash);
-    clientside.set_props('url', {search, href: location.href});
+    window.dispatchEvent(new Event('tilescope:address'));
   }
 
   clientside.view = {
-    read(pathname, search, spec, previous, listing) {
+    // Called once a page is mounted, and with every address of that page from then on.
+    read(address, spec, previous) {
       const none = clientside.no_update;
       const parameters = spec.parameters;
       const controls = parameters.filter((parameter) => parameter.control);
-      const path = pathname === '/' ? '/summary' : pathname;
+      specs[spec.path] = spec;
+      window.tilescope.mounted(spec.name);
       // A page without controls has one output, which is not wrapped in a list.
       const outputs = (state, values) => controls.length ? [state, ...values] : state;
-      if (path !== spec.path) return outputs(none, controls.map(() => none));
-      const query = new URLSearchParams(search);
+      if (location.pathname !== spec.path) return outputs(none, controls.map(() => none));
+      const query = new URLSearchParams(location.search);
       const view = {
-        report: query.get('report') || (listing.length ? listing[0].id : ''),
+        report: query.get('report') || window.tilescope.newestReport(),
         with: query.get('with') || '',
       };
       for (const parameter of parameters) {
@@ -89,10 +108,16 @@
       return outputs(same(view, previous) ? none : view, values);
     },
 
+    // The part of a page's state that a panel depends on.
+    derive(view, spec, previous) {
+      const names = spec.panels[clientside.callback_context.outputs_list.id];
+      const part = Object.fromEntries(['report', 'with', ...names].map((name) => [name, view[name]]));
+      return same(part, previous) ? clientside.no_update : part;
+    },
+
     write(...values) {
       const spec = values.pop();
-      const path = location.pathname === '/' ? '/summary' : location.pathname;
-      if (path !== spec.path) return;
+      if (location.pathname !== spec.path) return;
       const controls = spec.parameters.filter((parameter) => parameter.control);
       const changes = {};
       controls.forEach((parameter, index) => {
@@ -105,5 +130,5 @@
       change(changes, false);
     },
   };
-  window.tilescope = Object.assign(window.tilescope || {}, {changeView: change});
+  window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {changeView: change});
 })();

@@ -11,8 +11,9 @@ from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
+from markupsafe import escape
 
-__all__ = ["PAGE_LINK", "Markup", "frozen"]
+__all__ = ["PAGE_LINK", "Markup", "as_html", "frozen"]
 
 #: Class of the links that `assets/shell.js` follows.
 PAGE_LINK = "page-link"
@@ -53,6 +54,44 @@ def frozen(content: Any) -> Any:
         return Markup(_tree(content))
     except _HasBehaviour:
         return content
+
+
+def as_html(content: Any) -> str:
+    """Return static content as HTML.
+
+    Raises
+    ------
+    ValueError
+        When a part of it has behaviour.
+    """
+    try:
+        return _html(_tree(content))
+    except _HasBehaviour as error:
+        raise ValueError("expected static content") from error
+
+
+def _html(tree: Any) -> str:
+    if isinstance(tree, str):
+        return str(escape(tree))
+    if isinstance(tree, list):
+        return "".join(map(_html, tree))
+    attributes = "".join(
+        f' {_ATTRIBUTES.get(name, name)}="{escape(_attribute(value))}"'
+        for name, value in tree.get("p", {}).items()
+        if value is not None and value is not False
+    )
+    return f"<{tree['t']}{attributes}>{_html(tree.get('c', []))}</{tree['t']}>"
+
+
+#: Properties that HTML spells in another way.
+_ATTRIBUTES = {"className": "class", "colSpan": "colspan", "rowSpan": "rowspan"}
+
+
+def _attribute(value: Any) -> str:
+    """Return the text of an attribute; a style is a dictionary."""
+    if isinstance(value, dict):
+        return ";".join(f"{name}:{part}" for name, part in value.items())
+    return "" if value is True else str(value)
 
 
 class _HasBehaviour(Exception):

@@ -1,11 +1,14 @@
 """The pages, one module each.
 
 A page module exposes ``PATH`` (such as ``/memory``), ``TITLE``, ``ICON`` (the name of a file in
-``assets/icons``, without ``.svg``), ``VIEW`` (its parameters in the URL, see
-:mod:`tilescope.webapp.view`), ``layout()`` and ``register(app, library)``. All layouts are part of
-the document from the start and are shown or hidden; callbacks only update properties. A page's
-state is the data of its store ``view-<name>``, which only changes while the page is visible: a
-dictionary of strings with ``report``, ``with`` (empty without a candidate) and the parameters.
+``assets/icons``, without ``.svg``), ``layout()`` and ``register(app, library)``. It may expose
+``VIEW`` (its parameters in the URL) and ``PANELS`` (the parameters that single panels depend on,
+see :mod:`tilescope.webapp.view`), and ``NEEDS`` (what its components are: ``grid``, ``graph``).
+
+A layout is mounted when the page is first visited, and kept: later visits only show it
+(:mod:`tilescope.webapp.slots`). A page's state is the data of its store ``view-<name>``, which
+only changes while the page is visible: a dictionary of strings with ``report``, ``with`` (empty
+without a candidate) and the parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ _NAMES = (
     "programs",
     "operations",
     "trace",
-    "reports",
 )
 
 

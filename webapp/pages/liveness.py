@@ -48,11 +48,12 @@ from tilescope.webapp.view import (
     view_store,
 )
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/liveness"
 TITLE = "Liveness"
 ICON = "liveness"
+NEEDS = ("grid", "graph")
 VIEW = (
     Parameter("source", "all", "liveness-source"),
     Parameter("tile", "", "liveness-tile"),
@@ -60,7 +61,7 @@ VIEW = (
     Parameter("max", "", "liveness-max", "checked"),
     Parameter("steps", "", "liveness-steps"),
     Parameter("tab", "step", "liveness-tabs"),
-    Parameter("step"),
+    Parameter("step", selects="moment"),
     Parameter("x"),
 )
 

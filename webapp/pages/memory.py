@@ -40,17 +40,18 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/memory"
 TITLE = "Memory"
 ICON = "memory"
+NEEDS = ("grid", "graph")
 VIEW = (
     Parameter("breakdown", "category", "memory-breakdown"),
-    Parameter("var", "", "memory-var"),
+    Parameter("var", "", "memory-var", selects="variable"),
     Parameter("gaps", "", "memory-gaps", "checked"),
     Parameter("max", "", "memory-max", "checked"),
-    Parameter("tiles", "", "memory-tiles"),
+    Parameter("tiles", "", "memory-tiles", selects="tile"),
     Parameter("tab", "details", "memory-tabs"),
     Parameter("name", "", "memory-name"),
     Parameter("x"),

@@ -43,17 +43,18 @@ from tilescope.webapp.pages.operation_rows import (
 )
 from tilescope.webapp.view import BadView, Parameter, view_store
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/operations"
 TITLE = "Operations"
 ICON = "operations"
+NEEDS = ("grid",)
 VIEW = (
     Parameter("layer", "library", "operations-layer"),
     Parameter("find", "", "operations-find"),
     Parameter("metric", "cycles", "operations-metric"),
     Parameter("tab", "details", "operations-tabs"),
-    Parameter("op"),
+    Parameter("op", selects="operation"),
 )
 
 _MAX_ROWS = 20_000

@@ -21,7 +21,7 @@ __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 PATH = "/programs"
 TITLE = "Program Tree"
 ICON = "programs"
-VIEW = (Parameter("find", "", "programs-find"), Parameter("node"))
+VIEW = (Parameter("find", "", "programs-find"), Parameter("node", selects="program"))
 
 _LEGEND = {CONTROL: "Control", **PHASE_LABELS}
 

@@ -24,12 +24,13 @@ from tilescope.webapp.pages.operation_rows import operations_of_view
 from tilescope.webapp.pages.summary_changes import changes_tables
 from tilescope.webapp.view import Parameter, view_store
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/summary"
 TITLE = "Summary"
 ICON = "summary"
 VIEW = (Parameter("options", control="summary-options-filter"),)
+PANELS = {"body": (), "options": ("options",)}
 
 _INCOMPLETE = (
     "Incomplete run: this report contains what was written before the run ended"
@@ -57,7 +58,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "summary-error",
         [Output("summary-body", "children")],
-        Input(view_store("summary"), "data"),
+        Input(view_store("summary", "body"), "data"),
     )
     def show(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
@@ -70,7 +71,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "summary-changes-error",
         [Output("summary-changes", "children")],
-        Input(view_store("summary"), "data"),
+        Input(view_store("summary", "body"), "data"),
     )
     def show_changes(view: dict[str, str]) -> tuple[Any]:
         if not view["with"]:
@@ -89,7 +90,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "summary-options-error",
         [Output("summary-options", "children")],
-        Input(view_store("summary"), "data"),
+        Input(view_store("summary", "options"), "data"),
     )
     def show_options(view: dict[str, str]) -> tuple[Any]:
         baseline, candidate = library.ask(view, lambda report: summarise(report).options)

@@ -1,0 +1,125 @@
+"""The frame: home page, mounting, palette, selection on all pages, small scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+Visit = Callable[..., Page]
+
+
+def test_the_home_page_lists_the_reports_with_their_figures(
+    page: Page, origin: str, ids: dict[str, str]
+) -> None:
+    page.goto(origin + "/")
+    lines = page.locator("tr[data-report]")
+    expect(lines).to_have_count(len([name for name in ids if name != "demo"]))
+    pair = lines.filter(has_text="pair")
+    expect(pair).to_contain_text("gc200 × 2")
+    pair.locator('[data-cell="tile"] a').click()
+    expect(page).to_have_url(
+        re.compile(rf"/memory\?report={ids['pair']}&tiles=\d+&select=tile:\d+")
+    )
+    expect(page.locator("#selection-bar")).to_contain_text("holds")
+
+
+def test_two_ticked_reports_are_compared(page: Page, origin: str, ids: dict[str, str]) -> None:
+    page.goto(origin + "/")
+    page.fill("#reports-find", "changed")
+    lines = page.locator("tr[data-report]:visible")
+    expect(lines).to_have_count(1)
+    lines.first.locator("input").check()
+    expect(page.locator("#compare-note")).to_contain_text("is the baseline")
+    page.fill("#reports-find", "large")
+    expect(lines).to_have_count(1)
+    lines.first.locator("input").click()
+    expect(page).to_have_url(re.compile(rf"/summary\?report={ids['changed']}&with={ids['large']}"))
+    expect(page.locator("#summary-changes")).to_contain_text("What changed")
+    page.goto(origin + "/")
+    expect(page.locator("#recent-list")).to_contain_text("→")
+
+
+def test_the_demo_report_opens_from_the_home_page(page: Page, origin: str) -> None:
+    page.goto(origin + "/")
+    page.get_by_text("Open the demo report").click()
+    expect(page.locator("#summary-body")).to_contain_text("mnist-8")
+
+
+def test_a_page_is_mounted_on_its_first_visit_and_kept(visit: Visit) -> None:
+    page = visit("/summary")
+    expect(page.locator("#summary-body .facts td").first).to_be_visible()
+    assert page.locator("#page-operations").inner_html() == ""
+    page.locator('.menu-link[data-path="/programs"]').click()
+    expect(page.locator(".tree-row").first).to_be_visible()
+    page.evaluate("document.getElementById('program-tree').dataset.kept = '1'")
+    page.locator('.menu-link[data-path="/summary"]').click()
+    expect(page.locator("#program-tree")).to_be_hidden()
+    page.locator('.menu-link[data-path="/programs"]').click()
+    expect(page.locator('#program-tree[data-kept="1"]')).to_be_visible()
+
+
+def test_the_palette_goes_to_a_step_and_selects_it_everywhere(visit: Visit) -> None:
+    page = visit("/summary")
+    expect(page.locator("#summary-body .facts td").first).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("step 12")
+    expect(page.locator('.palette-row[aria-selected="true"]')).to_contain_text("Step 12")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/trace\?.*select=step:12"))
+    bar = page.locator("#selection-bar")
+    expect(bar.locator("b")).to_have_text("Step 12")
+    bar.get_by_role("link", name="Program Tree").click()
+    expect(page).to_have_url(re.compile(r"/programs\?.*node=\d+"))
+    expect(page.locator("#programs-details h2")).to_be_visible()
+    expect(bar.locator("b")).to_have_text("Step 12")
+    page.locator('.menu-link[data-path="/liveness"]').click()
+    expect(page).to_have_url(re.compile(r"/liveness\?.*step=12"))
+    expect(bar.locator("b")).to_have_text("Step 12")
+    bar.get_by_role("button").click()
+    expect(bar).to_be_hidden()
+    expect(page).not_to_have_url(re.compile("select="))
+
+
+def test_the_palette_lists_pages_and_closes(visit: Visit) -> None:
+    page = visit("/summary")
+    expect(page.locator("#summary-body .facts td").first).to_be_visible()
+    page.keyboard.press("Control+k")
+    rows = page.locator(".palette-row")
+    expect(rows.first).to_contain_text("Summary")
+    page.keyboard.type("no such thing at all")
+    expect(page.locator("#palette-note")).to_have_text("No match.")
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("path", "most_kilobytes"), [("/", 300), ("/summary", 1_000), ("/operations", 1_000)]
+)
+def test_scripts_are_small(
+    visitor: BrowserContext, origin: str, path: str, most_kilobytes: int
+) -> None:
+    page = visitor.new_page()
+    session = visitor.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    scripts: set[str] = set()
+    received: dict[str, int] = {}
+
+    def note(event: dict[str, object]) -> None:
+        if event["type"] == "Script":
+            scripts.add(str(event["requestId"]))
+
+    session.on("Network.responseReceived", note)
+    session.on(
+        "Network.loadingFinished",
+        lambda event: received.__setitem__(event["requestId"], event["encodedDataLength"]),
+    )
+    page.goto(origin + path)
+    page.wait_for_load_state("networkidle")
+    if path == "/operations":
+        expect(page.locator(".ag-row").first).to_be_visible()
+    page.close()
+    assert sum(received[one] for one in scripts if one in received) < 1_000 * most_kilobytes

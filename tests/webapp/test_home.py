@@ -1,0 +1,128 @@
+"""The home page: a line for every report that is served, from the server."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from starlette.testclient import TestClient
+from tests.generated_report import generate_report
+
+from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.overview import ReportOverview, report_overview
+from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.tile_memory import fullest_tile
+from tilescope.reports import ReportWriter, open_report
+from tilescope.webapp.frame import Frame
+from tilescope.webapp.home import Overviews, home_values, overview_cells
+from tilescope.webapp.library import Library
+from tilescope.webapp.serve import DEMO
+
+
+def test_every_report_has_a_line_and_no_script_of_dash(
+    client: TestClient, ids: dict[str, str]
+) -> None:
+    text = client.get("/").text
+    for name, report_id in ids.items():
+        assert f'href="/summary?report={report_id}"' in text, name
+    assert "_dash-component-suites" not in text
+    assert text.count('type="checkbox"') == len(ids)
+
+
+def test_the_figures_of_reports_come_after_the_list(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    wanted = [ids[name] for name in ("baseline", "pair", "killed")]
+    answer = client.get("/api/reports/overviews", params={"id": [*wanted, "unknown"]}).json()
+    assert set(answer["overviews"]) == set(wanted)
+    with library.opened(ids["baseline"]) as report:
+        cycles = METRICS["cycles.total"].compute(report)
+        fullest = fullest_tile(report)
+    cells = {cell["name"]: cell for cell in answer["overviews"][ids["baseline"]]}
+    assert cells["cycles"]["text"] == f"{cycles:,}"
+    assert cells["holds"]["text"] == format_bytes(fullest.bytes)
+    assert f"tiles={fullest.tile_id}&select=tile:{fullest.tile_id}" in cells["tile"]["href"]
+    pair = {cell["name"]: cell["text"] for cell in answer["overviews"][ids["pair"]]}
+    assert pair["machine"] == "gc200 × 2"
+    killed = {cell["name"]: cell for cell in answer["overviews"][ids["killed"]]}
+    assert killed["state"]["text"] == "cannot be read"
+    assert not killed["cycles"]["href"]
+
+
+def test_too_many_reports_at_once_are_refused(client: TestClient) -> None:
+    answer = client.get("/api/reports/overviews", params={"id": ["x"] * 21})
+    assert answer.status_code == 422
+
+
+def test_links_of_earlier_versions_lead_on(client: TestClient, ids: dict[str, str]) -> None:
+    answer = client.get("/", params={"report": ids["baseline"], "with": ids["candidate"]})
+    assert answer.headers["location"].startswith(f"/summary?report={ids['baseline']}&with=")
+    assert client.get("/reports").headers["location"] == "/"
+
+
+def test_lines_follow_the_files(tmp_path: Path) -> None:
+    generate_report(tmp_path / "a", n_tiles=8, n_steps=24, n_variables=5, seed=1)
+    overviews, library = Overviews(), Library([tmp_path], clock=iter(range(0, 1000, 10)).__next__)
+    (entry,) = library.found()
+    assert overviews.known(entry) is None
+    first = overviews.of(entry)
+    assert isinstance(first, ReportOverview)
+    with open_report(entry.path) as report:
+        assert first == report_overview(report)
+    assert overviews.known(entry) is first
+    generate_report(tmp_path / "b", n_tiles=8, n_steps=40, n_variables=5, seed=2)
+    shutil.move(tmp_path / "b" / entry.path.name, entry.path)
+    (again,) = library.found()
+    second = overviews.of(again)
+    assert isinstance(second, ReportOverview)
+    assert second.cycles != first.cycles
+    entry.path.write_bytes(entry.path.read_bytes()[:5000])
+    line = overviews.of(library.found()[0])
+    assert line in {"damaged", "cannot be read"}
+    assert str(tmp_path) not in str(line)
+
+
+def test_what_a_killed_run_left_is_named(tmp_path: Path) -> None:
+    (tmp_path / "killed").mkdir()
+    ReportWriter.create(tmp_path / "killed").abandon()
+    (entry,) = Library([tmp_path]).found()
+    assert Overviews().of(entry) == "cannot be read"
+
+
+def test_an_overview_of_a_report_without_runs_has_no_cycles(tmp_path: Path) -> None:
+    generate_report(tmp_path / "a", n_tiles=8, n_steps=24, n_variables=5, n_runs=0, seed=1)
+    with open_report(tmp_path / "a") as report:
+        line = report_overview(report)
+    assert (line.machine, line.n_ipus, line.n_runs, line.cycles) == ("gc200", 1, 0, None)
+    assert line.n_tiles_over == 0
+    library = Library([tmp_path])
+    cells = {cell.name: cell for cell in overview_cells(library.found()[0], Overviews())}
+    assert cells["cycles"].text == "–"
+    assert cells["state"].text == "fits"
+
+
+def test_names_of_files_are_text(tmp_path: Path) -> None:
+    hostile = tmp_path / '"><img src=x onerror=alert(1)>'
+    generate_report(hostile, n_tiles=8, n_steps=24, n_variables=5, seed=1)
+    library = Library([tmp_path])
+    text = Frame(library, []).home(**home_values(library, Overviews()))
+    assert "<img" not in text
+    assert "&lt;img" in text
+
+
+def test_no_report_says_what_to_do(tmp_path: Path) -> None:
+    library = Library([tmp_path])
+    text = Frame(library, []).home(**home_values(library, Overviews()))
+    assert "tilescope run MODEL.onnx" in text
+
+
+def test_the_demo_report_opens_and_is_not_in_the_list(tmp_path: Path) -> None:
+    library = Library([tmp_path], demo=DEMO)
+    assert library.found() == []
+    demo = library.demo()
+    assert demo is not None
+    assert demo.label == "demo"
+    with library.opened(demo.report_id) as report:
+        assert report_overview(report).model == "mnist-8"
+    library.close()
+    assert demo.report_id in Frame(library, []).home(**home_values(library, Overviews()))

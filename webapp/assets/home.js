@@ -1,0 +1,98 @@
+// Reports: recent ones, figures of each, a filter, and two that are compared by ticking them.
+(function () {
+  'use strict';
+  const RECENT = 'tilescope-recent';
+  const MOST_RECENT = 6;
+  const BATCH = 6;
+
+  function recent() {
+    try { return JSON.parse(localStorage.getItem(RECENT) || '[]'); } catch (error) { return []; }
+  }
+
+  // The newest first; a pair is an entry of its own.
+  function noteRecent(report, candidate) {
+    const entry = {id: report.id, label: report.label};
+    if (candidate) Object.assign(entry, {with: candidate.id, withLabel: candidate.label});
+    const key = (one) => one.id + '+' + (one.with || '');
+    const entries = [entry, ...recent().filter((one) => key(one) !== key(entry))].slice(0, 24);
+    try { localStorage.setItem(RECENT, JSON.stringify(entries)); } catch (error) { /* private mode */ }
+  }
+  window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {noteRecent});
+
+  const {reports, isApp} = window.tilescope.frame;
+  if (isApp) return;
+  const byId = (id) => document.getElementById(id);
+  /** @type {HTMLTableRowElement[]} */
+  const rows = [...document.querySelectorAll('tr[data-report]')].map((row) => /** @type {HTMLTableRowElement} */ (row));
+
+  function showRecent() {
+    const known = new Map(reports.map((report) => [report.id, report.label]));
+    const entries = recent().filter((one) => known.has(one.id) && (!one.with || known.has(one.with)));
+    byId('recent').hidden = entries.length === 0;
+    byId('recent-list').replaceChildren(...entries.slice(0, MOST_RECENT).map((one) => {
+      const query = new URLSearchParams({report: one.id, ...(one.with ? {with: one.with} : {})});
+      const link = document.createElement('a');
+      link.className = 'page-link';
+      link.href = '/summary?' + query;
+      link.textContent = known.get(one.id) + (one.with ? ' → ' + known.get(one.with) : '');
+      const item = document.createElement('li');
+      item.append(link);
+      return item;
+    }));
+  }
+  showRecent();
+
+  const words = (row) => row.textContent.toLowerCase();
+  byId('reports-find')?.addEventListener('input', (event) => {
+    const wanted = /** @type {HTMLInputElement} */ (event.target).value.trim().toLowerCase();
+    let n = 0;
+    for (const row of rows) {
+      row.hidden = !words(row).includes(wanted);
+      if (!row.hidden) n += 1;
+    }
+    byId('reports-note').textContent = n ? n + ' of ' + rows.length + ' reports' : 'No report matches; clear the filter to see all.';
+  });
+
+  // Two ticked reports are compared, the first one as the baseline.
+  /** @type {string[]} */
+  const ticked = [];
+  for (const row of rows) {
+    /** @type {HTMLInputElement} */
+    const box = row.querySelector('input.report-tick');
+    box.checked = false;
+    box.addEventListener('change', () => {
+      const at = ticked.indexOf(row.dataset.report);
+      if (box.checked) ticked.push(row.dataset.report);
+      else ticked.splice(at, 1);
+      if (ticked.length === 2) {
+        const [report, candidate] = ticked;
+        location.assign('/summary?' + new URLSearchParams({report, with: candidate}));
+      }
+      byId('compare-note').textContent = ticked.length === 1
+        ? row.dataset.label + ' is the baseline; tick its candidate.'
+        : 'Tick two reports to compare them.';
+    });
+  }
+
+  // The figures of a report take opening it: they come after the list.
+  async function fill(part) {
+    const query = new URLSearchParams(part.map((row) => ['id', row.dataset.report]));
+    const answer = await fetch('/api/reports/overviews?' + query);
+    if (!answer.ok) return;
+    const {overviews} = await answer.json();
+    for (const row of part) {
+      for (const {name, text, href} of overviews[row.dataset.report] || []) {
+        const cell = row.querySelector('[data-cell="' + name + '"]');
+        if (!cell) continue;
+        const shown = href ? document.createElement('a') : document.createTextNode('');
+        shown.textContent = text;
+        if (shown instanceof HTMLAnchorElement) { shown.href = href; shown.className = 'page-link'; }
+        cell.replaceChildren(shown);
+      }
+    }
+  }
+  (async () => {
+    for (let at = 0; at < rows.length; at += BATCH) await fill(rows.slice(at, at + BATCH));
+    document.documentElement.dataset.filled = '1';
+  })().catch(() => {});
+})();

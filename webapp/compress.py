@@ -1,0 +1,120 @@
+"""Compressed responses: texts and scripts with zstd or gzip, whichever the browser takes.
+
+Files whose address changes with their content are compressed once and kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+
+import zstandard
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Compression"]
+
+#: Smaller responses gain nothing.
+_LEAST_BYTES = 1_000
+#: Responses that are longer are passed on as they come.
+_MOST_BYTES = 32 << 20
+_MOST_KEPT_BYTES = 24 << 20
+_TYPES = ("text/", "application/json", "application/javascript", "image/svg+xml")
+#: What says that an address always has the same content.
+_FOR_EVER = "max-age=31536000"
+#: Levels of zstd: for what is kept, and for answers.
+_KEPT_LEVEL = 12
+_ANSWER_LEVEL = 1
+
+
+class Compression:
+    """ASGI layer that compresses responses whose client accepts it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, bytes, str], bytes] = {}
+        self._kept_bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond, compressed if that is accepted."""
+        coding = _coding(scope) if scope["type"] == "http" else ""
+        if not coding:
+            await self.app(scope, receive, send)
+            return
+        await self.app(scope, receive, _Response(self, scope, coding, send).take)
+
+    def compressed(self, scope: Scope, coding: str, body: bytes, is_fixed: bool) -> bytes:
+        """Return a body compressed; that of a fixed address comes from memory the next time."""
+        key = (scope["path"], scope["query_string"], coding)
+        if is_fixed and key in self._kept:
+            return self._kept[key]
+        if coding == "zstd":
+            level = _KEPT_LEVEL if is_fixed else _ANSWER_LEVEL
+            made = zstandard.ZstdCompressor(level=level).compress(body)
+        else:
+            made = gzip.compress(body, 9 if is_fixed else 1, mtime=0)
+        if is_fixed:
+            with self._lock:
+                if self._kept_bytes + len(made) <= _MOST_KEPT_BYTES:
+                    self._kept[key] = made
+                    self._kept_bytes += len(made)
+        return made
+
+
+class _Response:
+    """Collects a response and sends it compressed."""
+
+    def __init__(self, layer: Compression, scope: Scope, coding: str, send: Send) -> None:
+        self._layer = layer
+        self._scope = scope
+        self._coding = coding
+        self._send = send
+        self._start: Message | None = None
+        self._body = bytearray()
+
+    async def take(self, message: Message) -> None:
+        """Take a message of the app."""
+        if message["type"] == "http.response.start" and _is_text(message):
+            self._start = message
+            return
+        if self._start is None or message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        has_more = message.get("more_body", False)
+        if has_more and len(self._body) <= _MOST_BYTES:
+            return
+        start, self._start = self._start, None
+        body = bytes(self._body)
+        headers = MutableHeaders(scope=start)
+        headers.add_vary_header("Accept-Encoding")
+        if not has_more and len(body) >= _LEAST_BYTES:
+            is_fixed = _FOR_EVER in headers.get("cache-control", "")
+            body = self._layer.compressed(self._scope, self._coding, body, is_fixed)
+            headers["Content-Encoding"] = self._coding
+            headers["Content-Length"] = str(len(body))
+            # The tag of the file as it is does not name this form of it.
+            if "etag" in headers:
+                headers["ETag"] = "W/" + headers["etag"].removeprefix("W/")
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": has_more})
+
+
+def _coding(scope: Scope) -> str:
+    """Return the coding to use for a request, empty for none."""
+    accepted = Headers(scope=scope).get("accept-encoding", "")
+    parts = [part.partition(";") for part in accepted.lower().split(",")]
+    codings = {
+        name.strip() for name, _, weight in parts if weight.replace(" ", "").rstrip("0.") != "q="
+    }
+    return next((coding for coding in ("zstd", "gzip") if coding in codings), "")
+
+
+def _is_text(message: Message) -> bool:
+    """Return whether a response is whole, uncompressed and of a kind that shrinks."""
+    headers = Headers(raw=message["headers"])
+    kind = headers.get("content-type", "")
+    return (
+        message["status"] == 200 and "content-encoding" not in headers and kind.startswith(_TYPES)
+    )

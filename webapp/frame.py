@@ -1,0 +1,135 @@
+"""The frame of every page as HTML from the server: header, menu, dialogs, and data for the scripts.
+
+The frame stands before any script has run. Inside it, the home page is HTML too; the other pages
+are mounted by Dash on their first visit (:mod:`tilescope.webapp.slots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from tilescope.webapp.api.reports import listing
+from tilescope.webapp.library import Library
+
+__all__ = ["Frame"]
+
+_ASSETS = Path(__file__).parent / "assets"
+#: Scripts and styles of the frame; the home page loads no others.
+_SCRIPTS = ("stamps.js", "frame.js", "palette.js", "home.js")
+_STYLES = ("app.css", "frame.css")
+
+
+class Frame:
+    """Renders the frame around the home page and around the app.
+
+    Parameters
+    ----------
+    library : Library
+        The reports in the menus.
+    pages : Sequence[ModuleType]
+        The pages in the order of the menu.
+    """
+
+    def __init__(self, library: Library, pages: Sequence[ModuleType]) -> None:
+        self._library = library
+        self._pages = [
+            {
+                "name": page.PATH.strip("/"),
+                "path": page.PATH,
+                "title": page.TITLE,
+                "icon": page.ICON,
+                "needs": list(getattr(page, "NEEDS", ())),
+            }
+            for page in pages
+        ]
+        self._templates = Environment(
+            loader=PackageLoader("tilescope.webapp"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.globals |= {"asset": _asset_url, "icon": _icon, "button": _button}
+
+    def home(self, **values: Any) -> str:
+        """Return the home page; ``values`` are those of its template."""
+        content = Markup(self._templates.get_template("home.html").render(**values))
+        styles = Markup("\n").join(
+            Markup('<link rel="stylesheet" href="{}">').format(_asset_url(name)) for name in _STYLES
+        )
+        scripts = Markup("\n").join(
+            Markup('<script src="{}" defer></script>').format(_asset_url(name)) for name in _SCRIPTS
+        )
+        return self._render(content, False, "Reports – TileScope", styles, scripts, {})
+
+    def app(self, parts: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> str:
+        """Return the document of the app.
+
+        Parameters
+        ----------
+        parts
+            What Dash adds to its index page: ``css``, ``app_entry``, ``config``, ``scripts`` and
+            ``renderer``.
+        sources
+            Addresses of scripts that pages load on their first visit, in order, by what needs them.
+        """
+        entry = Markup(parts["app_entry"])
+        content = Markup(self._templates.get_template("app.html").render(entry=entry))
+        scripts = Markup(parts["config"] + parts["scripts"] + parts["renderer"])
+        return self._render(
+            content, True, "TileScope", Markup(parts["css"]), scripts, {"sources": dict(sources)}
+        )
+
+    def _render(
+        self,
+        content: Markup,
+        is_app: bool,
+        title: str,
+        styles: Markup,
+        scripts: Markup,
+        data: dict[str, Any],
+    ) -> str:
+        reports = listing(self._library)
+        return self._templates.get_template("frame.html").render(
+            content=content,
+            is_app=is_app,
+            title=title,
+            styles=styles,
+            head_scripts="",
+            scripts=scripts,
+            pages=self._pages,
+            reports=[entry | {"choice": _choice(entry)} for entry in reports],
+            data={"pages": self._pages, "reports": reports, "isApp": is_app, **data},
+        )
+
+
+def _choice(entry: Mapping[str, Any]) -> str:
+    """Return the label of a report in the menus."""
+    if entry["is_damaged"]:
+        return f"{entry['label']} (damaged file)"
+    return str(entry["label"]) + ("" if entry["is_complete"] else " (incomplete run)")
+
+
+def _asset_url(name: str) -> str:
+    """Return the address of a file of ``assets``, which changes with the file."""
+    return f"/assets/{name}?m={(_ASSETS / name).stat().st_mtime}"
+
+
+def _icon(name: str) -> Markup:
+    """Return a decorative icon in the colour of the text."""
+    url = escape(f"url(/assets/icons/{name}.svg)")
+    style = f"mask-image: {url}; -webkit-mask-image: {url}"
+    return Markup('<span class="icon" style="{}"></span>').format(Markup(style))
+
+
+def _button(element_id: str, picture: str, label: str) -> Markup:
+    """Return an icon button with a tooltip and an accessible name."""
+    return Markup(
+        '<button id="{}" type="button" class="icon-button" title="{}" aria-label="{}">{}</button>'
+    ).format(element_id, label, label, _icon(picture))
