@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from dash import Dash
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
@@ -18,6 +19,7 @@ from tilescope.webapp.api import help as help_api
 from tilescope.webapp.api import modules as api_modules
 from tilescope.webapp.api import reports as reports_api
 from tilescope.webapp.compress import Compression
+from tilescope.webapp.documentation import Documentation
 from tilescope.webapp.errors import Failure, WebError, describe_failure
 from tilescope.webapp.frame import Frame
 from tilescope.webapp.help import Fidelity
@@ -71,6 +73,7 @@ def create_app(
     server.mount("/api", _create_api(library, overviews, fidelity))
     server.add_api_route("/", _home_route(frame, library, overviews), methods=["GET"])
     server.add_api_route("/reports", _to_home, methods=["GET"])
+    server.include_router(_document_routes(frame))
     # `Dash("tilescope.webapp")`: page modules are imported under one name only.
     dash_app = _App(
         "tilescope.webapp",
@@ -141,6 +144,37 @@ def _home_route(
         return HTMLResponse(frame.home(**home_values(library, overviews)))
 
     return home
+
+
+def _document_routes(frame: Frame) -> APIRouter:
+    """Return the pages of the documentation."""
+    router = APIRouter(prefix="/docs")
+    documentation = Documentation()
+
+    @router.get("")
+    def lead_to_index() -> Response:
+        """Lead to the index: its links are relative."""
+        return RedirectResponse("/docs/")
+
+    @router.get("/images/{name}")
+    def show_image(name: str) -> Response:
+        """Return an image of a page."""
+        found = documentation.image(name)
+        if found is None:
+            return HTMLResponse(frame.missing(), status_code=404)
+        return Response(found[0], media_type=found[1])
+
+    @router.get("/{path:path}")
+    def show_document(path: str, find: Annotated[str, Query(max_length=200)] = "") -> Response:
+        """Return a page, the index, or what a search found."""
+        found = documentation.page(path)
+        if found is None:
+            return HTMLResponse(frame.missing(), status_code=404)
+        if path:
+            return HTMLResponse(frame.document(found))
+        return HTMLResponse(frame.documents(found, find.strip(), documentation.search(find)))
+
+    return router
 
 
 def _to_home() -> Response:

@@ -1,7 +1,7 @@
 """The frame of every page as HTML from the server: header, menu, dialogs, and data for the scripts.
 
-The frame stands before any script has run. Inside it, the home page is HTML too; the other pages
-are mounted by Dash on their first visit (:mod:`tilescope.webapp.slots`).
+The frame stands before any script has run. Inside it, the home page and the documentation are HTML
+too; the other pages are mounted by Dash on their first visit (:mod:`tilescope.webapp.slots`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tilescope.webapp.api.reports import listing
+from tilescope.webapp.documentation import Document, Finding
 from tilescope.webapp.library import Library
 
 __all__ = ["Frame"]
@@ -59,14 +60,40 @@ class Frame:
 
     def home(self, **values: Any) -> str:
         """Return the home page; ``values`` are those of its template."""
-        content = Markup(self._templates.get_template("home.html").render(**values))
+        return self._plain("Reports", "/", self._filled("home.html", **values))
+
+    def document(self, document: Document) -> str:
+        """Return a page of the documentation."""
+        content = self._filled("document.html", body=Markup(document.body))
+        return self._plain(document.title, "/docs/", content)
+
+    def documents(self, index: Document, text: str, findings: Sequence[Finding]) -> str:
+        """Return the index of the documentation, or what a search in it found."""
+        content = self._filled(
+            "documents.html", body=Markup(index.body), text=text, findings=findings
+        )
+        return self._plain("Documentation", "/docs/", content)
+
+    def missing(self) -> str:
+        """Return the page that says that the documentation has no such page."""
+        content = Markup(
+            '<p class="empty-state">Page not found. <a class="page-link" href="/docs/">'
+            "List of all pages</a></p>"
+        )
+        return self._plain("Page not found", "/docs/", content)
+
+    def _filled(self, template: str, **values: Any) -> Markup:
+        return Markup(self._templates.get_template(template).render(**values))
+
+    def _plain(self, title: str, here: str, content: Markup) -> str:
+        """Return a page that needs no Dash."""
         styles = Markup("\n").join(
             Markup('<link rel="stylesheet" href="{}">').format(_asset_url(name)) for name in _STYLES
         )
         scripts = Markup("\n").join(
             Markup('<script src="{}" defer></script>').format(_asset_url(name)) for name in _SCRIPTS
         )
-        return self._render(content, False, "Reports – TileScope", styles, scripts, {})
+        return self._render(content, here, f"{title} – TileScope", styles, scripts, {})
 
     def app(self, parts: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> str:
         """Return the document of the app.
@@ -80,28 +107,28 @@ class Frame:
             Addresses of scripts that pages load on their first visit, in order, by what needs them.
         """
         entry = Markup(parts["app_entry"])
-        content = Markup(self._templates.get_template("app.html").render(entry=entry))
+        content = self._filled("app.html", entry=entry)
         scripts = Markup(parts["config"] + parts["scripts"] + parts["renderer"])
         return self._render(
-            content, True, "TileScope", Markup(parts["css"]), scripts, {"sources": dict(sources)}
+            content, "", "TileScope", Markup(parts["css"]), scripts, {"sources": dict(sources)}
         )
 
     def _render(
         self,
         content: Markup,
-        is_app: bool,
+        here: str,
         title: str,
         styles: Markup,
         scripts: Markup,
         data: dict[str, Any],
     ) -> str:
-        reports = listing(self._library)
+        reports, is_app = listing(self._library), not here
         return self._templates.get_template("frame.html").render(
             content=content,
             is_app=is_app,
+            here=here,
             title=title,
             styles=styles,
-            head_scripts="",
             scripts=scripts,
             pages=self._pages,
             reports=[entry | {"choice": _choice(entry)} for entry in reports],

@@ -1,14 +1,17 @@
-"""The help panel: keys, glossary, fidelity of the simulator."""
+"""The help: the current page, keys, glossary, fidelity of the simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from dash import html
 
 from tilescope.analyser.metrics import METRICS
+from tilescope.webapp.browser import marked
+from tilescope.webapp.components.markup import PAGE_LINK
 from tilescope.webapp.components.tables import plain_table
 
 __all__ = ["Fidelity", "help_content"]
@@ -57,6 +60,63 @@ _KEYS = (
     ("W A S D, arrows", "Zoom and pan the execution trace"),
     ("f", "Fit the selection of the execution trace"),
 )
+
+#: By path: what a page shows, how to read it, how far to trust it, and the page that says more.
+_ABOUT = {
+    "/": (
+        "All reports below the served folders, the newest first.",
+        "Click a name to open a report; tick two to compare them, the first as the baseline. A"
+        " figure leads to the page that explains it.",
+        "Figures are those of `tilescope summary`; a damaged or incomplete file says so.",
+        "how-to/serve-reports.md",
+    ),
+    "/summary": (
+        "The machine, the program, its memory and cycles, and every engine option with its origin.",
+        "With two reports, the sentences at the top say what changed and why, by impact; rows of"
+        " the tables below lead to the change.",
+        "Cycles and bytes are exact for the simulated machine; wall-clock times are the host's.",
+        "how-to/serve-reports.md#compare-two-reports",
+    ),
+    "/insights": (
+        "Whether the program fits, what fills the fullest tiles, and advice with its effect.",
+        "Read from the top: each block leads to the tiles, variables or steps behind it.",
+        "An effect is exact where the report decides it; otherwise it is called a bound.",
+        "how-to/find-what-costs-time.md",
+    ),
+    "/memory": (
+        "The contents of every tile, by category, region, liveness or variable.",
+        "Click a tile, Shift-click for more; the tables below describe the selected tiles. The"
+        " line is the capacity of a tile.",
+        "Bytes and addresses are those of the allocator of the simulated machine.",
+        "how-to/serve-reports.md#see-whether-the-program-fits",
+    ),
+    "/liveness": (
+        "Memory in use at every step of the program, and the variables that use it.",
+        "Click a step to list its variables; what is always live is constant below the curve.",
+        "Derived from the compiled program, not from a run: branches that never ran count.",
+        "how-to/serve-reports.md#see-whether-the-program-fits",
+    ),
+    "/programs": (
+        "The compiled program: control programs, functions, and their steps.",
+        "Open a row with its arrow; select one for cost, vertices and where it comes from.",
+        "Cycles of a step are those of one execution; the trace has those of all.",
+        "explanation/architecture.md",
+    ),
+    "/operations": (
+        "The cost of every library call, node of the model, or step.",
+        "Select one to see how it was split over tiles, and predicted beside compiled cycles.",
+        "Cycles are those on the critical path of the recorded runs.",
+        "how-to/explain-a-plan.md",
+    ),
+    "/trace": (
+        "What every IPU did in every cycle of the recorded runs.",
+        "Zoom with the wheel or W and S, pan with A and D, click a slice; the tables describe the"
+        " visible range.",
+        "Starts and lengths are exact; where slices are narrower than a pixel, their kinds share"
+        " its height.",
+        "explanation/trace.md",
+    ),
+}
 
 #: Glossary terms other than metrics.
 _WORDS = (
@@ -127,17 +187,26 @@ def help_content(fidelity: Fidelity | None) -> html.Div:
         ("Glossary", _words()),
         ("How far to trust the numbers", _trust(fidelity)),
     ]
-    sections = [
+    sections: list[Any] = [
         html.Details(
             [html.Summary(html.H3(title)), content], open=place == 0, className="help-part"
         )
         for place, (title, content) in enumerate(entries)
     ]
+    sections[:0] = [_about(path, *texts) for path, texts in _ABOUT.items()]
     close = html.Button(
         "×", className="icon-button dialog-close", type="button", title="Close help"
     )
     heading = html.Div([html.H2("Help", id="help-title"), close], className="dialog-head")
     return html.Div([heading, *sections])
+
+
+def _about(path: str, what: str, how: str, trust: str, page: str) -> html.Section:
+    """Return what is said of one page; the frame shows that of the current page."""
+    more = html.A("More in the documentation", href=f"/docs/{page}", className=PAGE_LINK)
+    texts = [html.P(_marked_up(text)) for text in (what, how, trust)]
+    section = html.Section([html.H3("This page"), *texts, html.P(more)], className="about-page")
+    return marked(section, data_path=path)
 
 
 def _keys() -> html.Table:

@@ -49,6 +49,9 @@
       if (answer.ok) help.innerHTML = await answer.text();
       else help.textContent = 'The help could not be loaded; is the server still running?';
     }
+    /** @type {NodeListOf<HTMLElement>} */
+    const abouts = help.querySelectorAll('.about-page');
+    for (const about of abouts) about.hidden = about.dataset.path !== location.pathname;
     help.showModal();
   }
   byId('help-button').addEventListener('click', showHelp);

@@ -19,9 +19,9 @@
   }
   window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {noteRecent});
 
-  const {reports, isApp} = window.tilescope.frame;
-  if (isApp) return;
+  const {reports} = window.tilescope.frame;
   const byId = (id) => document.getElementById(id);
+  if (!byId('recent')) return;  // another page
   /** @type {HTMLTableRowElement[]} */
   const rows = [...document.querySelectorAll('tr[data-report]')].map((row) => /** @type {HTMLTableRowElement} */ (row));
 
