@@ -8,19 +8,23 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import Difference, compare, explain, option_pairs
+from tilescope.analyser.execution import execution
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.operations import operations
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
 from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
 from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
+from tilescope.reports.schema.vocabulary import PHASE_LABELS
 from tilescope.webapp.answer import answer
+from tilescope.webapp.browser import marked
 from tilescope.webapp.components.controls import text_box
-from tilescope.webapp.components.links import reports_of
+from tilescope.webapp.components.links import Reports, page_link, reports_of, tile_link
 from tilescope.webapp.components.panels import guarded, headline, notice_bar, panel
 from tilescope.webapp.components.tables import compare_rows, fact_table, plain_table
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages.operation_rows import operations_of_view
+from tilescope.webapp.pages.operation_rows import LAYERS, operations_of_view
 from tilescope.webapp.pages.summary_changes import changes_tables
 from tilescope.webapp.view import Parameter, view_store
 
@@ -63,7 +67,7 @@ def register(app: Dash, library: Library) -> None:
     def show(view: dict[str, str]) -> tuple[Any]:
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                return (_one(report),)
+                return (_one(report, reports_of(view)),)
             with library.opened(view["with"]) as candidate:
                 return (_two(report, candidate),)
 
@@ -97,7 +101,7 @@ def register(app: Dash, library: Library) -> None:
         return (_options(baseline, candidate, view["options"].lower()),)
 
 
-def _one(report: Report) -> list[Any]:
+def _one(report: Report, reports: Reports) -> list[Any]:
     """Return the blocks of one report."""
     summary = summarise(report)
     sections = [
@@ -105,11 +109,66 @@ def _one(report: Report) -> list[Any]:
         for title in _ORDER
         if summary.sections[title]
     ]
+    head = [html.Div(_headlines(report, reports), className="headlines"), *_proportions(report)]
     return [
         *_notices(summary, ""),
-        html.Div(_headlines(report), className="headlines card"),
-        html.Div(sections, className="page-columns"),
+        html.Div(head, className="card"),
+        html.Div([*_costliest(report, reports), *sections], className="page-columns"),
     ]
+
+
+def _proportions(report: Report) -> list[html.Div]:
+    """Return the cycles of the recorded runs by phase as one bar; nothing without a run."""
+    ran = execution(report)
+    total = sum(ran.phase_cycles.values())
+    if not total:
+        return []
+    shares = [
+        (PHASE_LABELS[phase], cycles, 100 * cycles / total, f"phase-{phase}")
+        for phase, cycles in ran.phase_cycles.items()
+        if cycles
+    ]
+    texts = [f"{label} {format_percent(share)}" for label, _, share, _ in shares]
+    bar = html.Div(
+        [
+            html.Span(
+                style={"width": f"{share:.3f}%"},
+                className=phase,
+                title=f"{label}: {format_cycles(cycles)}",
+            )
+            for label, cycles, share, phase in shares
+        ],
+        className="stacked-bar phase-bar",
+        role="img",
+    )
+    keys = [
+        html.Span([html.Span(className=f"swatch {phase}"), text])
+        for (_, _, _, phase), text in zip(shares, texts, strict=True)
+    ]
+    return [marked(bar, aria_label=", ".join(texts)), html.Div(keys, className="legend")]
+
+
+def _costliest(report: Report, reports: Reports) -> list[html.Section]:
+    """Return the operations that take most cycles, each a link to its details."""
+    listed = next(
+        (found for layer in LAYERS if (found := operations(report, layer)).operations), None
+    )
+    if listed is None or not listed.total_cycles:
+        return []
+    rows = [
+        (
+            page_link(
+                operation.name or "(no name)", "/operations", reports,
+                layer=listed.layer, op=key, select=f"operation:{key}",
+            ),
+            f"{operation.cycles:,}",
+            format_percent(100 * operation.cycles / listed.total_cycles),
+        )
+        for key, operation in list(listed.by_key.items())[:_MOST_OPERATIONS]
+    ]  # fmt: skip
+    table = plain_table(("Operation", "Cycles", "% of total"), rows, numbers=(1, 2))
+    more = page_link("All operations", "/operations", reports)
+    return [panel("Most cycles", table, html.P(more), panel_id="panel-costliest")]
 
 
 def _two(baseline: Report, candidate: Report) -> list[Any]:
@@ -146,31 +205,35 @@ def _explanation(difference: Difference, tables: Sequence[html.Div]) -> html.Sec
     )
 
 
-def _headlines(report: Report) -> list[html.Div]:
-    """Return the headline figures."""
+def _headlines(report: Report, reports: Reports) -> list[Any]:
+    """Return the headline figures, each a link to what explains it."""
     values = {name: METRICS[name].compute(report) for name in _HEADLINES}
-    parts = []
+    parts: list[Any] = []
     cycles, efficiency = values["cycles.total"], values["parallel.efficiency"]
     if isinstance(cycles, int):
-        parts.append(headline(format_cycles(cycles), "in all recorded runs"))
+        figure = headline(format_cycles(cycles), "in all recorded runs")
+        parts.append(page_link(figure, "/trace", reports))
     if isinstance(efficiency, int | float):
-        parts.append(headline(format_percent(100 * efficiency), "parallel efficiency"))
+        figure = headline(format_percent(100 * efficiency), "parallel efficiency")
+        parts.append(page_link(figure, "/insights", reports))
     largest = values["memory.max_tile"]
     if isinstance(largest, int):
         capacity = target(report).capacity_bytes
         share = format_percent(100 * largest / capacity)
-        caption = (
-            f"on the fullest tile ({fullest_tile(report)}), {share} of {format_bytes(capacity)}"
-        )
-        parts.append(headline(format_bytes(largest), caption, exact=f"{largest:,} B"))
+        fullest = fullest_tile(report)
+        caption = f"on the fullest tile ({fullest}), {share} of {format_bytes(capacity)}"
+        figure = headline(format_bytes(largest), caption, exact=f"{largest:,} B")
+        parts.append(tile_link(figure, reports, fullest.tile_id))
     total = values["memory.total"]
     if isinstance(total, int):
-        parts.append(headline(format_bytes(total), "over all tiles", exact=f"{total:,} B"))
+        figure = headline(format_bytes(total), "over all tiles", exact=f"{total:,} B")
+        parts.append(page_link(figure, "/memory", reports))
     return parts
 
 
 #: The most requested first, ordered so that the columns are of similar height.
 _ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
+_MOST_OPERATIONS = 6
 _HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
 
 
