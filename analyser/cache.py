@@ -8,6 +8,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from tilescope.analyser.quantities import bytes_style
+
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
@@ -25,15 +27,15 @@ def cached(
 ) -> Callable[Concatenate[Report, P], R]:
     """Keep the answers of a pure function per report; arguments must be hashable.
 
-    The answer is shared, so functions decorated with this return frozen values and read-only
-    arrays.
+    An answer may hold texts, so it is kept for the style of bytes in which they were written. It is
+    shared, so functions decorated with this return frozen values and read-only arrays.
     """
     answers: WeakKeyDictionary[Any, dict[Hashable, R]] = WeakKeyDictionary()
     lock = RLock()
 
     @wraps(function)
     def ask(report: Report, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        key = (args, tuple(sorted(kwargs.items())))
+        key = (bytes_style(), args, tuple(sorted(kwargs.items())))
         with lock:
             kept = answers.get(report)
             if kept is None:

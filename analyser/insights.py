@@ -223,7 +223,7 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
     )
 
 
-def fit_sentence(fit: Fit, style: BytesStyle = "binary") -> str:
+def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
     """Return whether a program fits, and how much is spare or missing."""
 
     def amount(n_bytes: int) -> str:
@@ -257,7 +257,7 @@ def fit_sentence(fit: Fit, style: BytesStyle = "binary") -> str:
     )
 
 
-def tips(found: Insights, style: BytesStyle = "binary") -> tuple[Tip, ...]:
+def tips(found: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
     every = [_float_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
     every.append(_exchange_tip(found, style))
@@ -380,7 +380,7 @@ def _plan_of(report: Report, program_id: int) -> Plan | None:
     return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 
-def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:
+def _float_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what half precision would save on the fullest tile when it holds most."""
     kept = [found.always_live, *([found.peak.variables] if found.peak else [])]
     size = sum(
@@ -399,7 +399,7 @@ def _float_tip(found: Insights, style: BytesStyle) -> Tip | None:
     )
 
 
-def _plan_tip(found: Insights, style: BytesStyle) -> Tip | None:
+def _plan_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what to change where the tile is fullest in a planned operation."""
     if found.shortfall is not None and found.shortfall.n_tiles_always_over:
         # What always lives is too much: no plan of an operation makes it fit.
@@ -419,7 +419,7 @@ def _plan_tip(found: Insights, style: BytesStyle) -> Tip | None:
     )
 
 
-def _gap_tip(found: Insights, style: BytesStyle) -> Tip | None:
+def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what gaps take."""
     if not found.worst_tiles:
         return None
@@ -437,7 +437,7 @@ def _gap_tip(found: Insights, style: BytesStyle) -> Tip | None:
     )
 
 
-def _exchange_tip(found: Insights, style: BytesStyle) -> Tip | None:
+def _exchange_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what code of exchanges takes."""
     if not found.worst_tiles or not found.exchanges:
         return None

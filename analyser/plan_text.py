@@ -50,7 +50,7 @@ def split_words(choice: Mapping[str, int | str]) -> str:
 
 
 def plan_facts(
-    found: PlanExplanation, style: BytesStyle = "binary"
+    found: PlanExplanation, style: BytesStyle | None = None
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what was chosen and why: labels, each with one text or several."""
     plan = found.plan

@@ -5,11 +5,15 @@ Every page and command writes quantities through this module, so they cannot dif
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 __all__ = [
     "MISSING",
     "BytesStyle",
+    "bytes_style",
     "format_bytes",
     "format_change",
     "format_change_of",
@@ -21,6 +25,7 @@ __all__ = [
     "format_steps",
     "format_value",
     "percent_of",
+    "use_bytes_style",
 ]
 
 #: ``binary`` uses multiples of 1024 (KiB), ``si`` of 1000 (kB), ``bytes`` none.
@@ -33,10 +38,29 @@ _SI = ("B", "kB", "MB", "GB", "TB", "PB")
 _UNIT_WORDS = {"bytes": "B", "hertz": "Hz", "seconds": "s"}
 
 
-def format_bytes(n_bytes: int | None, style: BytesStyle = "binary") -> str:
+_style: ContextVar[BytesStyle] = ContextVar("bytes_style", default="binary")
+
+
+def bytes_style() -> BytesStyle:
+    """Return how amounts of memory are written where nothing else is asked for."""
+    return _style.get()
+
+
+@contextmanager
+def use_bytes_style(style: BytesStyle) -> Iterator[None]:
+    """Write amounts of memory in another way, in this thread or task."""
+    token = _style.set(style)
+    try:
+        yield
+    finally:
+        _style.reset(token)
+
+
+def format_bytes(n_bytes: int | None, style: BytesStyle | None = None) -> str:
     """Return an amount of memory with a unit that keeps four digits, such as ``624.0 KiB``."""
     if n_bytes is None:
         return MISSING
+    style = style or bytes_style()
     if style == "bytes":
         return f"{n_bytes:,} B"
     step, units = (1024, _BINARY) if style == "binary" else (1000, _SI)
@@ -86,7 +110,7 @@ def format_steps(start: int, end: int) -> str:
     return f"{start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"
 
 
-def format_value(value: object, unit: str, style: BytesStyle = "binary") -> str:
+def format_value(value: object, unit: str, style: BytesStyle | None = None) -> str:
     """Return a value of any unit of the metric catalogue as text for people."""
     if value is None:
         return MISSING
@@ -122,7 +146,7 @@ def format_exact(value: object, unit: str) -> str:
     return f"{number} {_UNIT_WORDS.get(unit, '' if unit == 'ratio' else unit)}".rstrip()
 
 
-def format_change(delta: float | None, unit: str, style: BytesStyle = "binary") -> str:
+def format_change(delta: float | None, unit: str, style: BytesStyle | None = None) -> str:
     """Return a difference with its sign, such as ``+1.0 KiB``; zero is written ``0``."""
     if delta is None:
         return MISSING

@@ -117,7 +117,7 @@ def shortfall(report: Report, ipu_id: int | None = None, n_tiles: int = 3) -> Sh
     )
 
 
-def shortfall_sentences(found: Shortfall, style: BytesStyle = "binary") -> tuple[str, ...]:
+def shortfall_sentences(found: Shortfall, style: BytesStyle | None = None) -> tuple[str, ...]:
     """Return the shortfall over all tiles in sentences."""
 
     def amount(n_bytes: int) -> str:

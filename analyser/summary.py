@@ -85,7 +85,7 @@ class Summary:
 
 
 @cached
-def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
+def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
     """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
     has_target = bool(report.n_rows(schema.target))
     return Summary(
@@ -103,7 +103,7 @@ def summarise(report: Report, style: BytesStyle = "binary") -> Summary:
     )
 
 
-def _row(key: str, label: str, value: object, unit: str, style: BytesStyle) -> Row:
+def _row(key: str, label: str, value: object, unit: str, style: BytesStyle | None) -> Row:
     """Return a row whose key carries the unit."""
     suffix = {"bytes": "_bytes", "cycles": "_cycles", "seconds": "_s", "hertz": "_hz"}.get(unit, "")
     key = key if not suffix or key.endswith(suffix) else f"{key}{suffix}"
@@ -115,7 +115,7 @@ _SUMMED_UNITS = ("cycles", "seconds", "bytes", "flops")
 
 
 def comparable_sections(
-    baseline: Summary, candidate: Summary, style: BytesStyle = "binary"
+    baseline: Summary, candidate: Summary, style: BytesStyle | None = None
 ) -> tuple[dict[str, tuple[Row, ...]], dict[str, tuple[Row, ...]]]:
     """Return the sections of two summaries; sums over unequal numbers of runs are per run."""
     runs = [_n_runs(summary) for summary in (baseline, candidate)]
@@ -134,7 +134,7 @@ def _n_runs(summary: Summary) -> int:
     return next((int(str(row.value)) for row in summary.execution if row.key == "n_runs"), 0)
 
 
-def _per_run(row: Row, n_runs: int, style: BytesStyle) -> Row:
+def _per_run(row: Row, n_runs: int, style: BytesStyle | None) -> Row:
     """Return a sum over runs as the mean of a run, to a whole number where the sum is one."""
     if row.unit not in _SUMMED_UNITS or not isinstance(row.value, int | float):
         return row
@@ -142,7 +142,7 @@ def _per_run(row: Row, n_runs: int, style: BytesStyle) -> Row:
     return _row(row.key, f"{row.label} per run", value, row.unit, style)
 
 
-def _target_rows(machine: Target, style: BytesStyle) -> tuple[Row, ...]:
+def _target_rows(machine: Target, style: BytesStyle | None) -> tuple[Row, ...]:
     """Return the rows of the machine, as PopVision orders them."""
     rows: list[tuple[str, str, object, str]] = [
         ("target_type", "Type", machine.target_type, ""),
@@ -208,7 +208,7 @@ _TRAFFIC_ROWS = (
 
 
 def _metric_rows(
-    report: Report, wanted: tuple[tuple[str, str], ...], style: BytesStyle
+    report: Report, wanted: tuple[tuple[str, str], ...], style: BytesStyle | None
 ) -> tuple[Row, ...]:
     """Return rows of the metric catalogue; their keys are the metrics' names with their unit."""
     rows = []
@@ -220,7 +220,7 @@ def _metric_rows(
     return tuple(rows)
 
 
-def _memory_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
+def _memory_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
     """Return the rows of memory, with the share of the fullest tile."""
     rows = _metric_rows(report, _MEMORY_ROWS, style)
     largest = METRICS["memory.max_tile"].compute(report)
@@ -232,7 +232,7 @@ def _memory_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
     )
 
 
-def _execution_rows(report: Report, style: BytesStyle) -> tuple[Row, ...]:
+def _execution_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
     """Return the rows of time; only the number of runs when there was none."""
     ran = execution(report)
     rows = [_row("n_runs", "Recorded runs", ran.n_runs, "", style)]

@@ -29,6 +29,7 @@ from tilescope.webapp.pages import modules as page_modules
 from tilescope.webapp.security import Gate, content_security_policy
 from tilescope.webapp.slots import layout, register_slots
 from tilescope.webapp.stamps import StampHeaders
+from tilescope.webapp.units import PreferredUnits
 from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
@@ -98,6 +99,7 @@ def create_app(
     # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
     server.add_middleware(StampHeaders)
+    server.add_middleware(PreferredUnits)
     server.add_middleware(
         Gate,
         token=token,

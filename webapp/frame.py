@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from tilescope.analyser.quantities import bytes_style
 from tilescope.webapp.api.reports import listing
 from tilescope.webapp.documentation import Document, Finding
 from tilescope.webapp.library import Library
@@ -133,6 +134,7 @@ class Frame:
             pages=self._pages,
             reports=[entry | {"choice": _choice(entry)} for entry in reports],
             data={"pages": self._pages, "reports": reports, "isApp": is_app, **data},
+            units=bytes_style(),
         )
 
 

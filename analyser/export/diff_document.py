@@ -68,7 +68,7 @@ def diff_document(
     results: Sequence[GateResult],
     *,
     notes: Sequence[str] = (),
-    style: BytesStyle = "binary",
+    style: BytesStyle | None = None,
     top: int = 10,
 ) -> DiffDocument:
     """Return a difference as a document.
@@ -117,7 +117,7 @@ def gate_lines(results: Sequence[GateResult]) -> tuple[tuple[str, str], ...]:
     return tuple(lines)
 
 
-def _table(table: ChangeTable, style: BytesStyle, top: int) -> DocumentTable:
+def _table(table: ChangeTable, style: BytesStyle | None, top: int) -> DocumentTable:
     """Return a table of changes as texts."""
     is_about_metrics = table.by in {"metric", "ipu"}
     shown = table.rows if table.by == "metric" else table.rows[:top]
@@ -132,7 +132,7 @@ def _table(table: ChangeTable, style: BytesStyle, top: int) -> DocumentTable:
     return DocumentTable(columns, rows, len(table.rows) - len(shown))
 
 
-def _cells(row: ChangeRow, table: ChangeTable, style: BytesStyle) -> tuple[str, ...]:
+def _cells(row: ChangeRow, table: ChangeTable, style: BytesStyle | None) -> tuple[str, ...]:
     """Return a row as texts."""
     unit = "" if row.unit in _STATED else row.unit
     percent = [format_percent(row.percent_of_baseline, is_signed=True)]

@@ -170,6 +170,7 @@ class SliceLane:
         """
         pixel_cycles = (end - start) / n_pixels
         edges = np.ceil(start + pixel_cycles * np.arange(n_pixels + 1)).astype(np.int64)
+        edges[-1] = np.ceil(end)  # the product may be a little more, and take in the next slice
         entries = first_entry + np.searchsorted(self.start[first_entry:stop_entry], edges, "left")
         index = self.slices_of(entries)
         lowest = int(self.slices_of(np.asarray([first_entry]))[0])

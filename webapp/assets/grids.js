@@ -2,7 +2,10 @@
 (function () {
   'use strict';
   const registry = window.dashAgGridFunctions = window.dashAgGridFunctions || {};
-  const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  const [STEP, UNITS] = document.documentElement.dataset?.units === 'si'
+    ? [1000, ['B', 'kB', 'MB', 'GB', 'TB', 'PB']]
+    : [1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']];
+  const isExact = document.documentElement.dataset?.units === 'bytes';
   const number = new Intl.NumberFormat('en-US');
   const tenth = new Intl.NumberFormat('en-US', {minimumFractionDigits: 1, maximumFractionDigits: 1});
   const isMissing = (value) => value === null || value === undefined;
@@ -11,8 +14,8 @@
   registry.tilescopeBytes = function (value) {
     if (isMissing(value)) return '–';
     let amount = value, rank = 0;
-    while (Math.abs(Math.round(amount * 10) / 10) >= 1024 && rank < UNITS.length - 1) {
-      amount /= 1024;
+    while (!isExact && Math.abs(Math.round(amount * 10) / 10) >= STEP && rank < UNITS.length - 1) {
+      amount /= STEP;
       rank += 1;
     }
     return rank === 0 ? number.format(value) + ' B' : tenth.format(amount) + ' ' + UNITS[rank];

@@ -8,7 +8,7 @@
   const {pages, reports, isApp} = window.tilescope.frame;
   const MOST_REPORTS = 8;
 
-  /** @type {{kind: string, label: string, detail?: string, href: string}[]} */
+  /** @type {{kind: string, label: string, detail?: string, href?: string, act?: () => void}[]} */
   let entries = [];
   let chosen = 0;
   let asked = 0;
@@ -31,6 +31,26 @@
       ...reports.filter((report) => words.length && fits(report.label)).slice(0, MOST_REPORTS)
         .map((report) => ({kind: 'Report', label: report.label, href: '/summary?report=' + report.id})),
     ];
+  }
+
+  const UNITS = [['binary', 'KiB, MiB (1,024)'], ['si', 'kB, MB (1,000)'], ['bytes', 'bytes only']];
+
+  /** @returns {{kind: string, label: string, detail?: string, href?: string, act?: () => void}[]} */
+  function settings(text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const now = document.documentElement.dataset.units;
+    const found = UNITS.map(([style, label]) => ({
+      kind: 'Setting', label: 'Units of memory: ' + label, detail: style === now ? 'in use' : '',
+      act: () => {
+        document.cookie = 'tilescope_units=' + style + ';path=/;max-age=31536000;samesite=strict';
+        location.reload();
+      },
+    }));
+    const scheme = {
+      kind: 'Setting', label: 'Light or dark colour scheme',
+      act: () => document.getElementById('scheme-button').click(),
+    };
+    return words.length ? [...found, scheme].filter((one) => words.every((word) => one.label.toLowerCase().includes(word))) : [];
   }
 
   function mark() {
@@ -66,6 +86,7 @@
     const entry = entries[index];
     if (!entry) return;
     dialog.close();
+    if (entry.act) { entry.act(); return; }
     const target = new URL(entry.href, location.href);
     if (isApp && pages.some((page) => page.path === target.pathname)) {
       window.tilescope.go(target.pathname + target.search);
@@ -77,7 +98,7 @@
   async function look() {
     const text = box.value.trim();
     const turn = asked += 1;
-    const first = own(text);
+    const first = [...own(text), ...settings(text)];
     if (!isApp || !text) {
       paint(first);
       note.textContent = first.length || !text ? '' : 'No match.';

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilescope.analyser import trace
@@ -165,6 +165,7 @@ def group_of(entries: list[tuple[int, int, int, int, int]]) -> TrackGroup:
 
 
 @given(blocks, st.integers(0, 5000), st.integers(1, 5000), st.integers(1, 400))
+@example([([0], 1, 0), ([2], 3000, 0)], 503, 2942, 165)  # 165 pixels of 17.83 cycles: 2942.0…1
 def test_every_execution_in_a_window_is_in_exactly_one_bar(
     plan: list[tuple[list[int], int, int]], start: int, length: int, n_pixels: int
 ) -> None:
