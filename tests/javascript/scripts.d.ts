@@ -14,6 +14,7 @@ interface Window {
   dashAgGridFunctions: Record<string, (value: any) => unknown>;
   tilescope: {changeView(changes: Record<string, string>, push: boolean): void};
   tilescope_markup: object;
+  tilescopeAxis: AxisSpace;
   tilescopeTrace: TraceSpace;
   /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
   React: any;
@@ -23,6 +24,86 @@ interface Window {
 interface HTMLElement {
   /** Of the element that holds the trace. */
   viewer?: TraceViewer;
+}
+
+/** What moves along an axis: a component brings the first part, `motion` the second. */
+interface AxisView extends AxisMotion {
+  extent: TraceRange | null;
+  range: TraceRange;
+  /** Where a motion leads, from where, and since when, in milliseconds. */
+  goal?: (TraceRange & {from: TraceRange; since: number}) | null;
+  /** Of the axis on the screen, in pixels. */
+  readonly width: number;
+  /** Positions that are shown at least. */
+  shortest?: number;
+  /** Where the pointer was last. */
+  last?: TracePoint | null;
+  draw(): void;
+  hover(at: TracePoint | null): void;
+  request(): void;
+  changed(): void;
+  mark(from: number, to: number): void;
+  click(at: TracePoint, event?: PointerEvent): void;
+  focusSelection(): void;
+}
+
+interface AxisMotion {
+  bounded(start: number, end: number): TraceRange;
+  moveTo(start: number, end: number, isSmooth?: boolean): void;
+  advance(): void;
+  target(): TraceRange;
+  zoomAt(factor: number, part: number, isSmooth?: boolean): void;
+  pan(part: number, isSmooth?: boolean): void;
+  showAll(): void;
+  positionAt(x: number): number;
+  pixelOf(position: number): number;
+  pointer(): number;
+}
+
+type AxisColours = {surface: string; font: string};
+
+interface AxisStrip {
+  element: HTMLElement;
+  view: AxisView;
+  forget(): void;
+  paint(colours: AxisColours, ratio: number): void;
+}
+
+interface AxisStripOptions {
+  /** In pixels. */
+  height: number;
+  name(position: number): string;
+  paintWhole(
+    context: CanvasRenderingContext2D, width: number, height: number, colours: any, ratio: number,
+  ): void;
+}
+
+/** What components with an axis share. */
+interface AxisSpace {
+  motion: AxisMotion;
+  Strip: new (element: HTMLElement, view: AxisView, options: AxisStripOptions) => AxisStrip;
+  isTyping(target: Element): boolean;
+  connectWheel(view: AxisView, element: HTMLElement, place: (event: MouseEvent) => TracePoint): void;
+  connectDrag(view: AxisView, element: HTMLElement, place: (event: MouseEvent) => TracePoint, options: {
+    isInside(event: PointerEvent, at: TracePoint): boolean;
+    isRange(event: PointerEvent, at: TracePoint): boolean;
+    /** What `panned` gets together with the pixels down since then. */
+    begin?(): any;
+    panned?(begun: any, down: number): void;
+  }): void;
+  motionKeys(view: AxisView): Record<string, (event?: KeyboardEvent) => void>;
+  pressKey(keys: Record<string, (event?: KeyboardEvent) => void>, event: KeyboardEvent): boolean;
+  make<K extends keyof HTMLElementTagNameMap>(
+    tag: K, className: string, parent?: Element,
+  ): HTMLElementTagNameMap[K];
+  count(value: number): string;
+  plural(value: number, one: string, many: string): string;
+  ticks(start: number, end: number, pixels: number, spacing: number): {step: number; ticks: number[]};
+  byteTicks(highest: number, most: number): number[];
+  tickLabel(position: number, step: number): string;
+  prepare(
+    canvas: HTMLCanvasElement, width: number, height: number, ratio: number,
+  ): CanvasRenderingContext2D;
 }
 
 /** Half-open, in cycles. */
@@ -144,9 +225,8 @@ interface TraceSource {
   matches(text: string): Uint8Array;
 }
 
-interface TraceOverview {
+interface TraceOverview extends AxisStrip {
   take(data: TraceAnswer): void;
-  paint(colours: TraceColours, ratio: number): void;
 }
 
 interface TraceState {
@@ -160,7 +240,7 @@ interface TraceState {
 }
 
 /** What the files of the viewer's parts add to it. */
-interface TraceViewerParts {
+interface TraceViewerParts extends AxisMotion {
   // data.js
   readonly cyclesPerPixel: number;
   covers(data: TraceRange | null): boolean;
@@ -180,18 +260,9 @@ interface TraceViewerParts {
   findNext(direction: 'next' | 'previous'): Promise<void>;
   // motion.js
   readonly width: number;
-  bounded(start: number, end: number): TraceRange;
-  moveTo(start: number, end: number, isSmooth?: boolean): void;
-  advance(): void;
-  target(): TraceRange;
-  zoomAt(factor: number, part: number, isSmooth?: boolean): void;
-  pan(part: number, isSmooth?: boolean): void;
-  showAll(): void;
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
-  cycleAt(x: number): number;
-  pointer(): number;
   arrange(): void;
   paintGutter(): void;
   visibleGroups(around: boolean): TraceGroup[];
