@@ -8,7 +8,7 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("reports", "programs", "trace")
+_NAMES = ("reports", "programs", "trace", "memory", "liveness")
 
 
 def modules() -> list[ModuleType]:
