@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.liveness import Curve
     from tilescope.analyser.tile_memory import TileMemory
 
-__all__ = ["ChartRange", "ChartSeries", "Matches", "step_series", "tile_series"]
+__all__ = ["ChartRange", "ChartSeries", "Matches", "shown_together", "step_series", "tile_series"]
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,29 @@ class ChartSeries:
     matches: Matches | None = None
 
 
+def shown_together(
+    sides: Sequence[Callable[[NDArray[np.int64]], ChartSeries]],
+) -> list[ChartSeries]:
+    """Return the series of several reports, which show the places of one another as well.
+
+    Parameters
+    ----------
+    sides
+        Functions that return a report's series for the parameter ``also`` of `tile_series`.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    found = [side(none) for side in sides]
+    if len(found) < 2:
+        return found
+    every = np.unique(np.concatenate([series.place for series in found]))
+    return [side(every) for side in sides]
+
+
 def tile_series(
-    memory: TileMemory, shown: ChartRange, order: NDArray[np.int64] | None = None
+    memory: TileMemory,
+    shown: ChartRange,
+    order: NDArray[np.int64] | None = None,
+    also: NDArray[np.int64] | None = None,
 ) -> ChartSeries:
     """Return the memory of tiles; series that are 0 on all tiles are left out of several.
 
@@ -103,10 +125,12 @@ def tile_series(
         Range of tiles, by place in the order.
     order : ndarray of int64, shape (n_tiles,), or None
         The tiles in order of their places; by number by default.
+    also : ndarray of int64, or None
+        Ascending places of the range that are shown in any case.
     """
     height = memory.stacked_bytes
     item = np.arange(len(height), dtype=np.int64) if order is None else order
-    place = _kept(height[item], np.arange(len(item), dtype=np.int64), shown)
+    place = _kept(height[item], np.arange(len(item), dtype=np.int64), shown, also)
     picked = item[place]
     many = len(memory.series) > 1
     series = {
@@ -130,6 +154,7 @@ def step_series(
     includes_always_live: bool = False,
     text: str = "",
     places: NDArray[np.int64] | None = None,
+    also: NDArray[np.int64] | None = None,
 ) -> ChartSeries:
     """Return the live memory of steps, without or with what is always live.
 
@@ -145,11 +170,13 @@ def step_series(
         Steps whose name or kind contains it are matches; empty for no search.
     places : ndarray of int64, shape (n_steps,), or None
         Ascending place of every step, such as those of `LivenessPairs`; its number by default.
+    also : ndarray of int64, or None
+        Ascending places of the range that are shown in any case, if a step is there.
     """
     values = live.not_always_live_bytes
     base = live.always_live_bytes if includes_always_live else 0
     where = live.step_id if places is None else places
-    step = _kept(values, where, shown)
+    step = _kept(values, where, shown, also)
     series = {"Not always live": values[step]}
     if includes_always_live:
         series = {"Always live": np.full(len(step), base, dtype=np.int64), **series}
@@ -170,11 +197,16 @@ def step_series(
 
 
 def _kept(
-    height: NDArray[np.int64], places: NDArray[np.int64], shown: ChartRange
+    height: NDArray[np.int64],
+    places: NDArray[np.int64],
+    shown: ChartRange,
+    also: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
     """Return the positions to show of values at ascending places."""
     low, high = np.searchsorted(places, [shown.start, shown.end]).tolist()
     kept: NDArray[np.int64] = keep_extremes(height[low:high], max(1, shown.n_columns // 2)) + low
+    if also is not None and len(also):
+        kept = np.union1d(kept, np.flatnonzero(np.isin(places[low:high], also)) + low)
     return kept
 
 
@@ -189,7 +221,8 @@ def _matches(
     place = where[found]
     is_inside = (place >= shown.start) & (place < shown.end)
     inner, place = found[is_inside], place[is_inside]
-    column = (place - shown.start) * shown.n_columns // (shown.end - shown.start)
+    n_places = min(shown.end, int(where[-1]) + 1 if len(where) else 0) - shown.start
+    column = (place - shown.start) * shown.n_columns // max(1, n_places)
     # The highest of a column comes first; the first of equals is kept.
     order = np.lexsort((place, -values[inner], column))
     is_first = np.ones(len(order), dtype=np.bool_)

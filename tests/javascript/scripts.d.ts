@@ -15,6 +15,7 @@ interface Window {
   tilescope: {changeView(changes: Record<string, string>, push: boolean): void};
   tilescope_markup: object;
   tilescopeAxis: AxisSpace;
+  tilescopeChart: ChartSpace;
   tilescopeTrace: TraceSpace;
   /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
   React: any;
@@ -104,6 +105,105 @@ interface AxisSpace {
   prepare(
     canvas: HTMLCanvasElement, width: number, height: number, ratio: number,
   ): CanvasRenderingContext2D;
+}
+
+interface ChartColours extends AxisColours {
+  ink: string;
+  soft: string;
+  line: string;
+  edge: string;
+  page: string;
+  accent: string;
+  shade: string;
+  capacity: string;
+  match: string;
+  border: string;
+}
+
+/** One report's part of an answer; places and items are ascending and equally long. */
+interface ChartSide {
+  name: string;
+  colour: string;
+  n_shown: number;
+  n_items: number;
+  highest_bytes: number;
+  capacity_bytes: number;
+  series: {label: string; colour: string; values: Float64Array}[];
+  total: Float64Array;
+  /** Sum of all series. */
+  stack: Float64Array;
+  place: Int32Array;
+  item: Int32Array;
+  n_matches: number;
+  n_found: number | null;
+  matches: {height: Float64Array; place: Int32Array; item: Int32Array};
+  /** Half-open places at which the selected variable lives. */
+  lives?: [number, number][];
+}
+
+interface ChartData extends TraceRange {
+  n_columns: number;
+  n_places: number;
+  /** 0 where it is not known, or two reports differ. */
+  tiles_per_ipu?: number;
+  sides: ChartSide[];
+  /** The question that this answers. */
+  asked?: string;
+}
+
+interface ChartLegendEntry {
+  label: string;
+  colour: string;
+  style?: string;
+}
+
+interface ChartTable {
+  columns: string[];
+  rows: (string | number)[][];
+}
+
+/** What a plot brings besides its frame. */
+interface ChartPlotParts {
+  viewChanged(before: Record<string, string>): void;
+  hover(at: TracePoint | null): void;
+  request(): Promise<void>;
+  click(at: TracePoint, event?: PointerEvent): void;
+  /** Selects what is at a place; null selects nothing. */
+  pick(place: number | null, isMore: boolean): void;
+  pickRange(range: TraceRange): void;
+  selectedRange(): TraceRange | null;
+  /** Where the cursor starts; null for the end of the axis. */
+  cursorStart(): number | null;
+  tell(place: number): void;
+  paintContent(context: CanvasRenderingContext2D, area: TraceBox, colours: ChartColours, ratio: number): void;
+  paintWhole(
+    context: CanvasRenderingContext2D, width: number, height: number, colours: ChartColours, ratio: number,
+  ): void;
+  writeNote(): void;
+  table(): ChartTable;
+}
+
+/** What the charts of Memory and Liveness share. */
+interface ChartSpace {
+  LEFT: number;
+  RIGHT: number;
+  /** Plots by page and graph. */
+  kinds: Record<string, (root: HTMLElement) => any>;
+  Frame: new (root: HTMLElement, options: {noun: string; label: string; fileName: string}) => any;
+  SeriesPlot: new (root: HTMLElement, options: object) => any;
+  readColours(element: Element): ChartColours;
+  ask(path: string, query?: Record<string, any>): Promise<Response>;
+  header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};
+  unpackChart(buffer: ArrayBuffer): ChartData;
+  lowerBound(sorted: ArrayLike<number>, value: number): number;
+  indexOf(sorted: ArrayLike<number>, value: number): number;
+  nearest(sorted: ArrayLike<number>, value: number): number;
+  ranges(text: string): [number, number][];
+  listOf(numbers: Iterable<number>): string;
+  cell(value: unknown): string;
+  csv(table: ChartTable): string;
+  savePicture(plot: any, name: string): void;
+  saveTable(table: ChartTable, name: string): void;
 }
 
 /** Half-open, in cycles. */

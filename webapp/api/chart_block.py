@@ -55,7 +55,7 @@ def pack_chart(
     head = {name: value for name, value in header.items() if not name.startswith("side_")}
     head |= {
         "start": shown.start,
-        "end": shown.end,
+        "end": min(shown.end, n_places),
         "n_columns": shown.n_columns,
         "n_places": n_places,
         "sides": [

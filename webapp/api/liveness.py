@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 from numpy.typing import NDArray
 
-from tilescope.analyser.charts import ChartRange, ChartSeries, step_series
+from tilescope.analyser.charts import ChartRange, ChartSeries, shown_together, step_series
 from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.liveness import curve, named_lifetimes, step_facts
 from tilescope.analyser.machine import Source, parse_source
@@ -33,6 +33,28 @@ class _Wanted:
     var: str
 
 
+class _Side:
+    """A report's live memory over places of the axis, and where the variable lives."""
+
+    def __init__(self, report: Report, places: NDArray[np.int64], wanted: _Wanted) -> None:
+        self._live = curve(report, wanted.source)
+        self._places = places
+        self._wanted = wanted
+        lives = named_lifetimes(report, wanted.var) if wanted.var else ()
+        self.lives = [[int(places[first]), int(places[last - 1]) + 1] for first, last in lives]
+
+    def series(self, also: NDArray[np.int64]) -> ChartSeries:
+        """Return the series of the range."""
+        return step_series(
+            self._live,
+            self._wanted.shown,
+            includes_always_live=self._wanted.always,
+            text=self._wanted.steps,
+            places=self._places,
+            also=also,
+        )
+
+
 def routes(library: Library) -> APIRouter:
     """Return the routes below ``/api/liveness``."""
     router = APIRouter(prefix="/liveness/{report_id}")
@@ -52,16 +74,17 @@ def routes(library: Library) -> APIRouter:
         with library.opened(report_id) as one:
             if not candidate:
                 live = curve(one, wanted.source)
-                sides, n_places = [_side(one, live.step_id, wanted)], len(live)
+                sides, n_places = [_Side(one, live.step_id, wanted)], len(live)
             else:
                 with library.opened(candidate) as other:
                     pairs = align_liveness(one, other)
                     sides = [
-                        _side(report, places, wanted)
+                        _Side(report, places, wanted)
                         for report, places in zip((one, other), pairs.places, strict=True)
                     ]
                 n_places = pairs.n_places
-        series, lives = zip(*sides, strict=True)
+        series = shown_together([side.series for side in sides])
+        lives = [side.lives for side in sides]
         block = pack_chart(wanted.shown, series, n_places, side_lives=lives)
         return Response(block, media_type="application/octet-stream")
 
@@ -73,18 +96,3 @@ def routes(library: Library) -> APIRouter:
         return {"ok": True, "kind": kind, "name": name}
 
     return router
-
-
-def _side(
-    report: Report, places: NDArray[np.int64], wanted: _Wanted
-) -> tuple[ChartSeries, list[list[int]]]:
-    """Return a report's series, and the half-open places at which the variable lives."""
-    series = step_series(
-        curve(report, wanted.source),
-        wanted.shown,
-        includes_always_live=wanted.always,
-        text=wanted.steps,
-        places=places,
-    )
-    lives = named_lifetimes(report, wanted.var) if wanted.var else ()
-    return series, [[int(places[first]), int(places[last - 1]) + 1] for first, last in lives]

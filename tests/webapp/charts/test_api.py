@@ -14,7 +14,9 @@ from tilescope.analyser.charts import ChartRange, step_series, tile_series
 from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.floor_plan import floor_plan
 from tilescope.analyser.liveness import curve, named_lifetimes, step_facts, step_variables
+from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.variables import named_variables
 from tilescope.webapp.library import Library
 
 
@@ -72,6 +74,33 @@ def test_tiles_arrive_as_the_analyser_gives_them(
     assert side["total"].tolist() == expected.total_bytes.tolist()
 
 
+def test_variables_are_a_series_by_their_name(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["baseline"]) as report:
+        name = tile_variables(report, 3).name[0]
+        found = named_variables(report, name)
+    url = f"/api/memory/{ids['baseline']}/window"
+    query = {"start": 0, "end": 64, "width": 500, "breakdown": "variables", "var": name}
+    header, (side,) = _ask(client, url, **query)
+    assert [series["label"] for series in header["sides"][0]["series"]] == [name]
+    assert side["total"].tolist() == found.tile_bytes.tolist()
+    # One of two reports may lack them.
+    _, sides = _ask(client, url, **query | {"with": ids["pair"]})
+    assert [len(side["place"]) for side in sides] == [64, 32]
+    _, (none,) = _ask(client, url, **query | {"var": ""})
+    assert not none["total"].any()
+
+
+def test_the_order_of_tiles_is_a_list(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    answer = client.get(f"/api/memory/{ids['pair']}/order/hardware")
+    with library.opened(ids["pair"]) as report:
+        expected = floor_plan(report).hardware_order
+    assert np.frombuffer(answer.content, "<i4").tolist() == expected.tolist()
+
+
 def test_two_reports_share_an_axis_of_tiles(client: TestClient, ids: dict[str, str]) -> None:
     url = f"/api/memory/{ids['baseline']}/window"
     query = {"start": 0, "end": 64, "width": 500, "with": ids["pair"]}
@@ -79,6 +108,10 @@ def test_two_reports_share_an_axis_of_tiles(client: TestClient, ids: dict[str, s
     assert [side["name"] for side in header["sides"]] == ["Baseline", "Candidate"]
     assert [len(side["place"]) for side in sides] == [64, 32]
     assert (header["n_places"], header["tiles_per_ipu"]) == (64, 0)
+    _, coarse = _ask(client, url, **query | {"width": 10})
+    places = [set(side["place"].tolist()) for side in coarse]
+    assert len(places[0]) < 64
+    assert places[1] == {place for place in places[0] if place < 32}
 
 
 def test_steps_arrive_with_matches_and_lifetimes(
