@@ -58,8 +58,8 @@ def create_app(
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # The first is loaded by the index page, the second when a chart is shown.
-        assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
+        # Loaded by the index page.
+        assets_ignore=r"^theme\.js$",
         index_string=index_page(),
         serve_locally=True,
     )

@@ -17,9 +17,8 @@ interface Window {
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;
   tilescopeTrace: TraceSpace;
-  /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
+  /** Dash brings it; the scripts use a few functions. */
   React: any;
-  Plotly: any;
 }
 
 interface HTMLElement {
