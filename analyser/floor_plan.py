@@ -15,12 +15,14 @@ from tilescope.analyser.machine import target
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["FloorPlan", "floor_plan", "grid"]
+__all__ = ["ORDERS", "FloorPlan", "floor_plan", "grid", "tile_order"]
 
 #: Physical rows of tiles by architecture.
 #: Source: ipu1: Burchard et al., iPUG, 19 islands a column; ipu21: osmarks/ipu-stack, ipu-target,
 #: 23 rows of 64 tiles. Assumption: ipu2 as ipu21, which has the same number of tiles.
 _ROWS = {"ipu1": 19, "ipu2": 23, "ipu21": 23}
+#: Orders of tiles: by number, or by place on the floor plan.
+ORDERS = ("software", "hardware")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,21 @@ def floor_plan(report: Report) -> FloorPlan:
         array.flags.writeable = False
     n_columns = 2 * int(pair_column.max() + 1)
     return FloorPlan(n_rows, n_columns, rows, columns, physical, order)
+
+
+def tile_order(report: Report, order: str) -> NDArray[np.int64]:
+    """Return the tiles in an order, int64 of shape (n_tiles,).
+
+    Raises
+    ------
+    BadQuestion
+        When the order is unknown, or is that of an unknown floor plan.
+    """
+    if order not in ORDERS:
+        raise BadQuestion(f"order {order[:40]!r} is not known; allowed are {', '.join(ORDERS)}")
+    if order == "hardware":
+        return floor_plan(report).hardware_order
+    return np.arange(target(report).n_tiles, dtype=np.int64)
 
 
 def grid(report: Report, values: NDArray[np.int64], ipu_id: int) -> NDArray[np.int64]:

@@ -30,8 +30,10 @@ __all__ = [
     "always_live_variables",
     "curve",
     "liveness_step_ids",
+    "named_lifetimes",
     "not_always_live_bytes",
     "peak_step",
+    "step_facts",
     "step_program",
     "step_tile_bytes",
     "step_variables",
@@ -218,6 +220,19 @@ def step_program(report: Report, step: int) -> int:
     return int(_liveness_steps(report).program_id[step])
 
 
+def step_facts(report: Report, step: int) -> tuple[str, str]:
+    """Return kind and name of a liveness step.
+
+    Raises
+    ------
+    BadQuestion
+        When the step does not exist.
+    """
+    _check_step(report, step)
+    number = int(_liveness_steps(report).step_id[step])
+    return steps(report).kind[number], steps(report).name[number]
+
+
 def step_tile_bytes(report: Report, step: int) -> NDArray[np.int64]:
     """Return the not-always-live bytes of every tile at a step, int64 of shape (n_tiles,).
 
@@ -260,6 +275,28 @@ def variable_lifetimes(report: Report) -> dict[int, tuple[int, int]]:
         first, last = answer.get(number, (start, end))
         answer[number] = min(first, start), max(last, end)
     return answer
+
+
+def named_lifetimes(report: Report, name: str) -> tuple[tuple[int, int], ...]:
+    """Return the liveness steps at which a variable of a name lives, half-open and ascending.
+
+    What is always live lives at all steps. A name that no variable has lives at none.
+    """
+    columns, n_steps = variable_columns(report), len(_liveness_steps(report).step_id)
+    rows = [row for row, other in enumerate(columns["name"]) if other == name]
+    if any(columns["is_always_live"][row] for row in rows):
+        return ((0, n_steps),) if n_steps else ()
+    lives = _lifetimes(report)
+    ids = np.array([columns["variable_id"][row] for row in rows], dtype=np.int64)
+    own = np.isin(lives["variable_id"], ids)
+    joined: list[tuple[int, int]] = []
+    pairs = zip(lives["start_step"][own].tolist(), lives["end_step"][own].tolist(), strict=True)
+    for start, end in sorted(pairs):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        elif start < end:
+            joined.append((start, end))
+    return tuple(joined)
 
 
 def step_variables(report: Report, step: int, source: Source = "all") -> LiveVariables:

@@ -11,14 +11,23 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.lowered_variables import variable_columns, variable_memory
 from tilescope.analyser.machine import target
-from tilescope.analyser.tile_memory import TileMemory
+from tilescope.analyser.tile_memory import BREAKDOWNS, TileMemory, tile_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilescope.reports import Report
 
-__all__ = ["NamedVariables", "named_variables", "variable_tiles"]
+__all__ = [
+    "BREAKDOWN_VARIABLES",
+    "NamedVariables",
+    "named_variables",
+    "shown_memory",
+    "variable_tiles",
+]
+
+#: Besides the breakdowns of all memory: some variables only.
+BREAKDOWN_VARIABLES = "variables"
 
 
 @dataclass(frozen=True)
@@ -88,3 +97,46 @@ def variable_tiles(report: Report, found: NamedVariables | None) -> TileMemory:
         machine.capacity_bytes,
         tiles_per_ipu=machine.tiles_per_ipu,
     )
+
+
+def shown_memory(
+    report: Report,
+    breakdown: str,
+    include_gaps: bool = False,
+    text: str = "",
+    *,
+    may_lack: bool = False,
+) -> TileMemory:
+    """Return the memory of every tile: all in a breakdown, or of the variables that a text names.
+
+    Parameters
+    ----------
+    report
+        The report.
+    breakdown
+        One of `BREAKDOWNS`, or ``variables``.
+    include_gaps
+        Whether gaps count; not with variables.
+    text
+        A name of variables or a part of it; without one, a series of zeros.
+    may_lack
+        Whether a report that lacks the variables has zeros, as one of two may.
+
+    Raises
+    ------
+    BadQuestion
+        When the breakdown is unknown, no variable has that name, or the report holds no memory.
+    """
+    if breakdown in BREAKDOWNS:
+        return tile_memory(report, breakdown, include_gaps)
+    if breakdown != BREAKDOWN_VARIABLES:
+        allowed = ", ".join((*BREAKDOWNS, BREAKDOWN_VARIABLES))
+        raise BadQuestion(f"breakdown {breakdown[:40]!r} is not known; allowed are {allowed}")
+    found = None
+    if text.strip():
+        try:
+            found = named_variables(report, text)
+        except BadQuestion:
+            if not may_lack:
+                raise
+    return variable_tiles(report, found)

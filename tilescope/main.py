@@ -51,7 +51,6 @@ _EXTRA_OF_PACKAGE = {
     "dash_ag_grid": "web",
     "dash_mantine_components": "web",
     "fastapi": "web",
-    "plotly": "web",
     "starlette": "web",
     "uvicorn": "web",
 }

@@ -34,13 +34,11 @@ from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
 
-#: Scripts that Dash would load with every page, by the need of a page (`NEEDS`) that brings them:
-#: grids are the largest of all, charts of Plotly need Dash's core components and their polyfill,
-#: and nothing needs Dash's tables.
+#: Scripts that Dash would load with every page, by the need of a page (`NEEDS`) that brings them.
+#: Grids are the largest; nothing needs Dash's tables, its core components and their polyfill.
 _LATER = {
     "grid": ("/dash_ag_grid/",),
-    "graph": ("/deps/polyfill@", "/dash/dcc/"),
-    "": ("/dash/dash_table/",),
+    "": ("/dash/dash_table/", "/dash/dcc/", "/deps/polyfill@"),
 }
 
 
@@ -82,8 +80,8 @@ def create_app(
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # The first is loaded by the frame, the second when a chart is shown.
-        assets_ignore=r"^(theme|plotly-basic\.min)\.js$",
+        # Loaded by the frame.
+        assets_ignore=r"^theme\.js$",
         serve_locally=True,
         # A page is mounted when it is visited.
         suppress_callback_exceptions=True,

@@ -1,12 +1,14 @@
 """Compressed responses: texts and scripts with zstd or gzip, whichever the browser takes.
 
-Files whose address changes with their content are compressed once and kept.
+Files whose address changes with their content are kept compressed: fast for the first visitor, and
+better in the background for those who follow.
 """
 
 from __future__ import annotations
 
 import gzip
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import zstandard
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,9 +24,14 @@ _MOST_KEPT_BYTES = 24 << 20
 _TYPES = ("text/", "application/json", "application/javascript", "image/svg+xml")
 #: What says that an address always has the same content.
 _FOR_EVER = "max-age=31536000"
-#: Levels of zstd: for what is kept, and for answers.
-_KEPT_LEVEL = 12
+#: Levels of zstd: for answers, for the first visitor of a file, for all others.
 _ANSWER_LEVEL = 1
+_FIRST_LEVEL = 9
+_KEPT_LEVEL = 17
+
+
+#: Path, query and coding.
+_Key = tuple[str, bytes, str]
 
 
 class Compression:
@@ -33,8 +40,9 @@ class Compression:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, bytes, str], bytes] = {}
+        self._kept: dict[_Key, bytes] = {}
         self._kept_bytes = 0
+        self._improver = ThreadPoolExecutor(1, thread_name_prefix="compress")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond, compressed if that is accepted."""
@@ -46,20 +54,37 @@ class Compression:
 
     def compressed(self, scope: Scope, coding: str, body: bytes, is_fixed: bool) -> bytes:
         """Return a body compressed; that of a fixed address comes from memory the next time."""
+        if not is_fixed:
+            return _compress(body, coding, _ANSWER_LEVEL)
         key = (scope["path"], scope["query_string"], coding)
-        if is_fixed and key in self._kept:
-            return self._kept[key]
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None:
+            return kept
+        made = _compress(body, coding, _FIRST_LEVEL)
+        self._keep(key, made)
         if coding == "zstd":
-            level = _KEPT_LEVEL if is_fixed else _ANSWER_LEVEL
-            made = zstandard.ZstdCompressor(level=level).compress(body)
-        else:
-            made = gzip.compress(body, 9 if is_fixed else 1, mtime=0)
-        if is_fixed:
-            with self._lock:
-                if self._kept_bytes + len(made) <= _MOST_KEPT_BYTES:
-                    self._kept[key] = made
-                    self._kept_bytes += len(made)
+            self._improver.submit(self._improve, key, body)
         return made
+
+    def _improve(self, key: _Key, body: bytes) -> None:
+        """Replace what is kept of a body by a smaller form."""
+        self._keep(key, _compress(body, key[2], _KEPT_LEVEL))
+
+    def _keep(self, key: _Key, made: bytes) -> None:
+        """Keep a compressed body, unless too many are kept."""
+        with self._lock:
+            more = len(made) - len(self._kept.get(key, b""))
+            if self._kept_bytes + more <= _MOST_KEPT_BYTES:
+                self._kept[key] = made
+                self._kept_bytes += more
+
+
+def _compress(body: bytes, coding: str, level: int) -> bytes:
+    """Return a body compressed; gzip has nine levels only."""
+    if coding == "zstd":
+        return zstandard.ZstdCompressor(level=level).compress(body)
+    return gzip.compress(body, min(level, 9), mtime=0)
 
 
 class _Response:

@@ -8,8 +8,6 @@ import threading
 from tilescope.analyser.liveness import curve
 from tilescope.analyser.summary import summarise
 from tilescope.analyser.tile_memory import tile_memory
-from tilescope.webapp.figures.step_chart import draw_steps
-from tilescope.webapp.figures.tile_chart import draw_tiles
 from tilescope.webapp.library import Library
 
 __all__ = ["warm_in_background"]
@@ -18,10 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def warm_in_background(library: Library) -> threading.Thread:
-    """Run the queries and draw the charts of the first pages for the default report.
-
-    The analyser caches its results, and Plotly loads its modules on first use.
-    """
+    """Run the queries of the first pages for the default report; the analyser caches them."""
     thread = threading.Thread(target=_warm, args=(library,), name="warm", daemon=True)
     thread.start()
     return thread
@@ -33,7 +28,7 @@ def _warm(library: Library) -> None:
         for entry in library.found()[:1]:
             with library.opened(entry.report_id) as report:
                 summarise(report)
-                draw_tiles(tile_memory(report, "category")).figure.to_plotly_json()
-                draw_steps(curve(report)).figure.to_plotly_json()
+                tile_memory(report, "category")
+                curve(report)
     except Exception:
         _log.debug("warm-up failed", exc_info=True)

@@ -19,8 +19,8 @@ from tests.generated_report import generate_report
 _ROOT = Path(__file__).parents[2]
 CONTENT = {
     "/summary": "#summary-body .facts td",
-    "/memory": "#memory-figure .scatterlayer path",
-    "/liveness": "#liveness-figure .scatterlayer path",
+    "/memory": "#memory-figure [data-drawn]",
+    "/liveness": "#liveness-figure [data-drawn]",
     "/programs": ".tree-row .tree-kind",
     "/trace": "canvas",
 }

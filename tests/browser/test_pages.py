@@ -18,8 +18,8 @@ Visit = Callable[..., Page]
 READY = {
     "/summary": "#summary-body .facts td",
     "/insights": "#insights-body .stacked-bar",
-    "/memory": "#memory-figure .scatterlayer path",
-    "/liveness": "#liveness-figure .scatterlayer path",
+    "/memory": "#memory-figure [data-drawn]",
+    "/liveness": "#liveness-figure [data-drawn]",
     "/programs": ".tree-row .tree-kind",
     "/operations": "#operations-headlines .headline-value",
 }
@@ -86,15 +86,15 @@ def test_the_breakdown_and_gaps_follow_the_controls_and_stand_in_the_address(
     page = visit("/memory")
     _wait(page, "/memory")
     page.get_by_text("Region", exact=True).click()
-    expect(page.locator("#memory-note")).to_contain_text("Interleaved")
+    expect(page.locator("#memory-figure .legend")).to_contain_text("Interleaved")
     page.locator(".toolbar-switch", has_text="Include gaps").locator("label").first.click()
-    expect(page.locator("#memory-note")).to_contain_text("Gaps")
+    expect(page.locator("#memory-figure .legend")).to_contain_text("Gaps")
     expect(page).to_have_url(re.compile("breakdown=region"))
     expect(page).to_have_url(re.compile("gaps=1"))
 
 
 def _click_chart(page: Page, chart: str, share: float, *, shift: bool = False) -> None:
-    box = page.locator(f"#{chart} .nsewdrag").first.bounding_box()
+    box = page.locator(f"#{chart} .chart-box").bounding_box()
     assert box is not None
     if shift:
         page.keyboard.down("Shift")
@@ -143,23 +143,33 @@ def test_a_clicked_step_shows_its_variables(visit: Visit) -> None:
 def test_zooming_brings_every_step_and_double_click_goes_back(visit: Visit) -> None:
     page = visit("/liveness")
     _wait(page, "/liveness")
-    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
-    box = page.locator("#liveness-figure .nsewdrag").first.bounding_box()
+    note = page.locator("#liveness-figure .chart-note")
+    expect(note).to_contain_text("20,000 steps")
+    box = page.locator("#liveness-figure .chart-box").bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + box["width"] * 0.50, middle)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] * 0.53, middle, steps=6)
-    page.mouse.up()
-    expect(page.locator("#liveness-note")).not_to_contain_text("groups")
+    for _ in range(8):
+        page.mouse.wheel(0, -240)
+    expect(note).not_to_contain_text("columns")
     expect(page).to_have_url(re.compile(r"x=\d+:\d+"))
+    # A marked range is what F shows.
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.60, middle, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    expect(page).to_have_url(re.compile(r"mark=\d+:\d+"))
+    before = page.url
+    page.keyboard.press("f")
+    expect(page).not_to_have_url(before)
     for _ in range(3):  # a busy machine may take the two clicks for single ones
         page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
         page.wait_for_timeout(1_500)
         if "x=" not in page.url:
             break
     expect(page).not_to_have_url(re.compile("x="))
-    expect(page.locator("#liveness-note")).to_contain_text("20,000 steps")
+    expect(note).to_contain_text("20,000 steps")
 
 
 def test_always_live_memory_is_named_with_code_and_state(visit: Visit) -> None:
@@ -372,59 +382,82 @@ def test_changes_stand_under_their_head_to_the_right(visit: Visit) -> None:
 def test_a_chart_is_picked_from_by_keyboard(visit: Visit) -> None:
     page = visit("/memory")
     _wait(page, "/memory")
-    chart = page.locator('[role="figure"]:visible')
-    expect(chart).to_have_attribute("aria-label", re.compile("arrow keys select"))
+    chart = page.locator(".chart-box:visible")
+    expect(chart).to_have_attribute("aria-label", re.compile("Left and right move a cursor"))
     chart.focus()
     for key, tile in (
-        ("ArrowRight", "0"),
-        ("Shift+ArrowRight", "10"),
-        ("ArrowLeft", "9"),
-        ("End", "1471"),
-        ("ArrowRight", "1471"),
-        ("Home", "0"),
+        ("ArrowRight", 0),
+        ("Shift+ArrowRight", 10),
+        ("ArrowLeft", 9),
+        ("End", 1471),
+        ("ArrowRight", 1471),
+        ("Home", 0),
     ):
         page.keyboard.press(key)
-        expect(page).to_have_url(re.compile(f"[?&]tiles={tile}($|&)"))
+        expect(chart).to_have_attribute("aria-valuenow", str(tile))
+        expect(chart).to_have_attribute(
+            "aria-valuetext", re.compile(rf"^Tile {tile:,}: .*Variables [\d.]+ KiB.*Total")
+        )
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"[?&]tiles=1($|&)"))
     page.keyboard.press("Escape")
     expect(page).not_to_have_url(re.compile("tiles="))
     page = visit("/liveness", with_="changed")
     _wait(page, "/liveness")
-    page.locator('[role="figure"]:visible').focus()
+    page.locator(".chart-box:visible").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    # Of 20,000 aligned steps, those that are drawn can be picked.
-    expect(page).to_have_url(re.compile(r"[?&]step=[1-9]\d*($|&)"))
-    step = page.url.partition("step=")[2].partition("&")[0]
-    expect(page.locator("#liveness-step-note")).to_contain_text(f"Step {int(step):,}:")
+    page.keyboard.press("Enter")
+    # The second place of the aligned steps may be one of the candidate only.
+    expect(page).to_have_url(re.compile(r"[?&]step=c?\d+($|&)"))
+    step = page.url.partition("step=")[2].partition("&")[0].lstrip("c")
+    expect(page.locator("#liveness-step-note")).to_contain_text(f"Step {step}:")
 
 
-def test_the_buttons_of_a_chart_are_pictures_and_none_sends_it_away(visit: Visit) -> None:
-    page = visit("/memory")
+def test_a_chart_is_saved_as_picture_and_table(visit: Visit) -> None:
+    page = visit("/memory", report="pair")
     _wait(page, "/memory")
-    page.locator("#memory-figure .nsewdrag").first.hover()
-    buttons = page.locator("#memory-figure .modebar-btn")
-    titles = buttons.evaluate_all("all => all.map(button => button.dataset.title)")
-    assert "Zoom" in titles
-    assert not [title for title in titles if "share" in title.lower() or "cloud" in title.lower()]
-    behind = buttons.locator("svg").evaluate_all(
-        "all => all.map(element => getComputedStyle(element).backgroundColor)"
-    )
-    assert set(behind) == {"rgba(0, 0, 0, 0)"}
+    with page.expect_download() as picture:
+        page.get_by_role("button", name="Save as a picture").click()
+    data = picture.value.path().read_bytes()
+    assert picture.value.suggested_filename == "tile-memory.png"
+    width = page.locator(".chart-canvas:visible").evaluate("canvas => canvas.clientWidth")
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(data[16:20], "big") == 2 * width
+    with page.expect_download() as table:
+        page.get_by_role("button", name="Save the drawn data").click()
+    head, *lines = table.value.path().read_text(encoding="utf-8").splitlines()
+    assert head.startswith("tile,")
+    assert head.endswith(",total (bytes)")
+    assert [line.partition(",")[0] for line in lines] == [str(tile) for tile in range(32)]
 
 
-def test_the_words_of_a_chart_fit_the_room_that_was_measured(visit: Visit) -> None:
-    page = visit("/memory")
+def test_a_tooltip_tells_every_series_of_a_tile(visit: Visit) -> None:
+    page = visit("/memory", with_="changed")
     _wait(page, "/memory")
-    page.locator("#memory-figure .nsewdrag").first.hover()
-    label = page.locator("#memory-figure .hoverlayer .legend")
+    page.locator("#memory-figure .chart-box").hover()
+    label = page.locator("#memory-figure .chart-tooltip")
     expect(label).to_contain_text("Total")
-    expect(label.locator(".legendtitletext")).to_have_text(re.compile(r"^Tile [\d,]+$"))
-    frame = label.locator(".bg").bounding_box()
+    expect(label).to_contain_text("Baseline")
+    expect(label.locator(".chart-tooltip-title")).to_have_text(re.compile(r"^Tile [\d,]+$"))
+    frame = label.bounding_box()
     assert frame is not None
-    for line in label.locator(".legendtext").all():
+    for line in label.locator("tr").all():
         box = line.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+
+
+def test_two_reports_are_drawn_in_one_plot_or_in_two(visit: Visit) -> None:
+    page = visit("/memory", with_="changed")
+    _wait(page, "/memory")
+    legend = page.locator("#memory-figure .legend")
+    expect(legend).to_have_text("BaselineCandidate")
+    expect(page.locator("#memory-figure .chart-note")).to_contain_text("totals are drawn")
+    page.get_by_text("Separate", exact=True).locator("visible=true").click()
+    expect(legend).to_contain_text("Control code")
+    expect(page).to_have_url(re.compile("sides=separate"))
 
 
 def test_long_names_of_variables_are_not_cut(visit: Visit) -> None:
@@ -622,6 +655,7 @@ def test_a_chart_and_its_grid_take_the_window(visit: Visit, width: int, height: 
     assert sizes["liveness-figure"]["width"] > width - 300
     assert sizes["liveness-figure"]["height"] >= 0.4 * height
     assert sizes["liveness-step"]["height"] <= 0.45 * height
-    drawn = page.locator("#liveness-figure .main-svg").first.bounding_box()
+    drawn = page.locator("#liveness-figure .chart-canvas").bounding_box()
+    frame = page.locator("#liveness-figure .chart-box").bounding_box()
     assert drawn is not None
-    assert abs(drawn["height"] - sizes["liveness-figure"]["height"]) < 3
+    assert drawn == frame

@@ -14,10 +14,11 @@ interface Window {
   dashAgGridFunctions: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
   tilescope_markup: object;
+  tilescopeAxis: AxisSpace;
+  tilescopeChart: ChartSpace;
   tilescopeTrace: TraceSpace;
-  /** Of React and Plotly the scripts use a few functions; Dash brings the first. */
+  /** Dash brings it; the scripts use a few functions. */
   React: any;
-  Plotly: any;
 }
 
 interface FramePage {
@@ -66,6 +67,185 @@ interface TileScope {
 interface HTMLElement {
   /** Of the element that holds the trace. */
   viewer?: TraceViewer;
+}
+
+/** What moves along an axis: a component brings the first part, `motion` the second. */
+interface AxisView extends AxisMotion {
+  extent: TraceRange | null;
+  range: TraceRange;
+  /** Where a motion leads, from where, and since when, in milliseconds. */
+  goal?: (TraceRange & {from: TraceRange; since: number}) | null;
+  /** Of the axis on the screen, in pixels. */
+  readonly width: number;
+  /** Positions that are shown at least. */
+  shortest?: number;
+  /** Where the pointer was last. */
+  last?: TracePoint | null;
+  draw(): void;
+  hover(at: TracePoint | null): void;
+  request(): void;
+  changed(): void;
+  mark(from: number, to: number): void;
+  click(at: TracePoint, event?: PointerEvent): void;
+  focusSelection(): void;
+}
+
+interface AxisMotion {
+  bounded(start: number, end: number): TraceRange;
+  moveTo(start: number, end: number, isSmooth?: boolean): void;
+  advance(): void;
+  target(): TraceRange;
+  zoomAt(factor: number, part: number, isSmooth?: boolean): void;
+  pan(part: number, isSmooth?: boolean): void;
+  showAll(): void;
+  positionAt(x: number): number;
+  pixelOf(position: number): number;
+  pointer(): number;
+}
+
+type AxisColours = {surface: string; font: string};
+
+interface AxisStrip {
+  element: HTMLElement;
+  view: AxisView;
+  forget(): void;
+  paint(colours: AxisColours, ratio: number): void;
+}
+
+interface AxisStripOptions {
+  /** In pixels. */
+  height: number;
+  name(position: number): string;
+  paintWhole(
+    context: CanvasRenderingContext2D, width: number, height: number, colours: any, ratio: number,
+  ): void;
+}
+
+/** What components with an axis share. */
+interface AxisSpace {
+  motion: AxisMotion;
+  Strip: new (element: HTMLElement, view: AxisView, options: AxisStripOptions) => AxisStrip;
+  isTyping(target: Element): boolean;
+  connectWheel(view: AxisView, element: HTMLElement, place: (event: MouseEvent) => TracePoint): void;
+  connectDrag(view: AxisView, element: HTMLElement, place: (event: MouseEvent) => TracePoint, options: {
+    isInside(event: PointerEvent, at: TracePoint): boolean;
+    isRange(event: PointerEvent, at: TracePoint): boolean;
+    /** What `panned` gets together with the pixels down since then. */
+    begin?(): any;
+    panned?(begun: any, down: number): void;
+  }): void;
+  motionKeys(view: AxisView): Record<string, (event?: KeyboardEvent) => void>;
+  pressKey(keys: Record<string, (event?: KeyboardEvent) => void>, event: KeyboardEvent): boolean;
+  make<K extends keyof HTMLElementTagNameMap>(
+    tag: K, className: string, parent?: Element,
+  ): HTMLElementTagNameMap[K];
+  count(value: number): string;
+  plural(value: number, one: string, many: string): string;
+  ticks(start: number, end: number, pixels: number, spacing: number): {step: number; ticks: number[]};
+  byteTicks(highest: number, most: number): number[];
+  tickLabel(position: number, step: number): string;
+  prepare(
+    canvas: HTMLCanvasElement, width: number, height: number, ratio: number,
+  ): CanvasRenderingContext2D;
+}
+
+interface ChartColours extends AxisColours {
+  ink: string;
+  soft: string;
+  line: string;
+  edge: string;
+  page: string;
+  accent: string;
+  shade: string;
+  capacity: string;
+  match: string;
+  border: string;
+}
+
+/** One report's part of an answer; places and items are ascending and equally long. */
+interface ChartSide {
+  name: string;
+  colour: string;
+  n_shown: number;
+  n_items: number;
+  highest_bytes: number;
+  capacity_bytes: number;
+  series: {label: string; colour: string; values: Float64Array}[];
+  total: Float64Array;
+  /** Sum of all series. */
+  stack: Float64Array;
+  place: Int32Array;
+  item: Int32Array;
+  n_matches: number;
+  n_found: number | null;
+  matches: {height: Float64Array; place: Int32Array; item: Int32Array};
+  /** Half-open places at which the selected variable lives. */
+  lives?: [number, number][];
+}
+
+interface ChartData extends TraceRange {
+  n_columns: number;
+  n_places: number;
+  /** 0 where it is not known, or two reports differ. */
+  tiles_per_ipu?: number;
+  sides: ChartSide[];
+  /** The question that this answers. */
+  asked?: string;
+}
+
+interface ChartLegendEntry {
+  label: string;
+  colour: string;
+  style?: string;
+}
+
+interface ChartTable {
+  columns: string[];
+  rows: (string | number)[][];
+}
+
+/** What a plot brings besides its frame. */
+interface ChartPlotParts {
+  viewChanged(before: Record<string, string>): void;
+  hover(at: TracePoint | null): void;
+  request(): Promise<void>;
+  click(at: TracePoint, event?: PointerEvent): void;
+  /** Selects what is at a place; null selects nothing. */
+  pick(place: number | null, isMore: boolean): void;
+  pickRange(range: TraceRange): void;
+  selectedRange(): TraceRange | null;
+  /** Where the cursor starts; null for the end of the axis. */
+  cursorStart(): number | null;
+  tell(place: number): void;
+  paintContent(context: CanvasRenderingContext2D, area: TraceBox, colours: ChartColours, ratio: number): void;
+  paintWhole(
+    context: CanvasRenderingContext2D, width: number, height: number, colours: ChartColours, ratio: number,
+  ): void;
+  writeNote(): void;
+  table(): ChartTable;
+}
+
+/** What the charts of Memory and Liveness share. */
+interface ChartSpace {
+  LEFT: number;
+  RIGHT: number;
+  /** Plots by page and graph. */
+  kinds: Record<string, (root: HTMLElement) => any>;
+  Frame: new (root: HTMLElement, options: {noun: string; label: string; fileName: string}) => any;
+  SeriesPlot: new (root: HTMLElement, options: object) => any;
+  readColours(element: Element): ChartColours;
+  ask(path: string, query?: Record<string, any>): Promise<Response>;
+  header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};
+  unpackChart(buffer: ArrayBuffer): ChartData;
+  lowerBound(sorted: ArrayLike<number>, value: number): number;
+  indexOf(sorted: ArrayLike<number>, value: number): number;
+  nearest(sorted: ArrayLike<number>, value: number): number;
+  ranges(text: string): [number, number][];
+  listOf(numbers: Iterable<number>): string;
+  cell(value: unknown): string;
+  csv(table: ChartTable): string;
+  savePicture(plot: any, name: string): void;
+  saveTable(table: ChartTable, name: string): void;
 }
 
 /** Half-open, in cycles. */
@@ -187,9 +367,8 @@ interface TraceSource {
   matches(text: string): Uint8Array;
 }
 
-interface TraceOverview {
+interface TraceOverview extends AxisStrip {
   take(data: TraceAnswer): void;
-  paint(colours: TraceColours, ratio: number): void;
 }
 
 interface TraceState {
@@ -203,7 +382,7 @@ interface TraceState {
 }
 
 /** What the files of the viewer's parts add to it. */
-interface TraceViewerParts {
+interface TraceViewerParts extends AxisMotion {
   // data.js
   readonly cyclesPerPixel: number;
   covers(data: TraceRange | null): boolean;
@@ -223,18 +402,9 @@ interface TraceViewerParts {
   findNext(direction: 'next' | 'previous'): Promise<void>;
   // motion.js
   readonly width: number;
-  bounded(start: number, end: number): TraceRange;
-  moveTo(start: number, end: number, isSmooth?: boolean): void;
-  advance(): void;
-  target(): TraceRange;
-  zoomAt(factor: number, part: number, isSmooth?: boolean): void;
-  pan(part: number, isSmooth?: boolean): void;
-  showAll(): void;
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
-  cycleAt(x: number): number;
-  pointer(): number;
   arrange(): void;
   paintGutter(): void;
   visibleGroups(around: boolean): TraceGroup[];

@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
-const space = loadPage(['trace/data.js', 'trace/motion.js', 'trace/paint.js']).tilescopeTrace;
+const space = loadPage(['axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js']).tilescopeTrace;
 
 /** Return a viewer of the cycles 0 to 1,000 with the methods of all parts, which draws nothing. */
 function viewer(members = {}) {
@@ -31,7 +31,8 @@ test('zoom keeps the cycle under the pointer, pan stops at the ends', () => {
   assert.deepEqual(plain(seen.range), {start: 225, end: 325});
   seen.pan(-10);
   assert.deepEqual(plain(seen.range), {start: 0, end: 100});
-  assert.equal(seen.cycleAt(250), 50);
+  assert.equal(seen.positionAt(250), 50);
+  assert.equal(seen.pixelOf(50), 250);
 });
 
 test('the selection is shown with some room around it', () => {

@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
-const {tilescopeTrace: space} = loadPage(['trace/words.js']);
+const {tilescopeTrace: space, tilescopeAxis: axis} = loadPage(['axis/words.js', 'trace/words.js']);
 
 test('counts are rounded and grouped by thousands', () => {
   assert.equal(space.count(1234567.6), '1,234,568');
@@ -37,4 +37,17 @@ test('labels of neighbouring ticks differ', () => {
   }
   assert.equal(space.tickLabel(2_500_000, 500_000), '2.5 M');
   assert.equal(space.tickLabel(999, 1), '999');
+});
+
+test('ticks of bytes are round, start at 0, reach the top, and have labels of their own', () => {
+  const {dashAgGridFunctions: formats} = loadPage(['grids.js']);
+  for (const highest of [1, 900, 1024, 5000, 638_976, 940_572_672, 1e12]) {
+    const ticks = axis.byteTicks(highest, 5);
+    assert.equal(ticks[0], 0);
+    assert.ok(ticks[ticks.length - 1] >= highest);
+    assert.ok(ticks.length >= 2 && ticks.length <= 9, `${ticks.length} ticks to ${highest}`);
+    const labels = ticks.map((tick) => formats.tilescopeBytes(tick));
+    assert.equal(new Set(labels).size, labels.length, labels.join(' '));
+  }
+  assert.deepEqual(plain(axis.byteTicks(0, 5)), [0]);
 });

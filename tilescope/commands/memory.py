@@ -164,14 +164,10 @@ def _ordered_tiles(report: Report, chosen: _Chosen) -> NDArray[np.int64]:
     """Return the tiles of the series, in order."""
     import numpy as np
 
-    from tilescope.analyser.floor_plan import floor_plan
+    from tilescope.analyser.floor_plan import tile_order
     from tilescope.analyser.machine import target
 
-    machine = target(report)
-    if chosen.order == _Order.HARDWARE:
-        tile_id = floor_plan(report).hardware_order
-    else:
-        tile_id = np.arange(machine.n_tiles, dtype=np.int64)
+    machine, tile_id = target(report), tile_order(report, chosen.order.value)
     if chosen.ipus:
         tile_id = tile_id[np.isin(tile_id // machine.tiles_per_ipu, chosen.ipus)]
     return tile_id

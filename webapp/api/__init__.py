@@ -11,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("find", "programs", "selection", "trace")
+_NAMES = ("find", "liveness", "memory", "programs", "selection", "trace")
 
 
 def modules() -> list[ModuleType]:

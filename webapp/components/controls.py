@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import dcc, html
+from dash import html
 
 from tilescope.webapp.browser import marked
 
-__all__ = ["chart_graph", "choice", "dropdown", "field", "switch", "tabs", "text_box"]
+__all__ = ["choice", "dropdown", "field", "switch", "tabs", "text_box"]
 
 
 def field(label: str, control: Any) -> html.Label:
@@ -76,32 +76,6 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
         keepMounted=False,
         variant="default",
     )
-
-
-def chart_graph(component_id: str, *, label: str, file_name: str) -> html.Div:
-    """Return an empty chart that grows with the window; its toolbar can save an image."""
-    graph = dcc.Graph(
-        id=component_id,
-        figure={"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False},
-                                       "paper_bgcolor": "rgba(0,0,0,0)",
-                                       "plot_bgcolor": "rgba(0,0,0,0)"}},
-        config={
-            "displaylogo": False,
-            "doubleClick": "autosize",
-            "responsive": True,
-            "scrollZoom": False,
-            "modeBarButtonsToRemove": [
-                # Reports stay on this machine: no button may upload a chart.
-                "sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toggleSpikelines",
-            ],
-            "toImageButtonOptions": {"format": "png", "filename": file_name, "scale": 2},
-        },
-        # Without a height of its own, Plotly draws 450 px.
-        style={"height": "clamp(300px, 42dvh, 640px)"},
-        className="chart",
-    )  # fmt: skip
-    picks = f"{label}; arrow keys select, Escape clears"
-    return marked(html.Div(graph, role="figure", tabIndex=0), aria_label=picks)
 
 
 def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Label:

@@ -1,16 +1,14 @@
-"""Panels, headlines, legends, notices, empty states and error panels."""
+"""Panels, headlines, notices, empty states and error panels."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import Any
 
-import plotly.graph_objects as go
 from dash import html
 from dash.development.base_component import Component
 
 from tilescope.webapp.errors import Failure
-from tilescope.webapp.figures.theme import HOVER_ONLY
 
 __all__ = [
     "empty_state",
@@ -19,7 +17,6 @@ __all__ = [
     "guarded",
     "headline",
     "icon",
-    "legend",
     "notice_bar",
     "panel",
 ]
@@ -94,21 +91,6 @@ def headline(value: str, caption: str, *, exact: str = "", side: str = "") -> ht
     if side:
         parts.insert(0, html.Span(side, className=f"side-mark side-{side.lower()}"))
     return html.Div(parts, className="headline", title=exact)
-
-
-def legend(figure: go.Figure) -> html.Div:
-    """Return the names and colours of a figure's series in stacking order."""
-    entries = [
-        html.Span([html.Span(className="swatch", style={"background": _colour(trace)}), trace.name])
-        for trace in figure.data
-        if trace.name and trace.meta != HOVER_ONLY
-    ]
-    return html.Div(entries, className="legend")
-
-
-def _colour(trace: Any) -> str:
-    """Return the colour of a series."""
-    return str(trace.line.color or trace.marker.color)
 
 
 def panel(title: str, *content: Any, panel_id: str = "", extra: Any = None) -> html.Section:

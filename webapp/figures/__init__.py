@@ -1,1 +1,1 @@
-"""Pure functions from the analyser's tables to Plotly figures; tests check data, not pixels."""
+"""Pure functions from the analyser's tables to what is drawn; tests check data, not pixels."""

@@ -23,7 +23,7 @@ from tilescope.analyser.tile_memory import categories
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
-from tilescope.webapp.components.controls import chart_graph, dropdown, switch, tabs, text_box
+from tilescope.webapp.components.controls import choice, dropdown, switch, tabs, text_box
 from tilescope.webapp.components.grids import (
     bytes_column,
     change_column,
@@ -34,8 +34,7 @@ from tilescope.webapp.components.grids import (
     number_column,
     text_column,
 )
-from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
-from tilescope.webapp.figures.step_chart import StepChart, compare_steps, draw_steps
+from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_rows import changed_rows, tightest_rows, variable_rows
 from tilescope.webapp.pages.program_panels import program_panel
@@ -53,7 +52,7 @@ __all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
 PATH = "/liveness"
 TITLE = "Liveness"
 ICON = "liveness"
-NEEDS = ("grid", "graph")
+NEEDS = ("grid",)
 VIEW = (
     Parameter("source", "all", "liveness-source"),
     Parameter("tile", "", "liveness-tile"),
@@ -61,8 +60,11 @@ VIEW = (
     Parameter("max", "", "liveness-max", "checked"),
     Parameter("steps", "", "liveness-steps"),
     Parameter("tab", "step", "liveness-tabs"),
+    Parameter("sides", "merged", "liveness-sides"),
     Parameter("step", selects="moment"),
+    Parameter("var", selects="variable"),
     Parameter("x"),
+    Parameter("mark"),
 )
 
 _SHAPE = text_column("shape", "Shape", width=175)
@@ -104,13 +106,21 @@ def layout() -> html.Div:
             text_box("liveness-steps", "Filter steps", "name or kind", is_search=True),
             switch("liveness-always", "Include always live"),
             switch("liveness-max", "Show capacity"),
+            html.Div(
+                choice(
+                    "liveness-sides",
+                    "Reports",
+                    [("merged", "Merged"), ("separate", "Separate")],
+                ),
+                id="liveness-sides-field",
+            ),
         ],
         className="toolbar",
     )
     chart = guarded(
         "liveness-figure-error",
         html.Div(id="liveness-headlines", className="headlines"),
-        chart_graph("liveness-figure", label="Live memory by step", file_name="liveness"),
+        html.Div(id="liveness-figure"),
         html.Div(id="liveness-note", className="chart-note"),
     )
     step = html.Div(
@@ -167,27 +177,26 @@ def register(app: Dash, library: Library) -> None:
         app,
         "liveness-figure-error",
         [
-            Output("liveness-figure", "figure"),
             Output("liveness-headlines", "children"),
             Output("liveness-note", "children"),
             Output("liveness-source", "data"),
         ],
         view_input,
     )
-    def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+    def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
+        parse_range(view, "x")
         source, wrong = _source(library, view)
         baseline, candidate = library.ask(view, lambda report: curve(report, source))
         with library.opened(view["report"]) as report:
             choices = _sources(report)
-        pairs = _pairs(library, view)
-        drawn = _draw(baseline, candidate, pairs, view)
         heads = [_headline(baseline, "Baseline" if candidate else "", view)]
         if candidate:
             heads.append(_headline(candidate, "Candidate", view))
-        notes = [legend(drawn.figure), *_notes(drawn, pairs)]
-        if wrong:
-            notes.insert(0, html.Div(wrong, className="wrong", role="alert"))
-        return drawn.figure, heads, notes, choices
+        notes: list[Any] = [html.Div(wrong, className="wrong", role="alert")] if wrong else []
+        pairs = _pairs(library, view)
+        if pairs is not None:
+            notes.append(_alignment(pairs))
+        return heads, notes, choices
 
     @answer(
         app,
@@ -286,19 +295,13 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _register_browser(app: Dash) -> None:
-    """Connect the clientside callbacks: zoom and clicks are written to the URL."""
+    """Connect the clientside callbacks: the chart, and clicks in grids."""
+    connect(app, "charts.liveness", Input(view_store("liveness"), "data"))
     connect(
         app,
-        "charts.zoom",
-        Input("liveness-figure", "relayoutData"),
-        prevent_initial_call=True,
-    )
-    connect(
-        app,
-        "charts.pick_step",
-        Output("liveness-figure", "clickData"),
-        Input("liveness-figure", "clickData"),
-        prevent_initial_call=True,
+        "charts.liveness_fields",
+        Output("liveness-sides-field", "style"),
+        Input(view_store("liveness"), "data"),
     )
     connect(
         app,
@@ -342,35 +345,13 @@ def _pairs(library: Library, view: dict[str, str]) -> LivenessPairs | None:
         return align_liveness(one, other)
 
 
-def _draw(
-    baseline: Curve, candidate: Curve | None, pairs: LivenessPairs | None, view: dict[str, str]
-) -> StepChart:
-    """Return the chart of one report, or of two."""
-    options: dict[str, Any] = {
-        "window": parse_range(view, "x"),
-        "include_always_live": view["always"] == "1",
-        "show_capacity": view["max"] == "1",
-    }
-    if candidate is None or pairs is None:
-        return draw_steps(baseline, text=view["steps"], selected=_step_number(view), **options)
-    marks = {
-        int(places[step])
-        for places, step in zip(pairs.places, _selected_pair(pairs, view), strict=True)
-        if step is not None and step < len(places)
-    }
-    return compare_steps(baseline, candidate, pairs, selected=sorted(marks), **options)
-
-
-def _notes(drawn: StepChart, pairs: LivenessPairs | None) -> list[str]:
-    """Return the notes below the chart: decimation, and how two reports are aligned."""
-    notes = [drawn.kept.note("steps")]
-    if pairs is not None:
-        alone = [f"{len(side) - pairs.n_pairs:,}" for side in pairs.partners]
-        notes.append(
-            f" {pairs.n_pairs:,} steps are in both reports, {alone[0]} only in the baseline,"
-            f" {alone[1]} only in the candidate; the same step is at the same place"
-        )
-    return notes
+def _alignment(pairs: LivenessPairs) -> str:
+    """Return how two reports are aligned."""
+    alone = [f"{len(side) - pairs.n_pairs:,}" for side in pairs.partners]
+    return (
+        f"{pairs.n_pairs:,} steps are in both reports, {alone[0]} only in the baseline,"
+        f" {alone[1]} only in the candidate; the same step is at the same place"
+    )
 
 
 def _step_number(view: dict[str, str]) -> int | None:

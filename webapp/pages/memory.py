@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
 from tilescope.analyser.quantities import format_bytes, format_percent
-from tilescope.analyser.tile_memory import (
-    BREAKDOWNS,
-    TileMemory,
-    memory_table,
-    tile_memory,
-)
-from tilescope.analyser.variables import named_variables, variable_tiles
+from tilescope.analyser.tile_memory import TileMemory, memory_table
+from tilescope.analyser.variables import BREAKDOWN_VARIABLES, shown_memory
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
-from tilescope.webapp.components.controls import chart_graph, choice, switch, tabs, text_box
+from tilescope.webapp.components.controls import choice, switch, tabs, text_box
 from tilescope.webapp.components.grids import (
     address_column,
     bytes_column,
@@ -33,9 +26,8 @@ from tilescope.webapp.components.grids import (
     share_column,
     text_column,
 )
-from tilescope.webapp.components.panels import empty_state, guarded, headline, legend
+from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.components.tables import compare_memory, nested_memory
-from tilescope.webapp.figures.tile_chart import TileChart, compare_tiles, draw_tiles
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
@@ -45,7 +37,7 @@ __all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
 PATH = "/memory"
 TITLE = "Memory"
 ICON = "memory"
-NEEDS = ("grid", "graph")
+NEEDS = ("grid",)
 VIEW = (
     Parameter("breakdown", "category", "memory-breakdown"),
     Parameter("var", "", "memory-var", selects="variable"),
@@ -54,19 +46,24 @@ VIEW = (
     Parameter("tiles", "", "memory-tiles", selects="tile"),
     Parameter("tab", "details", "memory-tabs"),
     Parameter("name", "", "memory-name"),
+    Parameter("graph", "tiles", "memory-graph"),
+    Parameter("order", "software", "memory-order"),
+    Parameter("sides", "merged", "memory-sides"),
     Parameter("x"),
+    Parameter("mark"),
 )
 
 #: Maximum number of columns of the Details table.
 _MAX_COLUMNS = 12
-#: The breakdown that draws selected variables only.
-_VARIABLES = "variables"
+_GRAPH_LABELS = {"tiles": "By tile"}
+#: Groups of controls, which the browser shows where they have something to do.
+_FIELDS = ("breakdown", "var", "tiles", "sides")
 _BREAKDOWN_LABELS = {
     "category": "Category",
     "region": "Region",
     "liveness": "Liveness",
     "none": "None",
-    _VARIABLES: "Variables",
+    BREAKDOWN_VARIABLES: "Variables",
 }
 _VARIABLE_COLUMNS = (
     address_column("offset", "Address"),
@@ -96,25 +93,44 @@ def layout() -> html.Div:
     """Return the page without content."""
     toolbar = html.Div(
         [
-            choice(
-                "memory-breakdown",
-                "Breakdown",
-                list(_BREAKDOWN_LABELS.items()),
+            choice("memory-graph", "Graph", list(_GRAPH_LABELS.items())),
+            html.Div(
+                choice("memory-breakdown", "Breakdown", list(_BREAKDOWN_LABELS.items())),
+                id="memory-breakdown-field",
             ),
             html.Div(
                 text_box("memory-var", "Variables to draw", "name or part of it", width="200px"),
                 id="memory-var-field",
             ),
             text_box("memory-tiles", "Select tile(s)", "0, 5, 100-103", width="150px"),
-            switch("memory-gaps", "Include gaps"),
-            switch("memory-max", "Show capacity"),
+            html.Div(
+                [
+                    choice(
+                        "memory-order",
+                        "Tile order",
+                        [("software", "Software"), ("hardware", "Physical")],
+                    ),
+                    switch("memory-gaps", "Include gaps"),
+                    switch("memory-max", "Show capacity"),
+                ],
+                id="memory-tiles-field",
+                className="toolbar-group",
+            ),
+            html.Div(
+                choice(
+                    "memory-sides",
+                    "Reports",
+                    [("merged", "Merged"), ("separate", "Separate")],
+                ),
+                id="memory-sides-field",
+            ),
         ],
         className="toolbar",
-    )  # fmt: skip
+    )
     chart = guarded(
         "memory-figure-error",
         html.Div(id="memory-headlines", className="headlines"),
-        chart_graph("memory-figure", label="Memory by tile", file_name="tile-memory"),
+        html.Div(id="memory-figure"),
         html.Div(id="memory-note", className="chart-note"),
     )
     variables = html.Div(
@@ -167,29 +183,18 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "memory-figure-error",
-        [
-            Output("memory-figure", "figure"),
-            Output("memory-headlines", "children"),
-            Output("memory-note", "children"),
-            Output("memory-var-field", "style"),
-        ],
+        [Output("memory-headlines", "children"), Output("memory-note", "children")],
         view_input,
     )
-    def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+    def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
+        parse_range(view, "x")
         baseline, candidate = library.ask(view, lambda report: _memory(report, view))
-        field = {} if view["breakdown"] == _VARIABLES else {"display": "none"}
         n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
-        selected, wrong = _selected(view, n_tiles)
-        drawn = _draw(baseline, candidate, view, selected)
+        _, wrong = _selected(view, n_tiles)
         heads = [_headline(baseline, "Baseline" if candidate else "")]
-        notes: list[Any] = [legend(drawn.figure), drawn.kept.note("tiles")]
-        if wrong:
-            notes.insert(0, html.Div(wrong, className="wrong", role="alert"))
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
-            if view["breakdown"] not in {"none", _VARIABLES}:
-                notes.append(html.Div("A comparison shows totals; Details shows the breakdown."))
-        return drawn.figure, heads, notes, field
+        return heads, [html.Div(wrong, className="wrong", role="alert")] if wrong else []
 
     @answer(
         app,
@@ -247,19 +252,13 @@ def register(app: Dash, library: Library) -> None:
 
 
 def _register_browser(app: Dash) -> None:
-    """Connect the clientside callbacks: zoom and clicks are written to the URL."""
+    """Connect the clientside callbacks: the charts, and clicks in grids."""
+    connect(app, "charts.memory", Input(view_store("memory"), "data"))
     connect(
         app,
-        "charts.zoom",
-        Input("memory-figure", "relayoutData"),
-        prevent_initial_call=True,
-    )
-    connect(
-        app,
-        "charts.pick_tile",
-        Output("memory-figure", "clickData"),
-        Input("memory-figure", "clickData"),
-        prevent_initial_call=True,
+        "charts.memory_fields",
+        *(Output(f"memory-{name}-field", "style") for name in _FIELDS),
+        Input(view_store("memory"), "data"),
     )
     connect(
         app,
@@ -277,47 +276,9 @@ def _register_browser(app: Dash) -> None:
 
 def _memory(report: Report, view: dict[str, str]) -> TileMemory:
     """Return the memory of the tiles in the view's breakdown."""
-    breakdown = view["breakdown"]
-    if breakdown == _VARIABLES:
-        return _of_variables(report, view)
-    if breakdown not in BREAKDOWNS:
-        raise BadView(
-            f"Unknown breakdown {breakdown[:40]!r} in the address;"
-            f" expected one of {', '.join(_BREAKDOWN_LABELS)}."
-        )
-    return tile_memory(report, breakdown, view["gaps"] == "1")
-
-
-def _of_variables(report: Report, view: dict[str, str]) -> TileMemory:
-    """Return the memory of some variables by tile, as one series with their name.
-
-    In a comparison, one report may lack them.
-    """
-    found = None
-    if view["var"].strip():
-        try:
-            found = named_variables(report, view["var"])
-        except BadQuestion:
-            if not view["with"]:
-                raise
-    return variable_tiles(report, found)
-
-
-def _draw(
-    baseline: TileMemory,
-    candidate: TileMemory | None,
-    view: dict[str, str],
-    selected: Sequence[int],
-) -> TileChart:
-    """Return the chart of one report, or of two."""
-    options: dict[str, Any] = {
-        "window": parse_range(view, "x"),
-        "selected": selected,
-        "show_capacity": view["max"] == "1",
-    }
-    if candidate is None:
-        return draw_tiles(baseline, **options)
-    return compare_tiles(baseline, candidate, **options)
+    return shown_memory(
+        report, view["breakdown"], view["gaps"] == "1", view["var"], may_lack=bool(view["with"])
+    )
 
 
 def _headline(memory: TileMemory, side: str) -> html.Div:

@@ -8,7 +8,7 @@
       const found = at.x < 0 ? null : this.laneAt(at.y);
       if (!found) { this.clear(); return; }
       const reach = 2 * this.cyclesPerPixel;
-      const cycle = this.cycleAt(at.x);
+      const cycle = this.positionAt(at.x);
       const i = space.barAt(found.lane, cycle - found.data.start, reach);
       if (i < 0) { this.clear(); return; }
       const start = found.data.start + found.lane.start[i];

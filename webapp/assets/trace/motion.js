@@ -1,69 +1,10 @@
-// Part of the viewer: motion of the visible range, and layout on the screen.
+// Part of the viewer: the marked range, and layout on the screen. Motion is shared by all axes.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const GUTTER = 74;
-  const SHORTEST = 8;
-  const MOVE_MS = 130;
 
-  (space.parts = space.parts || []).push({
-    bounded(start, end) {
-      const {extent} = this;
-      const whole = extent.end - extent.start;
-      const span = Math.max(Math.min(SHORTEST, whole), Math.min(end - start, whole));
-      const middle = (start + end) / 2;
-      let low = end - start < span ? middle - span / 2 : start;
-      low = Math.max(extent.start, Math.min(low, extent.end - span));
-      return {start: low, end: low + span};
-    },
-
-    moveTo(start, end, isSmooth) {
-      const goal = this.bounded(start, end);
-      const still = !isSmooth || matchMedia('(prefers-reduced-motion: reduce)').matches;
-      this.goal = still ? null : {...goal, from: {...this.range}, since: performance.now()};
-      if (still) this.range = goal;
-      this.hover(null);
-      this.draw();
-      if (still) this.request();
-      this.changed();
-    },
-
-    advance() {
-      if (!this.goal) return;
-      const {from, since, start, end} = this.goal;
-      const part = Math.min(1, (performance.now() - since) / MOVE_MS);
-      const eased = 1 - (1 - part) ** 3;
-      this.range = {
-        start: from.start + (start - from.start) * eased,
-        end: from.end + (end - from.end) * eased,
-      };
-      if (part >= 1) { this.range = {start, end}; this.goal = null; }
-      else this.draw();
-      this.request();
-    },
-
-    // The range that a motion leads to, so that keys pressed in quick succession add up.
-    target() {
-      return this.goal ? {start: this.goal.start, end: this.goal.end} : this.range;
-    },
-
-    zoomAt(factor, part, isSmooth) {
-      const {start, end} = this.target();
-      const at = start + (end - start) * part;
-      this.moveTo(at - (at - start) * factor, at + (end - at) * factor, isSmooth);
-    },
-
-    pan(part, isSmooth) {
-      const {start, end} = this.target();
-      const by = (end - start) * part;
-      const low = Math.max(this.extent.start, Math.min(start + by, this.extent.end - (end - start)));
-      this.moveTo(low, low + end - start, isSmooth);
-    },
-
-    showAll() {
-      this.moveTo(this.extent.start, this.extent.end, true);
-    },
-
+  (space.parts = space.parts || []).push(window.tilescopeAxis.motion, {
     focusSelection() {
       const {selected, state: {mark}} = this;
       if (!mark && !selected) return;
@@ -89,14 +30,6 @@
 
     get width() {
       return Math.max(1, this.scroller.clientWidth - GUTTER);
-    },
-
-    cycleAt(x) {
-      return this.range.start + x / this.width * (this.range.end - this.range.start);
-    },
-
-    pointer() {
-      return this.last ? Math.max(0, Math.min(1, this.last.x / this.width)) : 0.5;
     },
 
     // Lays out the groups from top to bottom; heights follow the lanes loaded so far.

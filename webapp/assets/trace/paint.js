@@ -191,20 +191,4 @@
       context.fillRect(x, box.y, 1, box.height);
     }
   };
-
-  // Sizes a canvas for the screen's pixels and returns its context in page pixels.
-  space.prepare = (canvas, width, height, ratio) => {
-    const w = Math.max(1, Math.round(width * ratio));
-    const h = Math.max(1, Math.round(height * ratio));
-    if (canvas.width !== w || canvas.height !== h) {
-      canvas.width = w;
-      canvas.height = h;
-      canvas.style.width = width + 'px';
-      canvas.style.height = height + 'px';
-    }
-    const context = canvas.getContext('2d');
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    return context;
-  };
 })();

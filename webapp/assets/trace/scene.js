@@ -119,7 +119,7 @@
     hover(at) {
       this.last = at || this.last;
       const found = at && this.extent ? this.laneAt(at.y) : null;
-      const cycle = found ? this.cycleAt(at.x) : 0;
+      const cycle = found ? this.positionAt(at.x) : 0;
       const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;
       if (i < 0) { this.tooltip.style.display = 'none'; return; }
       const {lane, data} = found;

@@ -1,0 +1,166 @@
+// What the charts of Memory and Liveness compute without drawing.
+'use strict';
+const assert = require('node:assert/strict');
+const test = require('node:test');
+const {loadPage, plain} = require('./page.js');
+
+const page = loadPage([
+  'grids.js', 'axis/words.js', 'axis/motion.js', 'axis/input.js', 'chart/frame.js', 'chart/save.js',
+  'chart/series.js', 'chart/source.js', 'chart/start.js',
+]);
+const {tilescopeChart: space, dash_clientside: clientside} = page;
+
+/** Return one report's part of an answer; every place has the value of its stack. */
+function side(place, stack, members = {}) {
+  const none = {height: [], place: [], item: []};
+  return {
+    name: 'Baseline', colour: '#000', n_shown: place.length, n_items: place.length, n_found: null,
+    highest_bytes: Math.max(...stack), capacity_bytes: 1000, place, item: place, total: stack, stack,
+    series: [{label: 'Total', colour: '#123456', values: stack}], matches: none, ...members,
+  };
+}
+
+/** Return a plot of 100 places on 200 pixels that draws nothing. */
+function plot(members = {}) {
+  const made = Object.create(space.SeriesPlot.prototype);
+  Object.defineProperty(made, 'width', {value: 200});
+  return Object.assign(made, {
+    extent: {start: -0.5, end: 99.5}, range: {start: -0.5, end: 99.5}, noun: 'tile', view: {}, asked: 'q',
+    options: {}, near: null, whole: null, ...members,
+  });
+}
+
+test('an answer is unpacked as the server packs it', () => {
+  const header = {
+    start: 0, end: 3, n_columns: 9, n_places: 3,
+    sides: [{n_shown: 2, n_matches: 1, series: [{label: 'a'}, {label: 'b'}]}],
+  };
+  let text = JSON.stringify(header);
+  while ((text.length + 4) % 8) text += ' ';
+  const buffer = new ArrayBuffer(4 + text.length + 6 * 8 + 4 * 4 + 8 + 8);
+  const bytes = new Uint8Array(buffer);
+  new DataView(buffer).setUint32(0, text.length, true);
+  bytes.set(new TextEncoder().encode(text), 4);
+  let at = 4 + text.length;
+  new Float64Array(buffer, at, 6).set([10, 20, 1, 2, 11, 22]);
+  at += 48;
+  new Int32Array(buffer, at, 4).set([0, 2, 7, 9]);
+  at += 16;
+  new Float64Array(buffer, at, 1).set([22]);
+  new Int32Array(buffer, at + 8, 2).set([2, 9]);
+  const {sides: [found]} = space.unpackChart(buffer);
+  assert.deepEqual([...found.series[1].values], [1, 2]);
+  assert.deepEqual([[...found.total], [...found.stack]], [[11, 22], [11, 22]]);
+  assert.deepEqual([[...found.place], [...found.item]], [[0, 2], [7, 9]]);
+  assert.deepEqual([[...found.matches.height], [...found.matches.place], [...found.matches.item]], [[22], [2], [9]]);
+});
+
+test('places are found in sorted lists', () => {
+  const places = [2, 4, 9];
+  assert.deepEqual([1, 2, 3, 9, 10].map((value) => space.lowerBound(places, value)), [0, 0, 1, 2, 3]);
+  assert.deepEqual([2, 3, 9].map((value) => space.indexOf(places, value)), [0, -1, 2]);
+  assert.deepEqual([-5, 3, 6.4, 6.6, 99].map((value) => space.nearest(places, value)), [0, 0, 1, 2, 2]);
+  assert.equal(space.nearest([], 3), -1);
+});
+
+test('lists of numbers are read and written', () => {
+  assert.deepEqual(plain(space.ranges('0, 5;100-103, x, 9-3')), [[0, 0], [5, 5], [100, 103], [9, 9]]);
+  assert.deepEqual(plain(space.ranges('')), []);
+  assert.equal(space.listOf([0, 1, 2, 7, 9, 10]), '0-2,7,9-10');
+  assert.equal(space.listOf([]), '');
+});
+
+test('a place reaches half-way to its neighbours, on whole device pixels', () => {
+  const {from, to, ends} = plot().columnEnds(side([0, 1, 50, 99], [1, 1, 1, 1]), 1);
+  assert.deepEqual([from, to], [0, 4]);
+  assert.deepEqual([...ends], [0, 2, 52, 150, 200]);
+  const near = plot({range: {start: 39.5, end: 59.5}});
+  const some = near.columnEnds(side([0, 1, 50, 99], [1, 1, 1, 1]), 2);
+  assert.deepEqual([some.from, some.to], [1, 4]);
+});
+
+test('an answer is drawn until a finer one that covers the range arrives', () => {
+  const whole = {asked: 'q', start: 0, end: 100, n_columns: 20, sides: [side([0, 99], [1, 2], {n_items: 100})]};
+  const near = {asked: 'q', start: 10, end: 30, n_columns: 400, sides: [side([10, 11], [1, 2])]};
+  const seen = plot({whole, near, range: {start: 12, end: 20}});
+  assert.equal(seen.data, near);
+  assert.equal(seen.isGood(whole, 200), false);
+  assert.equal(seen.isGood(near, 200), true);
+  seen.range = {start: 12, end: 60};
+  assert.equal(seen.data, whole);
+  assert.equal(seen.isGood(near, 200), false);
+  seen.asked = 'another question';
+  assert.equal(seen.isGood(near, 200), false);
+  const exact = plot({whole: {...whole, sides: [side([0, 99], [1, 2])]}, range: {start: 12, end: 20}});
+  assert.equal(exact.isGood(exact.whole, 200), true);
+});
+
+test('the scale takes all sides and shows a capacity that is near or asked for', () => {
+  const data = {sides: [side([0], [100]), side([0], [300])]};
+  assert.deepEqual(plain(plot().scale(data)), {capacity: 0, top: 315});
+  assert.deepEqual(plain(plot({view: {max: '1'}}).scale(data)), {capacity: 1000, top: 1050});
+  assert.equal(plot().scale({sides: [side([0], [500])]}).capacity, 1000);
+});
+
+test('a tooltip has all series of both reports at a place', () => {
+  const one = side([3, 8], [70, 9], {series: [
+    {label: 'Code', colour: '#1', values: [30, 9]}, {label: 'Data', colour: '#2', values: [40, 0]},
+  ]});
+  assert.deepEqual(plain(plot().rowsAt({sides: [one]}, 3)), [
+    ['#2', 'Data', '40 B', '40 B'], ['#1', 'Code', '30 B', '30 B'], ['', 'Total', '70 B', '70 B'],
+  ]);
+  const other = side([8], [5], {name: 'Candidate', series: [{label: 'Data', colour: '#2', values: [5]}]});
+  const both = {sides: [one, other]};
+  assert.deepEqual(plain(plot().rowsAt(both, 8)), [
+    ['#2', 'Data', '0 B', '5 B'], ['#1', 'Code', '9 B', '–'], ['', 'Total', '9 B', '5 B'],
+  ]);
+  assert.equal(plot().titleAt(both, 8), 'Tile 8');
+  assert.equal(plot().titleAt(both, 3), 'Tile 3 | –');
+  assert.equal(plot().placeNear(both, 7), 8);
+});
+
+test('the table holds the drawn values of the visible range', () => {
+  const made = plot({whole: {asked: 'q', start: 0, end: 100, sides: [side([3, 8, 70], [7, 9, 4])]}});
+  made.range = {start: 0, end: 20};
+  assert.deepEqual(plain(made.table()), {
+    columns: ['tile', 'Total (bytes)', 'total (bytes)'], rows: [[3, 7, 7], [8, 9, 9]],
+  });
+});
+
+test('a cell is text for a spreadsheet, never a formula', () => {
+  assert.equal(space.cell(5), '5');
+  assert.equal(space.cell('a,"b"'), '"a,""b"""');
+  assert.equal(space.cell('=1+1'), "'=1+1");
+  assert.equal(space.csv({columns: ['a', 'b'], rows: [[1, 'x']]}), 'a,b\r\n1,x\r\n');
+});
+
+test('the visible range stands in the address, in whole places unless it is short', () => {
+  const seen = plot();
+  assert.equal(seen.rangeText(), '');
+  seen.range = {start: 10.2, end: 80.9};
+  assert.equal(seen.rangeText(), '10:81');
+  seen.range = {start: 10.25, end: 20};
+  assert.equal(seen.rangeText(), '10.25:20.00');
+  seen.follow('30:40');
+  assert.deepEqual(plain(seen.range), {start: 30, end: 40});
+  seen.follow('nonsense');
+  assert.deepEqual(plain(seen.range), {start: -0.5, end: 99.5});
+});
+
+test('a mark is whole places of the axis', () => {
+  const seen = plot({draw() {}});
+  seen.mark(20.4, 3.6);
+  assert.deepEqual(plain(seen.marked), {start: 4, end: 20});
+  seen.mark(-9, 1000);
+  assert.deepEqual(plain(seen.marked), {start: 0, end: 99});
+  seen.mark(5.1, 5.2);
+  assert.equal(seen.marked, null);
+});
+
+test('controls are shown where they have something to do', () => {
+  const {memory_fields: fields, liveness_fields: ofSteps} = clientside.charts;
+  const hidden = (view) => plain(fields(view)).map((style) => style.display === 'none');
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'category', with: ''}), [false, true, false, true]);
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'variables', with: 'b'}), [false, false, false, false]);
+  assert.deepEqual(plain([ofSteps({with: ''}), ofSteps({with: 'b'})]), [{display: 'none'}, {}]);
+});
