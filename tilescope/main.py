@@ -36,6 +36,7 @@ COMMANDS = (
     "diff",
     "baseline",
     "export",
+    "figure",
     "models",
     "machines",
     "doctor",
@@ -51,6 +52,7 @@ _EXTRA_OF_PACKAGE = {
     "dash_ag_grid": "web",
     "dash_mantine_components": "web",
     "fastapi": "web",
+    "plotly": "web",
     "starlette": "web",
     "uvicorn": "web",
 }
