@@ -101,7 +101,7 @@ def liveness(
     Raises
     ------
     BadQuestion
-        When the source is unknown or a report holds no liveness.
+        When a report has no such IPU or tile, or holds no liveness.
     """
     figure = go.Figure()
     if candidate is None:
