@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench docs onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench docs screenshots onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -103,6 +103,9 @@ bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where
 docs: $(READY)  ## Regenerate the reference pages
 	@$(IN_TREE) $(BIN)/python -m docs.schema_tables
 	@$(BIN)/python docs/generate.py
+
+screenshots: $(READY)  ## Take the pictures of all views for the documentation; needs Chromium
+	@$(IN_TREE) $(BIN)/python -m docs.screenshots
 
 onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a network connection the first time; about ten minutes
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_suite $(ARGS)

@@ -1,0 +1,101 @@
+"""``python -m docs.screenshots``: take the pictures of all views for the documentation.
+
+Runs a model twice, the second time in half, serves both reports, and opens every view in a headless
+Chromium.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+_IMAGES = Path(__file__).parent / "images"
+_MODEL = "opennsfw"
+_WIDTH, _HEIGHT = 1440, 900
+#: Picture, path, parameters, what must be there, and whether two reports are compared.
+_VIEWS = (
+    ("home", "/", "", "tr[data-report]", False),
+    ("summary", "/summary", "", "#summary-body .facts td", False),
+    ("compare", "/summary", "", "#summary-changes .sentences", True),
+    ("insights", "/insights", "", "#insights-body .stacked-bar", False),
+    ("memory", "/memory", "", "#memory-figure canvas", False),
+    ("memory-compared", "/memory", "", "#memory-figure canvas", True),
+    ("liveness", "/liveness", "", "#liveness-figure canvas", False),
+    ("liveness-compared", "/liveness", "", "#liveness-figure canvas", True),
+    ("programs", "/programs", "find=convolve", ".tree-row .tree-kind", False),
+    ("operations", "/operations", "", "#operations-grid .ag-row", False),
+    ("trace", "/trace", "", "#trace-viewer canvas", False),
+    ("trace-compared", "/trace", "", "#trace-viewer canvas", True),
+)
+#: What is still fetched and drawn once the content stands, in milliseconds.
+_SETTLE_MS = 1_500
+
+
+def main(folder: Path) -> int:
+    """Take all pictures; reports are written below a folder, or reused."""
+    reports = {name: folder / name for name in ("opennsfw", "opennsfw-half")}
+    for name, place in reports.items():
+        if not (place / "profile.pop").exists():
+            _run(place, ["--precision", "half"] if name.endswith("half") else [])
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.stderr.write("No Chromium found; on Debian: apt-get install chromium\n")
+        return 2
+    with _served(folder) as link, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        size = {"width": _WIDTH, "height": _HEIGHT}
+        page = browser.new_context(viewport=size, color_scheme="light").new_page()  # type: ignore[arg-type]
+        page.goto(link)
+        _take(page, link.partition("/?")[0])
+        browser.close()
+    return 0
+
+
+def _run(place: Path, options: list[str]) -> None:
+    """Run the model and write its report."""
+    command = [sys.executable, "-m", "tilescope"]
+    model = subprocess.run(
+        [*command, "models", "fetch", _MODEL], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    subprocess.run([*command, "run", model, "--report", str(place), *options], check=True)
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    """Serve the reports; yields the link."""
+    command = [sys.executable, "-m", "tilescope", "serve", str(folder), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    lines = iter(process.stderr.readline, "")
+    found = next(filter(None, (re.search(r"http://\S+", line) for line in lines)))
+    try:
+        yield found.group()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+
+
+def _take(page: Page, origin: str) -> None:
+    """Take the pictures of all views."""
+    listed = page.request.get(f"{origin}/api/reports").json()["reports"]
+    ids = {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in listed}
+    for name, path, parameters, content, is_comparison in _VIEWS:
+        query = f"report={ids['opennsfw']}" if path != "/" else ""
+        query += f"&with={ids['opennsfw-half']}" if is_comparison else ""
+        page.goto(f"{origin}{path}?{query}&{parameters}" if query else origin + path)
+        page.wait_for_selector(content, timeout=60_000)
+        page.wait_for_timeout(_SETTLE_MS)
+        page.screenshot(path=_IMAGES / f"{name}.png")
+        sys.stdout.write(f"images/{name}.png\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/screenshots")))
