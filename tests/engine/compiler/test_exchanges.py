@@ -41,9 +41,9 @@ def drawn(random: np.random.Generator) -> Graph:
     graph = Graph(load_machine("gc200", n_ipus=2, tiles_per_ipu=N_TILES // 2))
     for i in range(N_VARIABLES):
         dtype = ("float32", "float16")[int(random.integers(0, 4)) // 3]
-        x = graph.add_variable(dtype, (N_ELEMENTS,), f"v{i}")
+        tensor = graph.add_variable(dtype, (N_ELEMENTS,), f"v{i}")
         starts, tiles = (([0, 8, 16], [0, 1, 0]), ([0, 12], [1, 2]))[int(random.integers(0, 2))]
-        graph.set_tile_mapping(x, starts, tiles)
+        graph.set_tile_mapping(tensor, starts, tiles)
     tile = np.array([[0, 1, 2], [3, 3, 1]], np.int32)
     starts_of = np.array([[0, 8, 16], [0, 4, 0], [16, 12, 4]])
     for i in range(12):
