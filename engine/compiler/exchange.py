@@ -16,7 +16,13 @@ from tilescope.engine.compiler.phase_times import PhaseTimes
 from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.compiler.step_cost import StepCost
 from tilescope.engine.graph import ComputeSet, Regions
-from tilescope.engine.intervals.runs import join_runs, order_by_tile, split_by_owner, union_runs
+from tilescope.engine.intervals.runs import (
+    join_ordered_runs,
+    join_runs,
+    order_by_tile,
+    split_by_owner,
+    union_runs,
+)
 from tilescope.engine.machine import Machine, link_loads, partners
 
 __all__ = ["Exchange", "accessed", "exchange_of"]
@@ -176,7 +182,7 @@ class Exchange:
     def schedule(self, machine: Machine) -> Schedule:
         """Return when everything is sent, if no data is received in pairs."""
         own = self.by_sender
-        parts = Parts.of(own.sender, own.receiver, own.start, own.length, own.n_bytes)
+        parts = Parts.of_ordered(own.sender, own.receiver, own.start, own.length, own.n_bytes)
         return Schedule.of(Sends.of(parts, machine.exchange_bytes_per_cycle), machine.n_tiles)
 
     @cached_property
@@ -202,7 +208,7 @@ class Exchange:
     def sent_runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What tiles send, overlaps once: tile, start and length, by tile and start."""
         own = self.by_sender
-        return join_runs(own.sender, own.start, own.length)
+        return join_ordered_runs(own.sender, own.start, own.length)
 
     def _bytes_of_union(
         self,
@@ -304,7 +310,8 @@ def exchange_of(
         if runs
         else (empty, empty, empty)
     )
-    tile, start, length = join_runs(tile, start, length)
+    if len(runs) > 1:  # those of one field are joined
+        tile, start, length = join_runs(tile, start, length)
     where = f"Vertices in {', '.join(repr(compute_set.name) for compute_set in compute_sets)}"
     owner, user, start, length = split_by_owner(
         tile, start, length, addresses.map_start, addresses.map_tile, where
