@@ -1,4 +1,4 @@
-"""Element numbers across all variables, and where elements lie."""
+"""Element numbers across several variables, and where elements lie."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ __all__ = ["Addresses"]
 
 
 class Addresses:
-    """Element numbers across all variables, and the tile that owns each element.
+    """Element numbers across variables, and the tile that owns each element.
 
     Parameters
+    ----------
+    variables
+        The variables, by ascending id. Between two that are not neighbours a number is left out, so
+        that runs cross from one to the next only where all variables of a graph would let them.
+
+    Attributes
     ----------
     base : ndarray of int64, shape (n_variables + 1,)
         Number of element 0 of each variable.
@@ -25,7 +31,10 @@ class Addresses:
     """
 
     def __init__(self, variables: Sequence[Variable]) -> None:
+        ids = np.array([v.variable_id for v in variables], dtype=np.int64)
         sizes = np.array([v.n_elements for v in variables], dtype=np.int64)
+        sizes[:-1] += np.diff(ids) > 1
+        self._numbers = {variable: number for number, variable in enumerate(variables)}
         self.base = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         self.item_bytes = np.array([v.dtype.n_bytes for v in variables], dtype=np.int64)
         self.map_start = np.concatenate(
@@ -39,6 +48,10 @@ class Addresses:
         self._first_byte = np.concatenate(
             [np.zeros(1, np.int64), np.cumsum(sizes * self.item_bytes)]
         )
+
+    def base_of(self, variable: Variable) -> int:
+        """Return the number of a variable's element 0."""
+        return int(self.base[self._numbers[variable]])
 
     def bytes_of(self, start: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bytes of runs, which may span several variables: ndarray of int64."""
@@ -54,7 +67,7 @@ class Addresses:
         return before
 
     def variable_of(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the variable of each element: ndarray of int64."""
+        """Return the number of each element's variable: ndarray of int64."""
         return np.searchsorted(self.base, element, side="right") - 1
 
     def places_of(self, tile: NDArray[np.int64], element: NDArray[np.int64]) -> NDArray[np.int64]:

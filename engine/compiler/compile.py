@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tilescope.engine.compiler.cache import CachedCompilation
 from tilescope.engine.compiler.cycles import take_slow_paths
+from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.compiler.executable import CompileRecord, Executable, Step
 from tilescope.engine.compiler.layout import lay_out
 from tilescope.engine.compiler.liveness import live_ranges
@@ -44,6 +45,7 @@ def compile_image(
     plans: Sequence[Plan],
     options: CompileOptions,
     stopwatch: Stopwatch,
+    exchanges: Exchanges | None = None,
 ) -> Executable:
     """Compile control programs of a frozen graph.
 
@@ -59,13 +61,15 @@ def compile_image(
         What to check and count, and the location of the cache.
     stopwatch
         Started when the compilation began.
+    exchanges
+        Exchanges costed before for the same machine.
 
     Raises
     ------
     BadGraph
         When a rule of the machine is broken.
     """
-    lowering = Lowering(graph)
+    lowering = Lowering(graph, exchanges or Exchanges(graph.machine))
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options)
     if cached.found is not None:
         lowering.around.update(cached.found.around)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -15,11 +15,17 @@ from tilescope.engine.compiler.kernels.pairs import split_by_pair
 from tilescope.engine.compiler.phase_times import PhaseTimes
 from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.graph import ComputeSet
-from tilescope.engine.intervals.runs import join_runs, order_by_tile, split_by_owner, union_runs
+from tilescope.engine.graph import ComputeSet, Regions
+from tilescope.engine.intervals.runs import (
+    join_ordered_runs,
+    join_runs,
+    order_by_tile,
+    split_by_owner,
+    union_runs,
+)
 from tilescope.engine.machine import Machine, link_loads, partners
 
-__all__ = ["Exchange", "exchange_of"]
+__all__ = ["Exchange", "accessed", "exchange_of"]
 
 #: The exchange moves words of this many bytes.
 _WORD_BYTES = 4
@@ -176,7 +182,7 @@ class Exchange:
     def schedule(self, machine: Machine) -> Schedule:
         """Return when everything is sent, if no data is received in pairs."""
         own = self.by_sender
-        parts = Parts.of(own.sender, own.receiver, own.start, own.length, own.n_bytes)
+        parts = Parts.of_ordered(own.sender, own.receiver, own.start, own.length, own.n_bytes)
         return Schedule.of(Sends.of(parts, machine.exchange_bytes_per_cycle), machine.n_tiles)
 
     @cached_property
@@ -202,7 +208,7 @@ class Exchange:
     def sent_runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What tiles send, overlaps once: tile, start and length, by tile and start."""
         own = self.by_sender
-        return join_runs(own.sender, own.start, own.length)
+        return join_ordered_runs(own.sender, own.start, own.length)
 
     def _bytes_of_union(
         self,
@@ -249,6 +255,31 @@ class Exchange:
         }
 
 
+def accessed(
+    compute_sets: Iterable[ComputeSet], *, is_input: bool
+) -> Iterator[tuple[str, NDArray[np.int32], Regions]]:
+    """Yield the regions that vertices read, or those that they write.
+
+    Parameters
+    ----------
+    compute_sets
+        The compute sets of the vertices.
+    is_input
+        Whether to yield what they read.
+
+    Returns
+    -------
+    iterator
+        A description of the vertices, their tiles, and their regions of one field.
+    """
+    for compute_set in compute_sets:
+        for batch in compute_set.batches:
+            where = f"{batch.codelet.name} in {compute_set.name!r}"
+            for field in batch.codelet.fields:
+                if field.is_read if is_input else field.is_written:
+                    yield where, batch.tile, batch.fields[field.name]
+
+
 def exchange_of(
     compute_sets: Iterable[ComputeSet], addresses: Addresses, *, is_input: bool
 ) -> Exchange:
@@ -268,26 +299,20 @@ def exchange_of(
     RunFailed
         When the fragments do not fit into the host's memory.
     """
+    compute_sets = list(compute_sets)
     runs = []
-    names = []
-    for compute_set in compute_sets:
-        names.append(repr(compute_set.name))
-        for batch in compute_set.batches:
-            for field in batch.codelet.fields:
-                if field.is_read if is_input else field.is_written:
-                    r = batch.fields[field.name]
-                    base = int(addresses.base[r.variable.variable_id])
-                    where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
-                    tiles = r.by_region(batch.tile)
-                    runs.append(union_runs(r.start, r.size, r.stride, tiles, base, where))
+    for vertices, tile_of_vertex, r in accessed(compute_sets, is_input=is_input):
+        tiles, base = r.by_region(tile_of_vertex), addresses.base_of(r.variable)
+        runs.append(union_runs(r.start, r.size, r.stride, tiles, base, f"Vertices of {vertices}"))
     empty = np.zeros(0, np.int64)
     tile, start, length = (
         (np.concatenate(columns) for columns in zip(*runs, strict=True))
         if runs
         else (empty, empty, empty)
     )
-    tile, start, length = join_runs(tile, start, length)
-    where = f"Vertices in {', '.join(names)}"
+    if len(runs) > 1:  # those of one field are joined
+        tile, start, length = join_runs(tile, start, length)
+    where = f"Vertices in {', '.join(repr(compute_set.name) for compute_set in compute_sets)}"
     owner, user, start, length = split_by_owner(
         tile, start, length, addresses.map_start, addresses.map_tile, where
     )

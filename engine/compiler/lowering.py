@@ -12,11 +12,12 @@ from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchange import Exchange
 from tilescope.engine.compiler.exchange_code import exchange_code_bytes
+from tilescope.engine.compiler.exchanges import Around, Exchanges
 from tilescope.engine.compiler.executable import Node, RemoteAccess, Step, StreamAccess, VertexUse
 from tilescope.engine.compiler.host_copy import host_copy_cost
 from tilescope.engine.compiler.overlap import check_overlap
 from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.compiler.transfer import Around, Transfer, around
+from tilescope.engine.compiler.transfer import Transfer
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, Tensor
 from tilescope.engine.machine import Machine
@@ -53,12 +54,14 @@ class Lowering:
     ----------
     graph
         Every variable that programs use must be mapped.
+    exchanges
+        Costs the exchanges for the graph's machine.
     """
 
-    def __init__(self, graph: GraphImage) -> None:
+    def __init__(self, graph: GraphImage, exchanges: Exchanges) -> None:
         self.graph = graph
         self.machine: Machine = graph.machine
-        self.addresses = Addresses(graph.variables)
+        self._exchanges = exchanges
         self.nodes: list[Node] = []
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
@@ -247,13 +250,14 @@ class Lowering:
         every = sides.get(self._side, np.arange(machine.n_tiles))
         others = np.setdiff1d(every, [owner])
         one = np.ones_like(others)
+        addresses = Addresses([variable])
         exchange = Exchange(
             sender=owner * one,
             receiver=others,
-            start=(self.addresses.base[variable.variable_id] + tensor.offset) * one,
+            start=tensor.offset * one,
             length=one,
             n_bytes=max(variable.dtype.n_bytes, 4) * one,
-            addresses=self.addresses,
+            addresses=addresses,
         )
         schedule = exchange.schedule(machine)
         cost = StepCost.nothing(machine) if exchange.is_empty else exchange.cost(machine, schedule)
@@ -302,7 +306,7 @@ class Lowering:
         self._check_mapped([*reads, *writes])
         cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
         if key not in self.around:
-            self.around[key] = around(compute_set, self.addresses, self.machine)
+            self.around[key] = self._exchanges.around(compute_set)
         arrival = None
         before, after = self.around[key].before, self.around[key].after
         self._is_repeated = key in self._executed

@@ -1,25 +1,23 @@
-"""The exchanges around compute sets, reduced to what later passes need.
+"""An exchange before or after a compute set, reduced to what later passes need.
 
 The fragments themselves, millions in a large program, are dropped; a few values per tile remain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.exchange import Exchange, exchange_of
+from tilescope.engine.compiler.exchange import Exchange
 from tilescope.engine.compiler.exchange_code import exchange_code_bytes
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.graph import ComputeSet
 from tilescope.engine.machine import Machine
 
-__all__ = ["Around", "Transfer", "around"]
+__all__ = ["Transfer"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Transfer:
     cost
         Cost of the phase.
     variables
-        Variables whose elements move, ascending.
+        Ids of the variables whose elements move, ascending.
     messages
         Buffers for what an input exchange receives, or for what an output exchange sends.
     code_bytes
@@ -45,7 +43,10 @@ class Transfer:
 
     @classmethod
     def of(cls, exchange: Exchange, machine: Machine, *, is_input: bool) -> Transfer | None:
-        """Return the summary of an exchange; None when nothing moves."""
+        """Return the summary of an exchange; None when nothing moves.
+
+        Variables are numbered as the exchange's addresses number them.
+        """
         if exchange.is_empty:
             return None
         variables = np.unique(exchange.addresses.variable_of(exchange.start))
@@ -57,24 +58,17 @@ class Transfer:
             Column.of(exchange_code_bytes(exchange, schedule, machine)),
         )
 
+    def on(self, ids: NDArray[np.int64]) -> Transfer:
+        """Return the same exchange on other variables.
 
-@dataclass(frozen=True)
-class Around:
-    """The exchanges before and after a compute set; None where nothing moves."""
-
-    before: Transfer | None
-    after: Transfer | None
-
-
-def around(compute_set: ComputeSet, addresses: Addresses, machine: Machine) -> Around:
-    """Return the exchanges around a compute set."""
-    before, after = (
-        Transfer.of(
-            exchange_of([compute_set], addresses, is_input=is_input), machine, is_input=is_input
-        )
-        for is_input in (True, False)
-    )
-    return Around(before, after)
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n_variables,)
+            Id of each variable, by the id that it has here; ascending.
+        """
+        messages = replace(self.messages, variable_id=ids[self.messages.variable_id])
+        variables = tuple(ids[list(self.variables)].tolist())
+        return replace(self, variables=variables, messages=messages)
 
 
 def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:

@@ -14,6 +14,7 @@ from tilescope.engine.jit._jit import cached_jit
 __all__ = [
     "check_room",
     "group_pieces",
+    "join_ordered_runs",
     "join_runs",
     "order_by_tile",
     "split_by_owner",
@@ -227,9 +228,15 @@ def join_runs(
     if tile.size == 0:
         return tile, start, length
     order = order_by_tile(tile, start)
-    joined: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _join(
-        tile[order], start[order], length[order]
-    )
+    return join_ordered_runs(tile[order], start[order], length[order])
+
+
+def join_ordered_runs(
+    tile: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the union per tile of runs that are sorted by tile and start: like `join_runs`."""
+    joined: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+    joined = _join(tile, start, length)
     return joined
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tilescope.engine.arguments import a_kind, a_list, a_switch
 from tilescope.engine.compiler import CompileOptions, Executable, Stopwatch, compile_image
+from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.graph import Graph
 from tilescope.engine.options import resolve
 from tilescope.engine.planner.plan import Plan
@@ -25,6 +26,7 @@ def compile_programs(
     is_instrumented: bool | None = None,
     is_checked: bool = False,
     cache_directory: Path | str | None = None,
+    exchanges: Exchanges | None = None,
 ) -> Executable:
     """Compile control programs for the graph's machine.
 
@@ -47,6 +49,8 @@ def compile_programs(
         writes.
     cache_directory
         Directory of the executable cache; if None, the one in the environment's options.
+    exchanges
+        Exchanges costed before for the same machine, which this compilation adds to.
 
     Returns
     -------
@@ -76,4 +80,4 @@ def compile_programs(
         cache_directory=cache_directory or resolved.cache_directory,
     )
     image, expanded = expand_programs(graph, programs)
-    return compile_image(image, expanded, tuple(plans), options, stopwatch)
+    return compile_image(image, expanded, tuple(plans), options, stopwatch, exchanges)

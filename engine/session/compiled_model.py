@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import PlanFolder
+from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
 from tilescope.engine.host_memory import uncollected
@@ -176,12 +177,13 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         check_capacity(model, machine, excess)
     graph_digest, weights_digest = model_digests(stated)
     cache_directory = cache_directory or resolve().cache_directory
+    exchanges = Exchanges(machine)
     memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
         graph, program, builder = lower(model, machine, share, partials, memo)
         if outlines:
-            outline(graph, program)
+            outline(graph, program, exchanges)
         return compile_programs(
             graph,
             [program],
@@ -189,6 +191,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
             is_instrumented=is_instrumented,
             is_checked=is_checked,
             cache_directory=cache_directory,
+            exchanges=exchanges,
         )
 
     executable = compiled(available_memory or AvailableMemory())

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
-from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.cycles import compute_cost
-from tilescope.engine.compiler.transfer import around
+from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.graph import ComputeSet, Graph, Tensor, Variable, VertexBatch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together
@@ -38,7 +36,7 @@ _MOST_CYCLES = 0.1  # Assumption: a tenth is bearable where code is short
 Pairs = list[tuple[Variable, Variable]]
 
 
-def outline(graph: Graph, root: ProgramSequence) -> None:
+def outline(graph: Graph, root: ProgramSequence, exchanges: Exchanges) -> None:
     """Outline the repeated operations of a program, in place.
 
     Parameters
@@ -47,6 +45,8 @@ def outline(graph: Graph, root: ProgramSequence) -> None:
         Graph of the program; vertices and variables that nothing uses any more are removed.
     root
         The program.
+    exchanges
+        Costs the exchanges for the graph's machine.
 
     Notes
     -----
@@ -56,8 +56,8 @@ def outline(graph: Graph, root: ProgramSequence) -> None:
     Source: graphcore/popart, willow/include/popart/sessionoptions.hpp, outlineThreshold: all
     operations of high value, such as convolutions, become functions; a Relu alone does not.
     """
-    uses = _Uses(Structures().leaves(root))
-    costs = _Costs(graph, uses)
+    uses = _Uses(Structures(exchanges.digests).leaves(root))
+    costs = _Costs(exchanges, uses)
     repeats = find_repeats(uses.leaves, costs.gain)
     outliner = _Outliner(graph, uses)
     for repeat in repeats:
@@ -155,14 +155,10 @@ def _whole(variable: Variable) -> Tensor:
 class _Costs:
     """Weighs what leaves take in memory and cycles against copies of their variables."""
 
-    def __init__(self, graph: Graph, uses: _Uses) -> None:
-        self.graph, self.machine, self.uses = graph, graph.machine, uses
+    def __init__(self, exchanges: Exchanges, uses: _Uses) -> None:
+        self.exchanges, self.machine, self.uses = exchanges, exchanges.machine, uses
         self._of_leaf: dict[bytes, tuple[float, float]] = {}
         self._of_variable: dict[Variable, tuple[float, float]] = {}
-
-    @cached_property
-    def addresses(self) -> Addresses:
-        return Addresses(self.graph.variables)
 
     def gain(self, repeat: Repeat) -> float:
         """Return the bytes that outlining saves on a tile, in the mean; 0 where it does not pay."""
@@ -190,7 +186,7 @@ class _Costs:
         """Return the mean bytes per tile of a leaf's code, and its cycles."""
         if leaf.structure not in self._of_leaf:
             compute_set = leaf.compute_set
-            found = around(compute_set, self.addresses, self.machine)
+            found = self.exchanges.around(compute_set)
             n_bytes = sum(batch.state_bytes for batch in compute_set.batches)
             cycles = compute_cost(compute_set, self.machine)[0].cycles.max()
             for transfer in (found.before, found.after):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import ComputeSet, Joined, Tensor, Variable
+from tilescope.engine.graph.array_digests import ArrayDigests
 from tilescope.engine.program import Execute, Function, Program
 from tilescope.engine.program import Sequence as ProgramSequence
 
@@ -69,7 +70,7 @@ class Repeat:
 class Structures:
     """Describes leaves, every array and variable once."""
 
-    _arrays: dict[int, tuple[object, bytes]] = field(default_factory=dict)
+    digests: ArrayDigests = field(default_factory=ArrayDigests)
     _variables: dict[Variable, bytes] = field(default_factory=dict)
 
     def leaves(self, program: Program) -> list[Leaf]:
@@ -85,37 +86,26 @@ class Structures:
         variables: dict[Variable, int] = {}
         for batch in program.compute_set.batches:
             digest.update(f"{batch.codelet.name} {len(batch.fields)}".encode())
-            digest.update(self._array(batch.tile))
+            digest.update(self.digests.of(batch.tile))
             for name, column in sorted(batch.scalars.items()):
-                digest.update(name.encode() + self._array(column))
+                digest.update(name.encode() + self.digests.of(column))
             for name, regions in batch.fields.items():
                 number = variables.setdefault(regions.variable, len(variables))
                 digest.update(f"{name} {number}".encode())
                 for array in (regions.start, regions.size, regions.stride, regions.first):
-                    digest.update(self._array(array))
+                    digest.update(self.digests.of(array))
         for variable in variables:
             digest.update(self._variable(variable))
         return Leaf(program, digest.digest(), tuple(variables))
 
     def _variable(self, variable: Variable) -> bytes:
         if variable not in self._variables:
-            mapping = self._array(variable.map_start) + self._array(variable.map_tile)
+            mapping = self.digests.of(variable.map_start) + self.digests.of(variable.map_tile)
             if variable.category == "constant" and variable.n_bytes <= _MOVED_BYTES:
                 mapping = b""
             said = f"{variable.dtype.name} {variable.n_elements}".encode()
             self._variables[variable] = said + mapping
         return self._variables[variable]
-
-    def _array(self, array: object) -> bytes:
-        """Return the digest of an array, computed once for every object."""
-        found = self._arrays.get(id(array))
-        if found is None:
-            made = np.ascontiguousarray(array)
-            said = f"{made.dtype.str}{made.shape}".encode()
-            # Kept with the digest: another object could get the id of one that is gone.
-            found = array, blake2b(said + made.tobytes(), digest_size=16).digest()
-            self._arrays[id(array)] = found
-        return found[1]
 
 
 def _named(program: Program) -> dict[Variable, None]:

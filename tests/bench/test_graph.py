@@ -135,6 +135,7 @@ _INFERENCE = (
     + """
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.exchange import exchange_of
+from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.compiler.liveness import live_ranges
 from tilescope.engine.compiler.lowering import Lowering
 from tilescope.engine.compiler.layout import lay_out
@@ -144,7 +145,7 @@ from tilescope.engine.session.expand import expand_programs
 def once(n, n_ipus):
     graph, program, _, _ = build(n, n_ipus)
     image, expanded = expand_programs(graph, [program])
-    lowering = Lowering(image)
+    lowering = Lowering(image, Exchanges(graph.machine))
     roots = lowering.lower(expanded)
     addresses = Addresses(image.variables)
     began = perf_counter()

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.container import NotAnEntry
+from tilescope.engine.compiler.exchanges import Around
 from tilescope.engine.compiler.messages import Messages
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
 from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Lives, Memory
-from tilescope.engine.compiler.transfer import Around, Transfer
+from tilescope.engine.compiler.transfer import Transfer
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.machine import Machine
 

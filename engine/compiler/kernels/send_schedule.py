@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,7 @@ __all__ = ["schedule_of_sends"]
 Ids = NDArray[np.int64]
 
 _NEVER = np.int64(np.iinfo(np.int64).max)
-#: Sends of a tile that are looked at in one loop.
+#: Sends of a tile, or tiles, that are looked at in one loop.
 _AT_ONCE = 32
 
 
@@ -81,6 +79,26 @@ def _closed_up(low, high, order, waiting, never):  # type: ignore[no-untyped-def
     return kept
 
 
+@jit
+def _least(values, first, last):  # type: ignore[no-untyped-def]
+    """Return the least of some values."""
+    least = _NEVER
+    for place in range(np.uintp(first), np.uintp(last)):
+        least = min(least, values[place])
+    return least
+
+
+@jit
+def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
+    """Move the tiles that have something left to send to the front, and return how many are."""
+    kept = 0
+    for place in range(n_tiles):
+        if looks_at[place] != _NEVER:
+            tiles[kept], looks_at[kept] = tiles[place], looks_at[place]
+            kept += 1
+    return kept
+
+
 @cached_jit
 def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-def]
     lane, first, receiver = sends
@@ -93,36 +111,49 @@ def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-d
     listens_to = np.full(n_tiles, -1, np.int64)
     waiting = receiver[first[order]]
     last_of_tile, n_left = first_of_tile[1:].copy(), np.diff(first_of_tile)
-    # Tiles by the cycle in which they are free: cycle times tiles, plus tile.
-    free = [np.int64(tile) for tile in range(n_tiles) if n_left[tile] > 0]
-    heapq.heapify(free)
-    while len(free) > 0:
-        now, tile = free[0] // n_tiles, free[0] % n_tiles
-        low, high = first_of_tile[tile], last_of_tile[tile]
-        place, soonest = -1, sends_until[tile]
-        if soonest <= now:  # else its lane was lent to its partner
-            place, soonest = _first_free(low, high, now, order, sends, until, waiting)
-        if place < 0:
-            heapq.heapreplace(free, soonest * n_tiles + tile)
-            continue
-        send = order[place]
-        begin[send], end = now, now + cycles[send]
-        sends_until[tile] = sent_at[tile] = end
-        if lane[send] >= 0:
-            sends_until[lane[send]] = end
-        for k in range(first[send], first[send + 1]):
-            to = receiver[k]
-            receives_until[to] = end
-            sources[to] += listens_to[to] != tile
-            listens_to[to] = tile
-        waiting[place] = n_tiles
-        n_left[tile] -= 1
-        if n_left[tile] == 0:
-            heapq.heappop(free)
-            continue
-        if 2 * n_left[tile] <= high - low:
-            last_of_tile[tile] = _closed_up(low, high, order, waiting, n_tiles)
-        heapq.heapreplace(free, end * n_tiles + tile)
+    # Tiles that have something left to send, and when each next looks at its sends. Many look in
+    # the same cycle, so that going through them costs less than a queue in the order of time.
+    tiles = np.flatnonzero(n_left)
+    looks_at = np.zeros(tiles.size, np.int64)
+    n_sending = n_listed = tiles.size
+    now = np.int64(0)
+    while n_sending > 0:
+        next_look = _NEVER
+        for at in range(0, n_listed, _AT_ONCE):
+            stop = min(at + _AT_ONCE, n_listed)
+            if _least(looks_at, at, stop) <= now:
+                for i in range(at, stop):
+                    if looks_at[i] > now:
+                        continue
+                    tile = tiles[i]
+                    low, high = first_of_tile[tile], last_of_tile[tile]
+                    place, soonest = -1, sends_until[tile]
+                    if soonest <= now:  # else its lane was lent to its partner
+                        place, soonest = _first_free(low, high, now, order, sends, until, waiting)
+                    looks_at[i] = soonest
+                    if place < 0:
+                        continue
+                    send = order[place]
+                    begin[send], end = now, now + cycles[send]
+                    sends_until[tile] = sent_at[tile] = looks_at[i] = end
+                    if lane[send] >= 0:
+                        sends_until[lane[send]] = end
+                    for k in range(np.uintp(first[send]), np.uintp(first[send + 1])):
+                        to = np.uintp(receiver[k])
+                        receives_until[to] = end
+                        sources[to] += listens_to[to] != tile
+                        listens_to[to] = tile
+                    waiting[place] = n_tiles
+                    n_left[tile] -= 1
+                    if n_left[tile] == 0:
+                        looks_at[i] = _NEVER
+                        n_sending -= 1
+                    elif 2 * n_left[tile] <= high - low:
+                        last_of_tile[tile] = _closed_up(low, high, order, waiting, n_tiles)
+            next_look = min(next_look, _least(looks_at, at, stop))
+        now = next_look
+        if 2 * n_sending <= n_listed:
+            n_listed = _still_sending(tiles, looks_at, n_listed)
     return begin, receives_until[:n_tiles], sent_at, sources
 
 

@@ -22,55 +22,51 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _grown(values, n):  # type: ignore[no-untyped-def]
-    """Return values in an array of at least n places."""
-    if n <= values.size:
-        return values
-    more = np.empty(max(n, 2 * values.size), values.dtype)
-    more[: values.size] = values
-    return more
+def _number_sets(sender, bits):  # type: ignore[no-untyped-def]
+    """Return the number of every part's set of tiles, by the order in which sets first occur.
 
-
-@jit
-def _place(key, keys):  # type: ignore[no-untyped-def]
-    """Return the place of a key in a table with free places, or that where it belongs."""
-    place = np.int64(key & np.uint64(keys.size - 1))
-    while keys[place] != 0 and keys[place] != key:
-        place = (place + 1) % keys.size
-    return place
-
-
-@jit
-def _number(bits, n_known, table):  # type: ignore[no-untyped-def]
-    """Return the number of a set of tiles, how many are known, and the table of known ones."""
-    key = bits | np.uint64(1)  # 0 is a free place
-    keys, numbers = table
-    if 2 * n_known >= keys.size:
-        more = np.zeros(2 * keys.size, np.uint64), np.zeros(2 * keys.size, np.int64)
-        for old in range(keys.size):
-            if keys[old] != 0:
-                place = _place(keys[old], more[0])
-                more[0][place], more[1][place] = keys[old], numbers[old]
-        keys, numbers = more
-    place = _place(key, keys)
-    if keys[place] == 0:
-        keys[place], numbers[place] = key, n_known
-        n_known += 1
-    return numbers[place], n_known, (keys, numbers)
+    A set belongs to one sender, so the table of known ones is that of the sender being looked at.
+    """
+    number = np.empty(bits.size, np.int64)
+    most, first = 0, 0
+    for i in range(1, bits.size + 1):
+        if i == bits.size or sender[i] != sender[first]:
+            most, first = max(most, i - first), i
+    n_places = 4
+    while n_places < 2 * most:
+        n_places *= 2
+    mask = np.uint64(n_places - 1)
+    keys, numbers = np.zeros(n_places, np.uint64), np.zeros(n_places, np.int64)
+    owner = np.full(n_places, -1, np.int64)  # a place of another sender is free
+    n_known = 0
+    for i in range(bits.size):
+        key, tile = bits[i], sender[i]
+        place = key & mask
+        while owner[place] == tile and keys[place] != key:
+            place = (place + np.uint64(1)) & mask
+        if owner[place] != tile:
+            owner[place], keys[place], numbers[place] = tile, key, n_known
+            n_known += 1
+        number[i] = numbers[place]
+    return number
 
 
 @cached_jit
 def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped-def]
     n = sender.size
-    part_sender = np.empty(n + 1, np.int64)
-    part_start = np.empty(n + 1, np.int64)
-    part_bytes = np.empty(n + 1, np.int64)
-    send = np.empty(n + 1, np.int64)
-    first = np.empty(n + 2, np.int64)
-    receivers = np.empty(n + 1, np.int64)
-    active = np.empty(16, np.int64)
-    n_parts, n_receivers, n_sends = 0, 0, 0
-    table = np.zeros(64, np.uint64), np.zeros(64, np.int64)
+    # A part begins where a fragment begins or ends.
+    part_sender, part_start, part_bytes = np.empty((3, 2 * n), np.int64)
+    bits = np.empty(2 * n, np.uint64)
+    first = np.empty(2 * n + 1, np.int64)
+    receivers = np.empty(n, np.int64)
+    n_tiles = 0
+    for tile in receiver:
+        n_tiles = max(n_tiles, tile + 1)
+    mixed = np.empty(n_tiles, np.uint64)
+    for tile in range(n_tiles):
+        mixed[tile] = _mixed(tile)
+    active = np.empty(n, np.int64)
+    n_parts, n_receivers = 0, 0
     first[0] = 0
     i = 0
     while i < n:
@@ -79,7 +75,6 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
         n_active, at, next_in = 0, start[i], i
         while True:
             while next_in < n and sender[next_in] == tile and start[next_in] == at:
-                active = _grown(active, n_active + 1)
                 active[n_active] = next_in
                 n_active += 1
                 next_in += 1
@@ -90,25 +85,23 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
                 stop = min(stop, start[active[k]] + length[active[k]])
             if next_in < n and sender[next_in] == tile:
                 stop = min(stop, start[next_in])
-            part_sender = _grown(part_sender, n_parts + 1)
-            part_start = _grown(part_start, n_parts + 1)
-            part_bytes = _grown(part_bytes, n_parts + 1)
-            send, first = _grown(send, n_parts + 1), _grown(first, n_parts + 2)
-            receivers = _grown(receivers, n_receivers + n_active)
-            bits = _mixed(-1 - tile)
+            if n_receivers + n_active > receivers.size:
+                more = np.empty(2 * receivers.size + n_active, np.int64)
+                more[:n_receivers] = receivers[:n_receivers]
+                receivers = more
             item_bytes = n_bytes[active[0]] // length[active[0]]
+            of_set = np.uint64(0)
             kept = 0
             for k in range(n_active):
                 f = active[k]
                 receivers[n_receivers] = receiver[f]
                 n_receivers += 1
-                bits += _mixed(receiver[f])
+                of_set += mixed[receiver[f]]
                 if start[f] + length[f] > stop:
                     active[kept] = f
                     kept += 1
-            part_sender[n_parts], part_start[n_parts] = tile, at
+            part_sender[n_parts], part_start[n_parts], bits[n_parts] = tile, at, of_set
             part_bytes[n_parts] = (stop - at) * item_bytes
-            send[n_parts], n_sends, table = _number(bits, n_sends, table)
             n_parts += 1
             first[n_parts] = n_receivers
             n_active, at = kept, stop
@@ -117,7 +110,7 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
         part_sender[:n_parts].copy(),
         part_start[:n_parts].copy(),
         part_bytes[:n_parts].copy(),
-        send[:n_parts].copy(),
+        _number_sets(part_sender[:n_parts], bits[:n_parts]),
         first[: n_parts + 1].copy(),
         receivers[:n_receivers].copy(),
     )
