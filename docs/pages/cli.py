@@ -206,7 +206,7 @@ def _bounds() -> str:
 
 def section(name: str) -> str:
     """Return the section of one command."""
-    group: Any = command_line()
+    group: Any = command_line(is_whole=True)
     commands = {name: group.commands[name]}
     inner = getattr(commands[name], "commands", {})
     commands |= {f"{name} {subcommand}": inner[subcommand] for subcommand in inner}
@@ -225,7 +225,7 @@ def section(name: str) -> str:
 
 def render() -> str:
     """Return the page as Markdown."""
-    group: Any = command_line()
+    group: Any = command_line(is_whole=True)
     return "\n".join([_INTRODUCTION, *(section(name) for name in group.commands)])
 
 
