@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit._jit import cache_folder, cached_jit, jit
+from tilescope.engine.jit._jit import cache_folder, cached_jit, uncached_jit
 from tilescope.engine.jit.calls import pointer
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.number.grid import HALF, Grid
@@ -84,7 +84,7 @@ def _launcher(source: str, kernel: Any) -> Any:
         "__name__": __name__,
     }
     exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    return (cached_jit if is_kept else jit)(namespace[name])
+    return (cached_jit if is_kept else uncached_jit)(namespace[name])
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:

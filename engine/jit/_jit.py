@@ -19,8 +19,11 @@ from typing import Any
 import numba
 import platformdirs
 from numba.core import bytecode as _bytecode
+from numba.core.registry import CPUDispatcher
 
-__all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
+from tilescope.engine.jit.linked_library import LinkingCompiler
+
+__all__ = ["cache_folder", "cached_jit", "jit", "source_digest", "uncached_jit"]
 
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
@@ -58,9 +61,24 @@ def cache_folder() -> Path:
     return root / source_digest()
 
 
+class _Linked(CPUDispatcher):
+    """A function compiled as part of its callers, and once more if Python calls it."""
+
+    @functools.cached_property
+    def _for_python(self) -> Any:
+        return uncached_jit(self.py_func)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it from Python."""
+        return self._for_python(*args)
+
+
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that only compiled code calls."""
-    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST)(function)
+    """Compile a kernel that compiled code calls: it has no wrapper for Python."""
+    made = _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    if isinstance(made, CPUDispatcher):  # else compilation is disabled
+        made.__class__ = _Linked
+    return made
 
 
 def cached_jit(function: Callable[..., Any]) -> Any:
@@ -68,8 +86,17 @@ def cached_jit(function: Callable[..., Any]) -> Any:
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(cache_folder())
     try:
-        return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, cache=True)(function)
+        return _njit(function, cache=True, pipeline_class=LinkingCompiler)
     except RuntimeError:  # the folder is not writable: compile in every process
-        return jit(function)
+        return uncached_jit(function)
     finally:
         _config.CACHE_DIR = before
+
+
+def uncached_jit(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls, in every process."""
+    return _njit(function, pipeline_class=LinkingCompiler)
+
+
+def _njit(function: Callable[..., Any], **options: Any) -> Any:
+    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)

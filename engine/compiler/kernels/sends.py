@@ -27,7 +27,8 @@ def _grown(values, n):  # type: ignore[no-untyped-def]
     if n <= values.size:
         return values
     more = np.empty(max(n, 2 * values.size), values.dtype)
-    more[: values.size] = values
+    for k in range(values.size):  # numba compiles a message for an assignment of a slice
+        more[k] = values[k]
     return more
 
 
