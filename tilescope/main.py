@@ -40,6 +40,7 @@ COMMANDS = {
     "figure": "Write a figure.",
     "models": "List and fetch trained models; check a model before it runs.",
     "machines": "Compare machines: every figure of both parameter sets.",
+    "warmup": "Compile the kernels of the library for later runs, in several processes.",
     "doctor": "Show installed packages, the kernel cache and the machine presets.",
 }
 
@@ -59,7 +60,7 @@ _EXTRA_OF_PACKAGE = {
 }
 
 #: Commands that compute, or keep running; all others read a report, answer and end.
-_LASTING = ("run", "serve")
+_LASTING = ("run", "serve", "warmup")
 
 EXIT_USAGE = 2
 EXIT_FAILED = 4

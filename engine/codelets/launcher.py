@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,8 @@ def _write_once(path: Path, text: str) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.{id(path):x}.tmp")
         partial.write_text(text, encoding="utf-8")
+        now_s = int(time.time())  # numba compares the time, and archives keep whole seconds
+        os.utime(partial, (now_s, now_s))
         partial.replace(path)
     except OSError:
         return False

@@ -14,16 +14,17 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 import platformdirs
 from numba.core import bytecode as _bytecode
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
 from tilescope.engine.jit.linked_library import LinkingCompiler
 
-__all__ = ["cache_folder", "cached_jit", "jit", "source_digest", "uncached_jit"]
+__all__ = ["cache_folder", "cached_jit", "is_cached", "jit", "source_digest", "uncached_jit"]
 
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
@@ -96,6 +97,17 @@ def cached_jit(function: Callable[..., Any]) -> Any:
 def uncached_jit(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls, in every process."""
     return _njit(function, pipeline_class=LinkingCompiler)
+
+
+def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
+    """Return whether the cache on disk has a function's code for types and for this processor."""
+    cache: Any = getattr(function, "_cache", None)
+    if not isinstance(cache, FunctionCache):
+        return False
+    cache = cast(Any, cache)
+    key = cache._index_key(signature, function.targetctx.codegen())
+    name = cache._cache_file._load_index().get(key)
+    return name is not None and Path(cache.cache_path, name).is_file()
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:
