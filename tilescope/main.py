@@ -37,7 +37,7 @@ COMMANDS = {
     "diff": "Compare a baseline report with a candidate report.",
     "baseline": "Store reports to compare against, by model, machine and options.",
     "export": "Export the figures of a report for a benchmark tracker.",
-    "figure": "Write a figure.",
+    "figure": "Write a chart of a report, or of two, to a file that opens without a server.",
     "models": "List and fetch trained models; check a model before it runs.",
     "machines": "Compare machines: every figure of both parameter sets.",
     "warmup": "Compile the kernels of the library for later runs, in several processes.",

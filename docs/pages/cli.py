@@ -61,6 +61,10 @@ JSON: `model`; `machine` (name, n_ipus, tiles_per_ipu, clock_hz); `total_cycles`
 dimension was set to 1; `outputs` (name, dtype, shape), `outputs_path`, `report_path`; `notice`, why
 there is no report, else null.
 """,
+    "warmup": """\
+See [Compile kernels ahead](../how-to/compile-ahead.md). JSON: `n_compiled`, the kernels that this
+call compiled; `n_kernels`; `folder`; `processor`.
+""",
     "insights": """\
 Every insight for time has a cost on the critical path and an expected gain: an upper bound computed
 from figures of the report, never an estimate. Gains overlap and do not add up.
