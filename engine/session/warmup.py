@@ -12,12 +12,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
 from tilescope.engine import codelets
 from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.compiler.codelet_place import codelets_of
+from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.jit._jit import cache_folder, is_cached
@@ -34,6 +36,8 @@ from tilescope.engine.session.engine import Engine
 
 __all__ = ["Warmup", "warm_up"]
 
+#: numba populates this module on import.
+_config: Any = numba.config
 #: File with the launchers for which codelets have no code: functions of bits on floats.
 _LEFT_OUT = "left-out"
 #: Kernels that a process takes at a time.
@@ -111,6 +115,27 @@ def _compile(kernel: _Kernel) -> bool:
     return True
 
 
+def _writable(folder: Path) -> Path:
+    """Return the folder of compiled kernels, made if it is missing.
+
+    Raises
+    ------
+    BadInput
+        When compilation is disabled, or the folder is not writable.
+    """
+    if _config.DISABLE_JIT:
+        raise BadInput("NUMBA_DISABLE_JIT is set: without it, kernels are compiled")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _LEFT_OUT).touch()
+    except OSError as error:
+        raise BadInput(
+            f"Cannot write compiled kernels to {folder}: {error.strerror};"
+            " name another directory in NUMBA_CACHE_DIR"
+        ) from None
+    return folder
+
+
 def _names_in(path: Path) -> set[str]:
     """Return the names in a file; none if there is no file."""
     try:
@@ -150,8 +175,13 @@ def warm_up(
         Called with the numbers of kernels done and to do.
     n_processes
         Processes to compile in; by default one per processor.
+
+    Raises
+    ------
+    BadInput
+        When compilation is disabled, or the folder is not writable.
     """
-    folder = cache_folder()
+    folder = _writable(cache_folder())
     known = _kernels()
     left_out = _names_in(folder / _LEFT_OUT)
     missing = {

@@ -31,7 +31,16 @@ def test_runs_on_a_fresh_machine(
         "PYTHONPATH": str(_ROOT / "compat"),
         "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
     }
-    command = [sys.executable, "-m", "tilescope", "run", model, "--precision", precision, "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "tilescope",
+        "run",
+        str(model),
+        "--precision",
+        precision,
+        "--quiet",
+    ]
     for what in ("first", "second"):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, env=environ, cwd=tmp_path, check=True)

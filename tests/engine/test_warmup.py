@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
+from tilescope.engine.errors import BadInput
 from tilescope.engine.jit import processor
 from tilescope.engine.session import warmup
 
@@ -67,6 +69,23 @@ def test_every_codelet_of_the_engine_is_warmed_up_on_float() -> None:
     assert len(kernels) > 500
     modules = {kernel.module.rpartition(".")[2] for kernel in kernels.values()}
     assert modules >= {"convolution", "reduce", "in_place", "elementwise", "copy", "pool", "sort"}
+
+
+def test_a_warm_up_that_cannot_write_says_where_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "kernels"
+    monkeypatch.setattr(warmup, "cache_folder", lambda: folder)
+    with pytest.raises(BadInput) as error:
+        warmup.warm_up()
+    assert str(error.value) == (
+        f"Cannot write compiled kernels to {folder}: Not a directory; name another directory in"
+        " NUMBA_CACHE_DIR"
+    )
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(BadInput, match="NUMBA_DISABLE_JIT is set"):
+        warmup.warm_up()
 
 
 @pytest.fixture
