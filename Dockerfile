@@ -10,11 +10,17 @@ COPY . /source
 # web: read and serve; all: run models too.
 ARG EXTRAS=web
 RUN /source/docker/install.sh /opt/tilescope "$EXTRAS"
+# Hosts need the instructions of this processor; on ARM, build with PROCESSOR=neoverse-n1.
+ARG PROCESSOR=haswell
+RUN /source/docker/warmup.sh /opt/tilescope /opt/kernels "$PROCESSOR"
 
 FROM python:3.11-slim
-COPY --from=build /opt/tilescope /opt/tilescope
-ENV PATH=/opt/tilescope/bin:$PATH PYTHONDONTWRITEBYTECODE=1
 RUN useradd --create-home --uid 10001 tilescope && mkdir /reports && chown tilescope /reports
+COPY --from=build /opt/tilescope /opt/tilescope
+COPY --from=build --chown=tilescope /opt/kernels /opt/kernels
+ARG PROCESSOR=haswell
+ENV PATH=/opt/tilescope/bin:$PATH PYTHONDONTWRITEBYTECODE=1 \
+    NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=$PROCESSOR
 USER tilescope
 WORKDIR /home/tilescope
 VOLUME /reports

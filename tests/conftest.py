@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +42,20 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the caller's environment variables from every test."""
     for name in _OURS:
         monkeypatch.delenv(name, raising=False)
+
+
+_number = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _no_plans_of_other_tests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Give every test an empty memo of plans: some change how the planner decides."""
+    module = sys.modules.get("tilescope.engine.compiler.cache.plans")
+    if module is not None:
+        folder = tmp_path_factory.getbasetemp() / f"plans{next(_number)}"
+        monkeypatch.setattr(module, "memo_folder", lambda: folder)
 
 
 _DESCRIPTORS = Path("/proc/self/fd")

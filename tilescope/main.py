@@ -9,38 +9,40 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from tilescope.console import clean, fit_streams
 from tilescope.parameters import examples
 
 __all__ = ["COMMANDS", "command_line", "main"]
 
-#: Modules of ``tilescope.commands`` in the order of the help; all define ``register(app)``.
-COMMANDS = (
-    "run",
-    "serve",
-    "summary",
-    "insights",
-    "memory",
-    "liveness",
-    "programs",
-    "ops",
-    "exchange",
-    "variables",
-    "tile",
-    "trace",
-    "diff",
-    "baseline",
-    "export",
-    "figure",
-    "models",
-    "machines",
-    "doctor",
-)
+#: Modules of ``tilescope.commands`` in the order of the help, with the first line of their help, so
+#: that the list of commands loads none of them; all define ``register(app)``.
+COMMANDS = {
+    "run": "Run an ONNX model on a simulated machine and profile it.",
+    "serve": "Serve reports to a browser on this computer; the printed link holds a token.",
+    "summary": "Show machine, graph, memory, execution, provenance and options of a report.",
+    "insights": "Show whether the program fits, what takes memory and time, and what would help.",
+    "memory": "Show memory by region, category and liveness, and the fullest tiles.",
+    "liveness": "Show live memory by step, its peak, and the variables that hold it.",
+    "programs": "Show the program tree, search it, or show the cost of one program.",
+    "ops": "List operations with their cost, or explain the plan of one of them.",
+    "exchange": "List exchanges and stream copies: bytes, fragments, tiles, IPUs, code and cycles.",
+    "variables": "List variables with size, tiles and lifetime, or show where one lies.",
+    "tile": "Show one tile: place, memory, parts of variables, vertices, and cycles over the run.",
+    "trace": "Show runs, cycle proportions and top contributors of a range of the trace.",
+    "diff": "Compare a baseline report with a candidate report.",
+    "baseline": "Store reports to compare against, by model, machine and options.",
+    "export": "Export the figures of a report for a benchmark tracker.",
+    "figure": "Write a chart of a report, or of two, to a file that opens without a server.",
+    "models": "List and fetch trained models; check a model before it runs.",
+    "machines": "Compare machines: every figure of both parameter sets.",
+    "warmup": "Compile the kernels of the library for later runs, in several processes.",
+    "doctor": "Show installed packages, the kernel cache and the machine presets.",
+}
 
 #: Packages installed by an extra only.
 _EXTRA_OF_PACKAGE = {
@@ -58,7 +60,7 @@ _EXTRA_OF_PACKAGE = {
 }
 
 #: Commands that compute, or keep running; all others read a report, answer and end.
-_LASTING = ("run", "serve")
+_LASTING = ("run", "serve", "warmup")
 
 EXIT_USAGE = 2
 EXIT_FAILED = 4
@@ -111,7 +113,7 @@ def _shorten_process() -> None:
 
 def _run(arguments: list[str]) -> int:
     """Run one command; errors that Typer raises about arguments pass through."""
-    command = command_line(arguments[:1])
+    command = command_line()
     if os.environ.get("_TILESCOPE_COMPLETE"):
         command.main(arguments, prog_name="tilescope")  # a shell asks for completions: exits
     try:
@@ -125,23 +127,25 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def command_line(arguments: Sequence[str] = ()) -> Any:
-    """Return the Typer command with every installed subcommand.
+def command_line(*, is_whole: bool = False) -> Any:
+    """Return the Typer command; a subcommand is loaded when a line names it.
 
-    If the first argument names a subcommand, only that one is loaded: the others take longer than
-    most commands run.
+    Importing all of them takes longer than most commands run.
+
+    Parameters
+    ----------
+    is_whole
+        Whether to load all subcommands at once, in place of lines of the help.
     """
-    app = typer.Typer(
-        name="tilescope",
+    app = _new_app()
+
+    @app.callback(
+        cls=_Group,
         help="Profile programs for tile processors: run models, query reports, compare them.",
         no_args_is_help=True,
         epilog=examples("run model.onnx", "summary report", "ops --help"),
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-
-    @app.callback()
     def options(
         version: Annotated[
             bool,
@@ -150,14 +154,39 @@ def command_line(arguments: Sequence[str] = ()) -> Any:
             ),
         ] = False,
     ) -> None:
-        """Profile programs for tile processors: run models, query reports, compare them."""
         del version
 
-    for name in arguments[:1] if set(arguments[:1]) & set(COMMANDS) else COMMANDS:
-        module = f"tilescope.commands.{name}"
-        if find_spec(module) is not None:
-            import_module(module).register(app)
-    return typer.main.get_command(app)
+    for name, summary in COMMANDS.items():
+        app.command(name, help=summary)(_not_loaded)
+    group: Any = typer.main.get_command(app)
+    if is_whole:
+        for name in COMMANDS:
+            group.load(name)
+    return group
+
+
+def _new_app() -> typer.Typer:
+    return typer.Typer(name="tilescope", rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _not_loaded() -> None:
+    """Stand for a command in the help."""
+
+
+class _Group(typer.core.TyperGroup):
+    """The commands, loaded by name."""
+
+    def load(self, name: str) -> None:
+        """Replace the line of the help by the command."""
+        app = _new_app()
+        import_module(f"tilescope.commands.{name}").register(app)
+        self.commands[name] = typer.main.get_group(app).commands[name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return name, command and arguments of a line."""
+        if args[0] in COMMANDS:
+            self.load(args[0])
+        return super().resolve_command(ctx, args)
 
 
 def _print_version(is_given: bool) -> None:

@@ -61,6 +61,10 @@ JSON: `model`; `machine` (name, n_ipus, tiles_per_ipu, clock_hz); `total_cycles`
 dimension was set to 1; `outputs` (name, dtype, shape), `outputs_path`, `report_path`; `notice`, why
 there is no report, else null.
 """,
+    "warmup": """\
+See [Compile kernels ahead](../how-to/compile-ahead.md). JSON: `n_compiled`, the kernels that this
+call compiled; `n_kernels`; `folder`; `processor`.
+""",
     "insights": """\
 Every insight for time has a cost on the critical path and an expected gain: an upper bound computed
 from figures of the report, never an estimate. Gains overlap and do not add up.
@@ -206,7 +210,7 @@ def _bounds() -> str:
 
 def section(name: str) -> str:
     """Return the section of one command."""
-    group: Any = command_line()
+    group: Any = command_line(is_whole=True)
     commands = {name: group.commands[name]}
     inner = getattr(commands[name], "commands", {})
     commands |= {f"{name} {subcommand}": inner[subcommand] for subcommand in inner}
@@ -225,7 +229,7 @@ def section(name: str) -> str:
 
 def render() -> str:
     """Return the page as Markdown."""
-    group: Any = command_line()
+    group: Any = command_line(is_whole=True)
     return "\n".join([_INTRODUCTION, *(section(name) for name in group.commands)])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit._jit import cache_folder, cached_jit, jit
+from tilescope.engine.jit._jit import cache_folder, cached_jit, uncached_jit
 from tilescope.engine.jit.calls import pointer
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.number.grid import HALF, Grid
@@ -84,7 +85,7 @@ def _launcher(source: str, kernel: Any) -> Any:
         "__name__": __name__,
     }
     exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    return (cached_jit if is_kept else jit)(namespace[name])
+    return (cached_jit if is_kept else uncached_jit)(namespace[name])
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -216,6 +217,8 @@ def _write_once(path: Path, text: str) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.{id(path):x}.tmp")
         partial.write_text(text, encoding="utf-8")
+        now_s = int(time.time())  # numba compares the time, and archives keep whole seconds
+        os.utime(partial, (now_s, now_s))
         partial.replace(path)
     except OSError:
         return False

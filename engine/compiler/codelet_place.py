@@ -19,7 +19,7 @@ from tilescope.engine.errors import BadExecutable, said
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.jit.identity import kernel_digest
 
-__all__ = ["CodeletPlace", "codelet_at", "place_of"]
+__all__ = ["CodeletPlace", "codelet_at", "codelets_of", "place_of"]
 
 _OWN = "tilescope.engine.codelets."
 #: Containers nested in containers, such as a dictionary of pairs.
@@ -81,15 +81,18 @@ def codelet_at(place: CodeletPlace) -> Codelet:
         raise BadExecutable(
             f"{where} is not available: importing the module failed with {said(error)}"
         ) from None
-    same_name = [
-        found for found in _codelets_in(vars(module).values(), _DEPTH) if found.name == place.name
-    ]
+    same_name = [found for found in codelets_of(module) if found.name == place.name]
     for found in same_name:
         if _digest_of(found) == place.digest:
             return found
     if same_name:
         raise BadExecutable(f"{where} has changed since the program was compiled: compile it again")
     raise BadExecutable(f"{where} is not available: the module has no codelet of that name")
+
+
+def codelets_of(module: ModuleType) -> Iterator[Codelet]:
+    """Yield the codelets that another process finds in a module; some have several names."""
+    yield from _codelets_in(vars(module).values(), _DEPTH)
 
 
 def _digest_of(codelet: Codelet) -> str | None:

@@ -18,6 +18,7 @@ from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
 from tilescope.engine.jit.calls import SIGNATURE
+from tilescope.engine.jit.processor import report_new_code
 
 __all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
 
@@ -206,6 +207,8 @@ def compile_launchers(
             progress(done, len(wanted), call.__name__)
         try:
             call.compile(SIGNATURE)
+            if call.stats.cache_misses:
+                report_new_code()
         except (OSError, MemoryError):  # from the kernel cache, not from this kernel
             raise
         except Exception as error:  # numba's own errors, and those that a function makes it raise

@@ -28,6 +28,14 @@ _BYTES_PER_RUN = 160
 _INT64_MAX = np.iinfo(np.int64).max
 
 
+def _alike(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return contiguous, read-only arrays: numba compiles a function for every other kind anew."""
+    views = [np.ascontiguousarray(array).view() for array in arrays]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
 @cached_jit
 def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
     """Return a run's start and length, and the sizes and strides of its repetitions, per region.
@@ -141,7 +149,7 @@ def union_runs(
     RunFailed
         If this computer lacks memory for the runs.
     """
-    first, length, count, spacing = _normal_form(start, size, stride)
+    first, length, count, spacing = _normal_form(*_alike(start, size, stride))
     place = np.zeros(start.size + 1, np.int64)
     np.cumsum(np.prod(count, axis=1, dtype=np.int64), out=place[1:])
     if int(place[-1]) == start.size:  # every region is one run
@@ -158,7 +166,7 @@ def union_runs(
             length[part],
             count[part],
             spacing[part],
-            tile[part],
+            tile[part].astype(np.int64, copy=False),
             base,
             place[at : end + 1],
         )
@@ -241,9 +249,8 @@ def join_ordered_runs(
 
 
 @cached_jit
-def _count_owners(start, length, map_start):  # type: ignore[no-untyped-def]
+def _count_owners(start, length, map_start, first):  # type: ignore[no-untyped-def]
     n = start.size
-    first = np.searchsorted(map_start, start, side="right") - 1
     count = np.empty(n, np.int64)
     for i in range(n):
         k = first[i]
@@ -252,7 +259,7 @@ def _count_owners(start, length, map_start):  # type: ignore[no-untyped-def]
         while k + c < map_start.size and map_start[k + c] < end:
             c += 1
         count[i] = c
-    return first, count
+    return count
 
 
 @cached_jit
@@ -306,7 +313,9 @@ def split_by_owner(
     RunFailed
         If this computer lacks memory for the pieces.
     """
-    first, count = _count_owners(start, length, map_start)
+    start, map_start, map_tile = _alike(start, map_start, map_tile)
+    first = np.searchsorted(map_start, start, side="right") - 1
+    count = _count_owners(start, length, map_start, first)
     place = np.zeros(count.size + 1, np.int64)
     np.cumsum(count, out=place[1:])
     check_room(int(place[-1]), where)

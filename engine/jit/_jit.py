@@ -14,13 +14,17 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 import platformdirs
 from numba.core import bytecode as _bytecode
+from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 
-__all__ = ["cache_folder", "cached_jit", "jit", "source_digest"]
+from tilescope.engine.jit.linked_library import LinkingCompiler
+
+__all__ = ["cache_folder", "cached_jit", "is_cached", "jit", "source_digest", "uncached_jit"]
 
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
@@ -58,9 +62,24 @@ def cache_folder() -> Path:
     return root / source_digest()
 
 
+class _Linked(CPUDispatcher):
+    """A function compiled as part of its callers, and once more if Python calls it."""
+
+    @functools.cached_property
+    def _for_python(self) -> Any:
+        return uncached_jit(self.py_func)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it from Python."""
+        return self._for_python(*args)
+
+
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that only compiled code calls."""
-    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST)(function)
+    """Compile a kernel that compiled code calls: it has no wrapper for Python."""
+    made = _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    if isinstance(made, CPUDispatcher):  # else compilation is disabled
+        made.__class__ = _Linked
+    return made
 
 
 def cached_jit(function: Callable[..., Any]) -> Any:
@@ -68,8 +87,28 @@ def cached_jit(function: Callable[..., Any]) -> Any:
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(cache_folder())
     try:
-        return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, cache=True)(function)
+        return _njit(function, cache=True, pipeline_class=LinkingCompiler)
     except RuntimeError:  # the folder is not writable: compile in every process
-        return jit(function)
+        return uncached_jit(function)
     finally:
         _config.CACHE_DIR = before
+
+
+def uncached_jit(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls, in every process."""
+    return _njit(function, pipeline_class=LinkingCompiler)
+
+
+def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
+    """Return whether the cache on disk has a function's code for types and for this processor."""
+    cache: Any = getattr(function, "_cache", None)
+    if not isinstance(cache, FunctionCache):
+        return False
+    cache = cast(Any, cache)
+    key = cache._index_key(signature, function.targetctx.codegen())
+    name = cache._cache_file._load_index().get(key)
+    return name is not None and Path(cache.cache_path, name).is_file()
+
+
+def _njit(function: Callable[..., Any], **options: Any) -> Any:
+    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)

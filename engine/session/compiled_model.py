@@ -178,7 +178,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     graph_digest, weights_digest = model_digests(stated)
     cache_directory = cache_directory or resolve().cache_directory
     exchanges = Exchanges(machine)
-    memo = PlanMemo(None if cache_directory is None else PlanFolder(cache_directory))
+    memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
         graph, program, builder = lower(model, machine, share, partials, memo)

@@ -65,6 +65,28 @@ def test_a_light_start_loads_nothing_heavy(statement: str) -> None:
     assert done.stdout.splitlines()[-1] == "LOADED"
 
 
+def test_the_help_loads_no_command() -> None:
+    heavy = (
+        *HEAVY,
+        "numpy",
+        "apsw",
+        "rich",
+        "sqlalchemy",
+        "importlib.metadata",
+        "email",
+        "zipfile",
+    )
+    report = (
+        f"print('LOADED', *sorted({{*{heavy!r}}} & {{*sys.modules}}),"
+        " *(name for name in sys.modules if name.startswith('tilescope.commands.')))"
+    )
+    done = run_python(
+        "-c", f"import sys; from tilescope.main import main; main(['--help'])\n{report}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "LOADED"
+
+
 def test_one_file_holds_the_one_decorator_that_compiles() -> None:
     found = []
     for path in sources():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,56 @@ def test_the_image_has_two_stages_and_is_not_root() -> None:
 def test_the_image_installs_by_the_tested_script_and_serves_the_reports() -> None:
     assert "docker/install.sh /opt/tilescope" in RECIPE
     assert '"serve", "/reports", "--host", "0.0.0.0"' in RECIPE
+
+
+def test_kernels_are_compiled_for_the_processor_that_runs_name() -> None:
+    build, last_stage = RECIPE.rsplit("\nFROM ", 1)
+    assert 'docker/warmup.sh /opt/tilescope /opt/kernels "$PROCESSOR"' in build
+    assert "COPY --from=build --chown=tilescope /opt/kernels /opt/kernels" in last_stage
+    assert "NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=$PROCESSOR" in last_stage
+    # The argument has no value in a stage that does not repeat it.
+    assert re.findall(r"^ARG PROCESSOR=(\S+)$", RECIPE, re.MULTILINE) == ["haswell", "haswell"]
+
+
+def environment_with(folder: Path, *, has_engine: bool) -> Path:
+    """Return an environment whose commands print what they are given."""
+    (folder / "bin").mkdir(parents=True)
+    module = folder / "lib" / "tilescope" / "engine.py"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    os.utime(module, ns=(1_700_000_000_123_456_789,) * 2)
+    commands = {
+        "python": f"exit {int(not has_engine)}",
+        "tilescope": 'echo "$@ for $NUMBA_CPU_NAME in $NUMBA_CACHE_DIR"',
+    }
+    for name, text in commands.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / "bin" / name).chmod(0o755)
+    return folder
+
+
+def warmed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(ROOT / "docker" / "warmup.sh"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_warm_up_of_an_image_names_folder_and_processor(tmp_path: Path) -> None:
+    target = environment_with(tmp_path / "target", has_engine=True)
+    done = warmed(target, tmp_path / "kernels", "haswell")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"warmup for haswell in {tmp_path / 'kernels'}\n"
+    # Times survive an archive that keeps whole seconds.
+    written = (target / "lib" / "tilescope" / "engine.py").stat()
+    assert written.st_mtime_ns == 1_700_000_000_000_000_000
+
+
+def test_an_image_without_the_engine_compiles_nothing(tmp_path: Path) -> None:
+    target = environment_with(tmp_path / "target", has_engine=False)
+    done = warmed(target, tmp_path / "kernels", "haswell")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"no engine in {target}: no kernels to compile\n"
+    assert (tmp_path / "kernels").is_dir()
+    assert warmed(target).returncode == 2
 
 
 def test_versions_are_plain_and_name_no_host() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tilescope.main import command_line
+from tilescope.main import COMMANDS, command_line
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., Any]
@@ -21,7 +21,7 @@ Run = Callable[..., Any]
 
 def every_command() -> dict[str, Any]:
     """Return all commands by name, those of groups by both names."""
-    group: Any = command_line()
+    group: Any = command_line(is_whole=True)
     answer: dict[str, Any] = {}
     for name, command in group.commands.items():
         inner = getattr(command, "commands", {})
@@ -40,6 +40,17 @@ def test_every_command_has_examples(tilescope: Run, name: str) -> None:
     assert all(line == name or line.startswith(f"{name} ") for line in lines)
     said = tilescope(*name.split(), "--help").out
     assert all(f"tilescope {line}" in said for line in lines), "wrapped or missing"
+
+
+def test_the_list_of_commands_has_the_first_lines_of_their_help() -> None:
+    group = command_line(is_whole=True)
+    assert {name: group.commands[name].get_short_help_str(1_000) for name in COMMANDS} == COMMANDS
+
+
+def test_an_unknown_command_is_refused_with_the_nearest_one(tilescope: Run) -> None:
+    done = tilescope("sumary", "report")
+    assert (done.code, done.out) == (2, "")
+    assert "Did you mean 'summary'?" in done.err
 
 
 #: Commands that only read one report.

@@ -1,4 +1,4 @@
-"""Cached plans, stored beside executables: after a hit, planning is most of the remaining work."""
+"""Plans on disk: beside executables, or beside compiled kernels where no executable is cached."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.cache.description import describe
 from tilescope.engine.compiler.cache.store import CacheFolder
 from tilescope.engine.compiler.container import NotAnEntry
+from tilescope.engine.jit._jit import cache_folder
 from tilescope.engine.planner.plan import Plan
 
-__all__ = ["PlanFolder"]
+__all__ = ["PlanFolder", "memo_folder"]
+
+#: Plans kept beside the compiled kernels, some 8 MB.
+_MOST_PLANS = 4_096
+
+
+def memo_folder() -> Path:
+    """Return the folder of plans that belongs to this version of the engine; it may not exist."""
+    return cache_folder() / "plans"
 
 
 class PlanFolder:
@@ -23,11 +32,16 @@ class PlanFolder:
     Parameters
     ----------
     directory
-        Directory of the executable cache.
+        Directory of the executable cache; if None, the folder of the compiled kernels, which keeps
+        a bounded number of plans.
     """
 
-    def __init__(self, directory: Path | str) -> None:
-        self._folder = CacheFolder(directory, "plan")
+    def __init__(self, directory: Path | str | None) -> None:
+        self._folder = (
+            CacheFolder(memo_folder(), "plan", _MOST_PLANS, is_requested=False)
+            if directory is None
+            else CacheFolder(directory, "plan")
+        )
 
     def find(self, key: tuple[Any, ...]) -> Plan | None:
         """Return the stored plan for a key; None on a miss."""

@@ -47,11 +47,25 @@ class CacheFolder:
         Created when the first entry is stored. Its files may be deleted at any time.
     kind
         Suffix of the file names, also used in log messages.
+    most
+        Entries that the directory may hold as this process stores its first one, or None for any
+        number: the oldest ones beyond it are removed.
+    is_requested
+        Whether the user named the directory, and is warned when it is not writable.
     """
 
-    def __init__(self, directory: Path | str, kind: str) -> None:
+    def __init__(
+        self,
+        directory: Path | str,
+        kind: str,
+        most: int | None = None,
+        *,
+        is_requested: bool = True,
+    ) -> None:
         self.directory = Path(directory).expanduser()
         self.kind = kind
+        self._most = most
+        self._is_requested = is_requested
 
     def path_of(self, description: bytes) -> Path:
         """Return the path of the entry for a description."""
@@ -103,7 +117,8 @@ class CacheFolder:
             if self.directory not in _warned:
                 _warned.add(self.directory)
                 blocked = isinstance(error, FileExistsError | NotADirectoryError)
-                _log.warning(
+                _log.log(
+                    logging.WARNING if self._is_requested else logging.INFO,
                     "warning: cannot write to the cache directory %s (%s): continuing without it",
                     self.directory,
                     "a file has its name" if blocked else error.strerror,
@@ -111,6 +126,9 @@ class CacheFolder:
             return
         _log.info("kept %s %s", self.kind, path)
         _sweep(self.directory)
+        if self._most is not None:
+            _evict(self.directory, self.kind, self._most)
+            self._most = None
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
@@ -149,3 +167,12 @@ def _sweep(directory: Path) -> None:
         for partial in directory.glob(f".*{_PARTIAL}"):
             if time.time() - partial.stat().st_mtime > _ABANDONED_S:
                 partial.unlink()
+
+
+def _evict(directory: Path, kind: str, most: int) -> None:
+    """Remove the oldest entries of a kind beyond a number; another process may remove them too."""
+    with contextlib.suppress(OSError):
+        paths = list(directory.glob(f"*.{kind}"))
+        if len(paths) > most:
+            for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns)[:-most]:
+                path.unlink(missing_ok=True)

@@ -150,7 +150,7 @@ def _drop_past(live, n_fixed, n_live, step, owner, life, end):  # type: ignore[n
 
 
 @cached_jit
-def _first_fit(tile_start, turn, size, lives, base, asked, sizes):  # type: ignore[no-untyped-def]
+def _first_fit(tile_start, turn, size, lives, base, asked, sizes, n_steps):  # type: ignore[no-untyped-def]
     # Unpacked once: numba counts references each time a tuple is passed on.
     owner, life, start, end = lives.owner, lives.first, lives.start, lives.end
     region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
@@ -161,7 +161,6 @@ def _first_fit(tile_start, turn, size, lives, base, asked, sizes):  # type: igno
     # Parts that are still to be used, ascending by address. They overlap where they live at
     # different times.
     live = np.empty(size.size, np.int64)
-    n_steps = end.max() if end.size else 0
     for t in range(base.size):
         n_live = 0
         # The first live parts that are used at every step and leave no gap: nothing fits there.
@@ -282,7 +281,8 @@ def first_fit(
         One past the highest address in use.
     """
     sizes = _sizes(machine)
-    given = size, lifetimes, base, asked, sizes
+    n_steps = int(lifetimes.end.max(initial=0))
+    given = size, lifetimes, base, asked, sizes, n_steps
     swept = _Turn(np.arange(size.size), is_swept=True, chosen=np.ones(base.size, np.bool_))
     offset: NDArray[np.int64]
     highest: NDArray[np.int64]
@@ -292,7 +292,7 @@ def first_fit(
         return offset, highest
     tile = np.repeat(np.arange(base.size), np.diff(tile_start))
     steps = _steps_of(lifetimes)[lifetimes.owner]
-    always = np.where(steps == lifetimes.end.max(initial=0), size, 0)
+    always = np.where(steps == n_steps, size, 0)
     is_late &= base + np.bincount(tile, always, base.size) <= sizes.limit
     for key in ((-size,), (-size, -steps)):
         is_late = is_late & (highest > sizes.limit)

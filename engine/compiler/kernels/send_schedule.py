@@ -100,7 +100,7 @@ def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
 
 
 @cached_jit
-def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-def]
+def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-untyped-def]
     lane, first, receiver = sends
     n_tiles, n_sends = first_of_tile.size - 1, lane.size
     begin = np.zeros(n_sends, np.int64)
@@ -110,7 +110,7 @@ def _schedule(cycles, sends, order, first_of_tile):  # type: ignore[no-untyped-d
     sent_at, sources = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
     listens_to = np.full(n_tiles, -1, np.int64)
     waiting = receiver[first[order]]
-    last_of_tile, n_left = first_of_tile[1:].copy(), np.diff(first_of_tile)
+    last_of_tile = first_of_tile[1:].copy()
     # Tiles that have something left to send, and when each next looks at its sends. Many look in
     # the same cycle, so that going through them costs less than a queue in the order of time.
     tiles = np.flatnonzero(n_left)
@@ -188,6 +188,6 @@ def schedule_of_sends(
         How often each tile sets the tile that it listens to.
     """
     made: tuple[Ids, Ids, Ids, Ids] = _schedule(
-        cycles, (lane, first, receiver), order.copy(), first_of_tile
+        cycles, (lane, first, receiver), order.copy(), first_of_tile, np.diff(first_of_tile)
     )
     return made

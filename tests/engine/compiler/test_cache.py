@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.engine.compiler.cache import store
+from tilescope.engine.compiler.cache import plans, store
 from tilescope.engine.compiler.container import decode, encode
 from tilescope.engine.compiler.executable import Executable
 from tilescope.engine.compiler.versions import engine_versions
@@ -518,6 +518,63 @@ def test_plans_of_an_earlier_compilation_are_kept_in_the_directory_of_a_later_on
     assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == kept
     assert planned == []
     assert again.executable.plans == first.executable.plans
+
+
+def test_plans_are_kept_beside_the_kernels_where_no_executable_is_cached(
+    tmp_path: Path,
+    warnings_of: Callable[[], list[str]],
+    planned: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "plans"
+    monkeypatch.setattr(plans, "memo_folder", lambda: folder)
+    cold = compile_and_report(None, tmp_path / "cold")
+    assert len(planned) == len(list(folder.glob("*.plan"))) == 3
+    planned.clear()
+    warm = compile_and_report(None, tmp_path / "warm")
+    assert (planned, warm.executable.record.cache) == ([], "off")
+    assert warm.executable.plans == cold.executable.plans
+    with (
+        open_report(tmp_path / "cold" / "profile.pop") as base,
+        open_report(tmp_path / "warm" / "profile.pop") as new,
+    ):
+        assert unequal_data(base, new) == ()
+    assert warnings_of() == []
+    one, other, _ = sorted(folder.glob("*.plan"))
+    one.write_bytes(b"")  # damaged
+    shutil.copy(one, other)
+    again = compile_and_report(None, tmp_path / "again")
+    assert again.executable.plans == cold.executable.plans
+    assert len(planned) == 2
+
+
+def test_the_oldest_plans_beside_the_kernels_are_removed(
+    tmp_path: Path, planned: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "plans"
+    folder.mkdir()
+    for age in range(5):
+        (folder / f"{age}.plan").touch()
+        os.utime(folder / f"{age}.plan", (100 - age, 100 - age))
+    monkeypatch.setattr(plans, "memo_folder", lambda: folder)
+    monkeypatch.setattr(plans, "_MOST_PLANS", 4)
+    compile_and_report(None, tmp_path / "r")
+    kept = {path.name for path in folder.glob("*.plan")}
+    assert len(planned) == 3
+    assert kept >= {"0.plan", "1.plan", "2.plan"}
+    assert not kept & {"3.plan", "4.plan"}
+
+
+def test_a_folder_of_kernels_that_is_not_writable_is_no_reason_to_warn(
+    tmp_path: Path,
+    warnings_of: Callable[[], list[str]],
+    planned: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "plans").write_text("a file has its name")
+    monkeypatch.setattr(plans, "memo_folder", lambda: tmp_path / "plans")
+    compile_and_report(None, tmp_path / "r")
+    assert (len(planned), warnings_of()) == (3, [])
 
 
 def test_two_threads_with_directories_of_their_own_do_not_meet(

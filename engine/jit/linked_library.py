@@ -1,0 +1,86 @@
+"""Compilation of what compiled code calls, as part of its callers only.
+
+numba optimises every function on its own, generates machine code for it and wraps it for Python
+and for C, and then does the first two again for each function that calls it. What a kernel calls is
+needed once, in the code of the kernel: that takes a third of the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
+
+__all__ = ["LinkingCompiler"]
+
+
+class _LinkedLibrary(JITCodeLibrary):
+    """Code that callers link in.
+
+    It is optimised and emitted by itself only for its address, as of a function with a wrapper for
+    Python.
+    """
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self._is_emitted = False
+        self._environments: dict[str, Any] = {}
+
+    @property
+    def codegen(self) -> Any:
+        """What registers the environments of the code: the library itself until it is emitted."""
+        return super().codegen if self._is_emitted else self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Keep the environment of a function until it is emitted."""
+        self._environments[name] = environment
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return the address of a function; 0 if it is not part of the code."""
+        self._ensure_finalized()
+        if not self._is_emitted:
+            if name not in {function.name for function in self.get_defined_functions()}:
+                return 0
+            self._emit()
+        return int(super().get_pointer_to_function(name))
+
+    def _emit(self) -> None:
+        self._is_emitted = True
+        super()._optimize_final_module()
+        super()._finalize_final_module()
+        codegen: Any = self._codegen
+        for name, environment in self._environments.items():
+            codegen.set_env(name, environment)
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to the callers."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class LinkingCompiler(Compiler):
+    """Compiles a function that Python calls, and everything that it calls as part of it."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Return the compiled function."""
+        codegen = self.state.targetctx.codegen()
+        with global_compiler_lock:
+            library = self.state.library = codegen.create_library(func.__qualname__)
+            library.enable_object_caching()
+            before = codegen._library_class
+            codegen._library_class = _LinkedLibrary
+            try:
+                compiled = super().compile_extra(func)
+            finally:
+                codegen._library_class = before
+        for environment in compiled._find_referenced_environments():
+            compiled.codegen.set_env(environment.env_name, environment)
+        return compiled

@@ -1,0 +1,207 @@
+"""Kernels compiled ahead: the launchers of the engine's own codelets, in several processes."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+
+from tilescope.engine import codelets
+from tilescope.engine.codelets.launcher import launcher_of
+from tilescope.engine.compiler.codelet_place import codelets_of
+from tilescope.engine.errors import BadInput
+from tilescope.engine.graph import Graph
+from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.jit._jit import cache_folder, is_cached
+from tilescope.engine.jit.calls import SIGNATURE
+from tilescope.engine.jit.processor import note_processor
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.convolution import matmul
+from tilescope.engine.machine import load_machine
+from tilescope.engine.number.dtype import DTYPES
+from tilescope.engine.options import resolve
+from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.session.compile import compile_programs
+from tilescope.engine.session.engine import Engine
+
+__all__ = ["Warmup", "warm_up"]
+
+#: numba populates this module on import.
+_config: Any = numba.config
+#: File with the launchers for which codelets have no code: functions of bits on floats.
+_LEFT_OUT = "left-out"
+#: Kernels that a process takes at a time.
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A codelet on one type of numbers: its module, its place among those there, the type."""
+
+    module: str
+    place: int
+    dtype: str
+
+    def launcher(self) -> Any:
+        """Return the launcher of the codelet on this type."""
+        codelet = list(codelets_of(import_module(self.module)))[self.place]
+        types = [DTYPES[field.dtype or self.dtype] for field in codelet.fields]
+        hosts = [dtype.host for dtype in types]
+        distinct = tuple(dict.fromkeys(hosts))
+        rounded = tuple(
+            (field.name, dtype.grid)
+            for field, dtype in zip(codelet.fields, types, strict=True)
+            if field.is_written and dtype.grid is not None
+        )
+        return launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """What a warm-up did.
+
+    Parameters
+    ----------
+    n_compiled, n_kernels
+        Kernels that it compiled, and kernels in the folder now.
+    folder
+        The folder, a path.
+    processor
+        Name of the processor that they are compiled for.
+    """
+
+    n_compiled: int
+    n_kernels: int
+    folder: str
+    processor: str
+
+
+def _types_of(codelet: Codelet) -> Iterator[str]:
+    """Yield types of a codelet's fields that take any: integers where it does no arithmetic."""
+    yield "float32"
+    if not all(field.dtype for field in codelet.fields):
+        yield "float16"
+        if codelet.flops is None:
+            yield "int32"
+
+
+def _kernels() -> dict[str, _Kernel]:
+    """Return the kernels of all codelets of the engine, by the name of their launcher."""
+    found: dict[str, _Kernel] = {}
+    for module in pkgutil.iter_modules(codelets.__path__, f"{codelets.__name__}."):
+        for place, codelet in enumerate(codelets_of(import_module(module.name))):
+            for dtype in _types_of(codelet):
+                kernel = _Kernel(module.name, place, dtype)
+                found.setdefault(kernel.launcher().__name__, kernel)
+    return found
+
+
+def _compile(kernel: _Kernel) -> bool:
+    """Compile a kernel into the cache; return False if the codelet has no code for the type."""
+    try:
+        kernel.launcher().compile(SIGNATURE)
+    except NumbaError:
+        return False
+    return True
+
+
+def _writable(folder: Path) -> Path:
+    """Return the folder of compiled kernels, made if it is missing.
+
+    Raises
+    ------
+    BadInput
+        When compilation is disabled, or the folder is not writable.
+    """
+    if _config.DISABLE_JIT:
+        raise BadInput("NUMBA_DISABLE_JIT is set: without it, kernels are compiled")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _LEFT_OUT).touch()
+    except OSError as error:
+        raise BadInput(
+            f"Cannot write compiled kernels to {folder}: {error.strerror};"
+            " name another directory in NUMBA_CACHE_DIR"
+        ) from None
+    return folder
+
+
+def _names_in(path: Path) -> set[str]:
+    """Return the names in a file; none if there is no file."""
+    try:
+        return set(path.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return set()
+
+
+def _compile_compiler() -> None:
+    """Compile a product, whose exchanges and layout need the compiler's own kernels."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=64))
+    program = Sequence("warm-up")
+    left, right = (graph.add_variable("float32", (1, 64, 64), name) for name in ("left", "right"))
+    for operand in (left, right):
+        graph.map_linearly(operand)
+    program.add(StreamCopyIn("left", left), StreamCopyIn("right", right))
+    product = matmul(Builder(graph, program), left, right, name="product")
+    program.add(StreamCopyOut(product, "product"))
+    executable = compile_programs(graph, [program], is_instrumented=True)
+    with Engine(executable, resolve(environ={})) as device:
+        for name in ("left", "right"):
+            device.connect_stream(name, np.zeros((1, 64, 64), np.float32))
+        device.run()
+
+
+def warm_up(
+    tell: Callable[[int, int], None] | None = None, n_processes: int | None = None
+) -> Warmup:
+    """Compile the kernels of the engine's own codelets for later processes.
+
+    Fields that take any type are compiled for float and half, and for integers where a codelet does
+    no arithmetic. What programs define themselves is compiled when they run.
+
+    Parameters
+    ----------
+    tell
+        Called with the numbers of kernels done and to do.
+    n_processes
+        Processes to compile in; by default one per processor.
+
+    Raises
+    ------
+    BadInput
+        When compilation is disabled, or the folder is not writable.
+    """
+    folder = _writable(cache_folder())
+    known = _kernels()
+    left_out = _names_in(folder / _LEFT_OUT)
+    missing = {
+        name: kernel
+        for name, kernel in known.items()
+        if name not in left_out and not is_cached(kernel.launcher(), SIGNATURE)
+    }
+    n_compiled = 0
+    if missing:
+        n_processes = min(n_processes or len(os.sched_getaffinity(0)), len(missing))
+        with ProcessPoolExecutor(n_processes, get_context("spawn")) as pool:
+            compiler = pool.submit(_compile_compiler)
+            done = pool.map(_compile, missing.values(), chunksize=_AT_ONCE)
+            for count, (name, has_code) in enumerate(zip(missing, done, strict=True), 1):
+                n_compiled += has_code
+                if not has_code:
+                    left_out.add(name)
+                if tell is not None:
+                    tell(count, len(missing))
+            compiler.result()
+        (folder / _LEFT_OUT).write_text("\n".join(sorted(left_out)), encoding="ascii")
+    n_kernels = len(known) - len(left_out & set(known))
+    return Warmup(n_compiled, n_kernels, str(folder), note_processor())
