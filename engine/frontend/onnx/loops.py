@@ -10,6 +10,7 @@ import onnx
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.deciding import needs_rounds
 from tilescope.engine.ir import Expansion, IrBuilder, Node, Region, Value
+from tilescope.engine.operators.control import check_start
 from tilescope.engine.operators.layout import reshape
 from tilescope.engine.operators.slicing import joined
 
@@ -57,6 +58,7 @@ def unrolled(node: Node, builder: IrBuilder, run_round: Round) -> tuple[Value, .
     BadModel
         When the number of rounds or a condition is not known, or there are too many rounds.
     """
+    check_start(node)
     n_rounds = _known(node, node.optional(0), "the number of rounds", _MOST_ROUNDS + 1)
     goes_on = bool(_known(node, node.optional(1), "the condition", 1))
     states = [node.operand(i) for i in range(2, len(node.inputs))]
@@ -87,6 +89,8 @@ def _known(node: Node, value: Value | None, what: str, usual: int) -> int:
             f"{node}: shapes depend on its rounds, and {what} is not known at compile time: give"
             " the inputs that it depends on with --set"
         )
+    if value.known.size != 1:
+        raise BadModel(f"{node}: {what} has shape {value.shape}: expected one element")
     return int(value.known.reshape(()))
 
 
