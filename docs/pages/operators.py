@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import defs
 
+from tilescope.engine.frontend.onnx.bodies import OWN_BODIES
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
 
@@ -39,6 +40,8 @@ def render() -> str:
         operator = OPERATORS[key]
         versions = ", ".join(map(str, _versions(operator)))
         lines.append(f"| `{key}` | {versions} | `{families[key]}` | {_way(operator)} |")
+    own = ", ".join(f"`{key}`" for key in OWN_BODIES)
+    lines += ["", f"Replaced by others as the model is read: {own}."]
     lines += ["", "## Primitives\n", "| Primitive | Family |", "| --- | --- |"]
     primitives = sorted(key for key, operator in OPERATORS.items() if operator.is_primitive)
     lines += [f"| `{key}` | `{families[key]}` |" for key in primitives]

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadInput, BadModel, BadOption
 from tilescope.engine.frontend.onnx.multiply_adds import multiply_adds
-from tilescope.engine.frontend.onnx.read import expanded, key_of, opsets_of, unsupported
+from tilescope.engine.frontend.onnx.read import expanded, opsets_of, unsupported
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
 from tilescope.engine.frontend.onnx.tidy import check_imports, order_nodes
 from tilescope.engine.frontend.onnx.value_types import InputSize, Types, types_by_schema, types_of
-from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
+from tilescope.engine.frontend.onnx.walk import graphs_of, key_of, nodes_of
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.ir.schema import attribute_value
 from tilescope.engine.notice import Notice

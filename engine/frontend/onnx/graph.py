@@ -16,8 +16,8 @@ from tilescope.engine.frontend.onnx.deciding import body_of
 from tilescope.engine.frontend.onnx.external import array_of
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
 from tilescope.engine.frontend.onnx.loops import Round, is_unrolled, unrolled
-from tilescope.engine.frontend.onnx.read import domain_of, key_of
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
+from tilescope.engine.frontend.onnx.walk import domain_of, key_of
 from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, Value
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS

@@ -267,6 +267,16 @@ def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, ki
     assert any(isinstance(child, kind) for child in inside[0].children)
 
 
+def test_an_index_of_no_dimensions_that_data_decide(tmp_path: Path) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=1)
+    inputs = [info("x", [3, 4]), info("i", [], TensorProto.INT64)]
+    model = model_of([node], inputs, [info("y", [3])])
+    for index in (2, -1):
+        given = {"x": X, "i": np.array(index)}
+        ((found, expected),) = both(model, tmp_path / "gather.onnx", given)
+        assert np.array_equal(found, expected)
+
+
 def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
     path = tmp_path / "loop.onnx"
     for found, expected in both(loop(rounds=0, limit=None), path, INPUTS):

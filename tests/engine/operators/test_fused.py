@@ -323,6 +323,60 @@ def test_products_that_return_floats(tmp_path: Path) -> None:
     np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
 
 
+_LSTM_STATES = [_floats(2, 1, 6), _floats(2, 1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "n_scales", "attributes"),
+    [
+        ([_floats(1, 48)], 1, {}),
+        ([None], 24, {"direction": "reverse", "clip": 0.5}),
+        ([_floats(2, 48), None, *_LSTM_STATES, _floats(2, 18)], 1, {"direction": "bidirectional"}),
+        ([_floats(1, 48)], 1, {"activations": ["Tanh", "Relu", "Softsign"]}),
+    ],
+    ids=["forward", "reverse", "both", "activations"],
+)
+def test_quantised_lstm(
+    tmp_path: Path, rest: Given, n_scales: int, attributes: dict[str, Any]
+) -> None:
+    n = 2 if attributes.get("direction") == "bidirectional" else 1
+    w, r = (RANDOM.integers(-64, 64, (n, k, 24)).astype(np.int8) for k in (5, 6))
+    shape = (n,) if n_scales == 1 else (n, 24)
+    scales = [np.abs(_floats(*shape)) * np.float32(0.01) for _ in range(2)]
+    zeros = [RANDOM.integers(-4, 4, shape).astype(np.int8) for _ in range(2)]
+    if n_scales > 1:  # onnxruntime takes zero points by channel only if all are equal
+        zeros = [np.zeros(shape, np.int8)] * 2
+    own = [*rest, *(None,) * (5 - len(rest))]
+    given = [_floats(9, 1, 5), w, r, *own, scales[0], zeros[0], scales[1], zeros[1]]
+    pairs = _compared(
+        tmp_path, "DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "attributes", "words"),
+    [
+        (None, {"direction": "sideways"}, "expected a hidden_size of at least 1 and a direction"),
+        (np.array([3, 2], np.int32), {}, "sequence_lens and input_forget are not supported"),
+        (None, {"activations": ["Tanh", "Mish", "Tanh"]}, "its activations are Tanh, Mish, Tanh"),
+    ],
+)
+def test_quantised_lstms_that_are_refused(
+    tmp_path: Path, lengths: np.ndarray | None, attributes: dict[str, Any], words: str
+) -> None:
+    w, one, zero = np.ones((1, 5, 24), np.int8), np.ones(1, np.float32), np.zeros(1, np.int8)
+    r = np.ones((1, 6, 24), np.int8)
+    given = [_floats(9, 2, 5), w, r, None, lengths, None, None, None, one, zero, one, zero]
+    onnx.save(
+        _model("DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes),
+        tmp_path / "odd.onnx",
+    )
+    with pytest.raises(BadModel, match=f"'fused' \\(DynamicQuantizeLSTM\\): .*{words}"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_weights_of_four_bits(tmp_path: Path, has_zeros: bool) -> None:
     n, depth, block = 6, 40, 16
