@@ -168,9 +168,7 @@ def test_attention_of_apart_operands(tmp_path: Path) -> None:
     ],
     ids=["other sequence", "past"],
 )  # fmt: skip
-def test_attention_of_earlier_operands(
-    tmp_path: Path, given: Given, kinds: Sequence[int]
-) -> None:
+def test_attention_of_earlier_operands(tmp_path: Path, given: Given, kinds: Sequence[int]) -> None:
     for found, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
