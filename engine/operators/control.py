@@ -18,7 +18,15 @@ from tilescope.engine.library.fill import fill
 from tilescope.engine.lower import Lowering
 from tilescope.engine.program import ErrorProgram, If, Repeat, RepeatWhile
 
-__all__ = ["RECORDS", "branch_of", "check_start", "shown_types", "types_of"]
+__all__ = [
+    "RECORDS",
+    "branch_of",
+    "check_start",
+    "is_endless",
+    "reachable",
+    "shown_types",
+    "types_of",
+]
 
 Type = tuple[tuple[int, ...], str]
 
@@ -203,7 +211,7 @@ def _loop_types(node: Node) -> list[Type]:
         )
     check_start(node)
     collected = body.outputs[1 + len(initial) :]
-    if _limit(node) is None and _is_endless(node, body) and not _is_skipped(node):
+    if _limit(node) is None and is_endless(node.optional(1), body) and not _is_skipped(node):
         raise BadModel(
             f"{node} never ends: its condition is always true, and no number of rounds below"
             f" {_UNREACHED:,} is given; give one, or a condition that becomes false"
@@ -239,7 +247,7 @@ def _loop_axes(node: Node) -> tuple[int | None, ...]:
     """Return the axes of the results of rounds, if data decide how many rounds run."""
     body, n_states = node.regions["body"], len(node.inputs) - 2
     n_collected = len(body.outputs) - 1 - n_states
-    if n_collected <= 0 or _is_endless(node, body) or _is_skipped(node):
+    if n_collected <= 0 or is_endless(node.optional(1), body) or _is_skipped(node):
         return ()
     return (*(None,) * n_states, *(0,) * n_collected)
 
@@ -292,7 +300,7 @@ def _lower_loop(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     for source, target in zip(results, (counter, condition, *states), strict=True):
         copy_to(inside.builder, source.reshape(*target.shape), target, "carry")
     rounds = _limit(op)
-    if rounds is not None and rounds.known is not None and _is_endless(op, body):
+    if rounds is not None and rounds.known is not None and is_endless(op.optional(1), body):
         loop = Repeat(rounds.known.item(), inside.builder.sequence, op.name, debug=at.builder.debug)
         at.builder.sequence.add(loop)
         return _used(op, [*states, *collected, counter])
@@ -344,19 +352,22 @@ def _number(like: Value, number: int) -> Constant:
 
 
 def _limit(op: Node) -> Value | None:
+    return reachable(op.optional(0))
+
+
+def reachable(rounds: Value | None) -> Value | None:
     """Return the largest number of rounds; None if a loop has none, or one that it cannot reach.
 
     Exporters state the largest integer of 64 bits where a condition alone ends a loop.
     """
-    rounds = op.optional(0)
     if rounds is None or rounds.known is None:
         return rounds
     return rounds if rounds.known.item() < _UNREACHED else None
 
 
-def _is_endless(op: Node, body: Region) -> bool:
-    """Return whether the condition of a loop is true in every round."""
-    first, last = op.optional(1), body.outputs[0]
+def is_endless(first: Value | None, body: Region) -> bool:
+    """Return whether the condition of a loop is true in every round; the first may be left out."""
+    last = body.outputs[0]
     is_true_at_first = first is None or (first.known is not None and bool(first.known.all()))
     made_by = {value: operation for operation in body.operations for value in operation.results}
     while last in made_by and made_by[last].operator.name == "Identity":

@@ -309,7 +309,42 @@ def test_results_of_an_unknown_number_of_rounds_are_refused(
     tmp_path: Path, rounds: int | None
 ) -> None:
     onnx.save(loop(rounds=rounds, limit=30.0, scan=True), tmp_path / "loop.onnx")
-    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) returns .* state the largest number"):
+    said = r"'rounds' \(Loop\): shapes depend on .* state the largest number of rounds"
+    with pytest.raises(BadModel, match=said):
+        load_onnx(tmp_path / "loop.onnx")
+
+
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_known_condition_decides_how_many_results_there_are(
+    tmp_path: Path, rounds: int | None, limit: int
+) -> None:
+    """As TensorFlow's map functions are exported: a counter of the model's own ends the loop."""
+    nodes = [
+        helper.make_node("Add", ["k", "one"], ["next"]),
+        helper.make_node("Less", ["next", "limit"], ["go_out"]),
+        helper.make_node("Gather", ["x", "k"], ["row"]),
+        helper.make_node("Neg", ["row"], ["made"]),
+    ]
+    integer = TensorProto.INT64
+    inputs = [info("i", [], integer), info("go", [], TensorProto.BOOL), info("k", [], integer)]
+    outputs = [info("go_out", [], TensorProto.BOOL), info("next", [], integer), info("made", [4])]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    operands = ["" if rounds is None else "n", "", "zero"]
+    node = helper.make_node("Loop", operands, ["last", "y"], name="rounds", body=body)
+    weights = {"one": np.array(1), "zero": np.array(0), "limit": np.array(limit)}
+    if rounds is not None:
+        weights["n"] = np.array(rounds)
+    ends = [info("last", [], integer), info("y", [None, 4])]
+    model = model_of([node], [info("x", [3, 4])], ends, weights)
+    for found, expected in both(model, tmp_path / "map.onnx", {"x": X}):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+def test_an_endless_loop_with_results_is_refused(tmp_path: Path, rounds: int | None) -> None:
+    onnx.save(loop(rounds=rounds, limit=None, scan=True), tmp_path / "loop.onnx")
+    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) never ends"):
         load_onnx(tmp_path / "loop.onnx")
 
 
