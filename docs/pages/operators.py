@@ -23,7 +23,8 @@ only, it replaces the operator. Functions defined in the model are inlined too.
 *Primitives* are the operations that the library computes in one call. A decomposed operator is
 replaced by primitives; an operator lowered whole calls the library itself.
 
-Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write.
+Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write, those
+called `ai.onnx.ml.…` are of classical machine learning.
 """
 
 
