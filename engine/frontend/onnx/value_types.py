@@ -18,7 +18,7 @@ from tilescope.engine.frontend.onnx.read import opsets_of
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.skeleton import has_elements
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
-from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
+from tilescope.engine.frontend.onnx.walk import domain_of, graphs_of, nodes_of
 from tilescope.engine.ir import Constant, IrBuilder, Node, Region, Value
 from tilescope.engine.notice import Notice
 
@@ -167,6 +167,9 @@ def types_by_schema(model: onnx.ModelProto) -> Types:
     # It makes the values of a Range, however many, and never ends for an Einsum of one or two dots.
     is_bounded = all(node.op_type != "Range" for node in nodes_of(model.graph))
     if any("." in _equation(node).replace("...", "") for node in nodes_of(model.graph)):
+        return {}
+    # Its inference of a TreeEnsemble without attributes ends the process.
+    if any(domain_of(node) == "ai.onnx.ml" for node in nodes_of(model.graph)):
         return {}
     try:
         model = shape_inference.infer_shapes(model, data_prop=is_bounded)

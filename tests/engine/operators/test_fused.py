@@ -159,134 +159,6 @@ def test_attention_of_apart_operands(tmp_path: Path) -> None:
     np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("given", "kinds"),
-    [
-        ([_X, _floats(2, 4, 7, 2), _floats(2, 4, 7, 2)], FLOATS),
-        ([_X, _floats(2, 5, 8), _floats(2, 5, 8), _floats(24), None, None,
-          _floats(2, 4, 3, 2), _floats(2, 4, 3, 2)], FLOATS * 3),
-    ],
-    ids=["other sequence", "past"],
-)  # fmt: skip
-def test_attention_of_earlier_operands(tmp_path: Path, given: Given, kinds: Sequence[int]) -> None:
-    for found, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
-
-
-@pytest.mark.parametrize("n_apart", [0, 1])
-def test_attention_of_packed_operands(tmp_path: Path, n_apart: int) -> None:
-    """Onnxruntime has no kernel of them for processors: it is given the operands apart."""
-    apart = [_X, _floats(2, 5, 8), _floats(2, 5, 8)]
-    ((_, expected),) = _compared(tmp_path, "MultiHeadAttention", apart, num_heads=4)
-    in_heads = [x.reshape(2, 5, 4, 2) for x in apart[n_apart:]]
-    given = [*apart[:n_apart], np.stack(in_heads, axis=3)]
-    path = tmp_path / "packed.onnx"
-    onnx.save(_model("MultiHeadAttention", given, num_heads=4), path)
-    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
-    with Engine(compiled.executable, resolve()) as engine:
-        found = compiled.run(engine, {"i0": given[0]})["y0"]
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
-
-
-def test_attention_of_other_ranks_is_refused(tmp_path: Path) -> None:
-    given = [_X, _floats(2, 7, 4, 2, 2), _X]
-    onnx.save(_model("MultiHeadAttention", given, num_heads=4), tmp_path / "odd.onnx")
-    with pytest.raises(BadModel, match=r"expected queries, keys and values of three dimensions"):
-        load_onnx(tmp_path / "odd.onnx")
-
-
-_OTHERS: list[tuple[str, Given, int, dict[str, Any]]] = [
-    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "euclidean"}),
-    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "sqeuclidean"}),
-    ("ExpandDims", [_X, np.array(-2, np.int32)], TensorProto.FLOAT, {}),
-    ("GatherND", [_X, np.array([[0, 1], [1, 4]])], TensorProto.FLOAT, {}),
-    ("GridSample", [_floats(1, 2, 4, 5), np.tanh(_floats(1, 3, 3, 2))], TensorProto.FLOAT,
-     {"mode": "bilinear", "padding_mode": "zeros", "align_corners": 0}),
-    ("Pad", [_X, np.array([0, 1, 0, 0, 2, 1]), _floats(1)], TensorProto.FLOAT,
-     {"mode": "constant"}),
-    ("Trilu", [_floats(4, 5), np.array(1)], TensorProto.FLOAT, {"upper": 0}),
-    ("NhwcMaxPool", [_bytes(2, 6, 7, 3)], TensorProto.UINT8,
-     {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 0, 1]}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("op_type", "given", "kind", "attributes"),
-    _OTHERS,
-    ids=[f"{i}-{one[0]}" for i, one in enumerate(_OTHERS)],
-)
-def test_other_operators(
-    tmp_path: Path, op_type: str, given: Given, kind: int, attributes: dict[str, Any]
-) -> None:
-    ((found, expected),) = _compared(tmp_path, op_type, given, (kind,), **attributes)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
-
-
-def test_an_unknown_metric_is_refused(tmp_path: Path) -> None:
-    given = [_floats(5, 8), _floats(7, 8)]
-    onnx.save(_model("CDist", given, metric="cosine"), tmp_path / "odd.onnx")
-    with pytest.raises(BadModel, match=r"'fused' \(CDist\): expected .* metric of euclidean"):
-        load_onnx(tmp_path / "odd.onnx")
-
-
-def test_a_range_in_the_domain_of_onnxruntime(tmp_path: Path) -> None:
-    numbers = {"a": np.array(1.0, np.float32), "b": np.array(7.0, np.float32)}
-    numbers["c"] = np.array(2.5, np.float32)
-    nodes = [
-        helper.make_node("Range", list(numbers), ["r"], domain="com.microsoft"),
-        helper.make_node("Add", ["r", "x"], ["y"]),
-    ]
-    model = model_of(nodes, [info("x", [3])], [info("y", [3])], numbers)
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    ((found, expected),) = both(model, tmp_path / "range.onnx", {"x": _floats(3)})
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["int4", "uint4", "uint8"])
-@pytest.mark.parametrize("has_zeros", [False, True])
-def test_rows_of_a_table_of_four_bits(tmp_path: Path, kind: str, has_zeros: bool) -> None:
-    kinds = {"int4": TensorProto.INT4, "uint4": TensorProto.UINT4}
-    low = -8 if kind == "int4" else 0
-    names, columns = ["t", "i0", "s"], 64
-    indices = RANDOM.integers(0, 6, (2, 3))
-    scales = np.abs(_floats(6, 2)) + np.float32(0.1)
-    weights = {"s": scales}
-    numbers = {"t": RANDOM.integers(low, low + 16, (6, columns))}
-    if has_zeros:
-        names.append("z")
-        numbers["z"] = RANDOM.integers(low, low + 16, (6, 2))
-    node = helper.make_node(
-        "GatherBlockQuantized", names, ["y0"], name="fused", domain="com.microsoft",
-        block_size=32, quantize_axis=1, gather_axis=0, bits=4,
-    )  # fmt: skip
-    inputs = [info("i0", [2, 3], TensorProto.INT64)]
-    model = model_of([node], inputs, [info("y0", [2, 3, columns])], weights, opset=21)
-    for name, whole in numbers.items():
-        if kind == "uint8":
-            packed = (whole[:, 0::2] | whole[:, 1::2] << 4).astype(np.uint8)
-            model.graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
-        else:
-            tensor = helper.make_tensor(name, kinds[kind], whole.shape, whole.reshape(-1))
-            model.graph.initializer.append(tensor)
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    model.ir_version = 10
-    ((found, expected),) = both(model, tmp_path / "table.onnx", {"i0": indices})
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_quantised_embeddings(tmp_path: Path) -> None:
-    ids = RANDOM.integers(0, 9, (2, 5)).astype(np.int32)
-    segments = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
-    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
-    tables = [_bytes(9, 8), _bytes(6, 8), _bytes(2, 8), _bytes(8), _bytes(8)]
-    scales = [_scalar(s) for s in (0.01, 0.02, 0.015, 0.01, 0.005)]
-    zeros = [_scalar(z, "uint8") for z in (120, 128, 100, 130, 127)]
-    given = [ids, segments, *tables, mask, *scales, *zeros]
-    kinds = (TensorProto.FLOAT, TensorProto.INT32)
-    for found, expected in _compared(tmp_path, "QEmbedLayerNormalization", given, kinds):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
-
-
 _TABLES = [_floats(12, 2), _floats(12, 2)]
 _WIDE = [_floats(12, 8), _floats(12, 8)]
 _LAST, _ALL = np.array([4, 4], np.int32), np.array(5, np.int32)
@@ -547,3 +419,131 @@ def test_floats_are_not_quantised_values(tmp_path: Path) -> None:
     onnx.save(_model("QLinearAdd", given, BYTES), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match="'i0' is float32; expected int8 or uint8"):
         load_onnx(tmp_path / "odd.onnx")
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ([_X, _floats(2, 4, 7, 2), _floats(2, 4, 7, 2)], FLOATS),
+        ([_X, _floats(2, 5, 8), _floats(2, 5, 8), _floats(24), None, None,
+          _floats(2, 4, 3, 2), _floats(2, 4, 3, 2)], FLOATS * 3),
+    ],
+    ids=["other sequence", "past"],
+)  # fmt: skip
+def test_attention_of_earlier_operands(tmp_path: Path, given: Given, kinds: Sequence[int]) -> None:
+    for found, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_apart", [0, 1])
+def test_attention_of_packed_operands(tmp_path: Path, n_apart: int) -> None:
+    """Onnxruntime has no kernel of them for processors: it is given the operands apart."""
+    apart = [_X, _floats(2, 5, 8), _floats(2, 5, 8)]
+    ((_, expected),) = _compared(tmp_path, "MultiHeadAttention", apart, num_heads=4)
+    in_heads = [x.reshape(2, 5, 4, 2) for x in apart[n_apart:]]
+    given = [*apart[:n_apart], np.stack(in_heads, axis=3)]
+    path = tmp_path / "packed.onnx"
+    onnx.save(_model("MultiHeadAttention", given, num_heads=4), path)
+    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+    with Engine(compiled.executable, resolve()) as engine:
+        found = compiled.run(engine, {"i0": given[0]})["y0"]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_attention_of_other_ranks_is_refused(tmp_path: Path) -> None:
+    given = [_X, _floats(2, 7, 4, 2, 2), _X]
+    onnx.save(_model("MultiHeadAttention", given, num_heads=4), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"expected queries, keys and values of three dimensions"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+_OTHERS: list[tuple[str, Given, int, dict[str, Any]]] = [
+    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "euclidean"}),
+    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "sqeuclidean"}),
+    ("ExpandDims", [_X, np.array(-2, np.int32)], TensorProto.FLOAT, {}),
+    ("GatherND", [_X, np.array([[0, 1], [1, 4]])], TensorProto.FLOAT, {}),
+    ("GridSample", [_floats(1, 2, 4, 5), np.tanh(_floats(1, 3, 3, 2))], TensorProto.FLOAT,
+     {"mode": "bilinear", "padding_mode": "zeros", "align_corners": 0}),
+    ("Pad", [_X, np.array([0, 1, 0, 0, 2, 1]), _floats(1)], TensorProto.FLOAT,
+     {"mode": "constant"}),
+    ("Trilu", [_floats(4, 5), np.array(1)], TensorProto.FLOAT, {"upper": 0}),
+    ("NhwcMaxPool", [_bytes(2, 6, 7, 3)], TensorProto.UINT8,
+     {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 0, 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "kind", "attributes"),
+    _OTHERS,
+    ids=[f"{i}-{one[0]}" for i, one in enumerate(_OTHERS)],
+)
+def test_other_operators(
+    tmp_path: Path, op_type: str, given: Given, kind: int, attributes: dict[str, Any]
+) -> None:
+    ((found, expected),) = _compared(tmp_path, op_type, given, (kind,), **attributes)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_an_unknown_metric_is_refused(tmp_path: Path) -> None:
+    given = [_floats(5, 8), _floats(7, 8)]
+    onnx.save(_model("CDist", given, metric="cosine"), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"'fused' \(CDist\): expected .* metric of euclidean"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+def test_a_range_in_the_domain_of_onnxruntime(tmp_path: Path) -> None:
+    numbers = {"a": np.array(1.0, np.float32), "b": np.array(7.0, np.float32)}
+    numbers["c"] = np.array(2.5, np.float32)
+    nodes = [
+        helper.make_node("Range", list(numbers), ["r"], domain="com.microsoft"),
+        helper.make_node("Add", ["r", "x"], ["y"]),
+    ]
+    model = model_of(nodes, [info("x", [3])], [info("y", [3])], numbers)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    ((found, expected),) = both(model, tmp_path / "range.onnx", {"x": _floats(3)})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "uint8"])
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_rows_of_a_table_of_four_bits(tmp_path: Path, kind: str, has_zeros: bool) -> None:
+    kinds = {"int4": TensorProto.INT4, "uint4": TensorProto.UINT4}
+    low = -8 if kind == "int4" else 0
+    names, columns = ["t", "i0", "s"], 64
+    indices = RANDOM.integers(0, 6, (2, 3))
+    scales = np.abs(_floats(6, 2)) + np.float32(0.1)
+    weights = {"s": scales}
+    numbers = {"t": RANDOM.integers(low, low + 16, (6, columns))}
+    if has_zeros:
+        names.append("z")
+        numbers["z"] = RANDOM.integers(low, low + 16, (6, 2))
+    node = helper.make_node(
+        "GatherBlockQuantized", names, ["y0"], name="fused", domain="com.microsoft",
+        block_size=32, quantize_axis=1, gather_axis=0, bits=4,
+    )  # fmt: skip
+    inputs = [info("i0", [2, 3], TensorProto.INT64)]
+    model = model_of([node], inputs, [info("y0", [2, 3, columns])], weights, opset=21)
+    for name, whole in numbers.items():
+        if kind == "uint8":
+            packed = (whole[:, 0::2] | whole[:, 1::2] << 4).astype(np.uint8)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
+        else:
+            tensor = helper.make_tensor(name, kinds[kind], whole.shape, whole.reshape(-1))
+            model.graph.initializer.append(tensor)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.ir_version = 10
+    ((found, expected),) = both(model, tmp_path / "table.onnx", {"i0": indices})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_quantised_embeddings(tmp_path: Path) -> None:
+    ids = RANDOM.integers(0, 9, (2, 5)).astype(np.int32)
+    segments = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    tables = [_bytes(9, 8), _bytes(6, 8), _bytes(2, 8), _bytes(8), _bytes(8)]
+    scales = [_scalar(s) for s in (0.01, 0.02, 0.015, 0.01, 0.005)]
+    zeros = [_scalar(z, "uint8") for z in (120, 128, 100, 130, 127)]
+    given = [ids, segments, *tables, mask, *scales, *zeros]
+    kinds = (TensorProto.FLOAT, TensorProto.INT32)
+    for found, expected in _compared(tmp_path, "QEmbedLayerNormalization", given, kinds):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
