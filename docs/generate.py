@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from docs.pages import (
     cli,
+    codelets,
     fidelity,
     graph_api,
     layers,
@@ -36,6 +37,7 @@ DOCS = Path(__file__).resolve().parent
 #: Path below ``docs`` and render function, by page.
 PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "cli": ("reference/cli.md", cli.render),
+    "codelets": ("reference/codelets.md", codelets.render),
     "fidelity": ("explanation/fidelity.md", fidelity.render),
     "graph-api": ("reference/graph-api.md", graph_api.render),
     "metrics": ("reference/metrics.md", metrics.render),

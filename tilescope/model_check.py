@@ -73,6 +73,7 @@ def print_check_json(census: Census, machine: Machine, model: Path, precision: s
             "least_bytes": census.least_bytes,
             "capacity_bytes": _capacity(machine),
             "n_unknown_shapes": census.n_unknown,
+            "notices": [notice.message for notice in census.notices],
             "is_ready": is_ready,
             "advice": steps,
         }
@@ -107,6 +108,8 @@ def print_check(census: Census, machine: Machine, model: Path, precision: str) -
         rows.append(("Unknown", f"{census.n_unknown:,} results have no known shape: left out"))
     print_table([Column("Model"), Column(str(model.name))], rows)
     print_line()
+    for notice in census.notices:
+        print_line(notice.message)
     for step in steps:
         print_line(step)
     return is_ready

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx import defs
 
+from tilescope.engine.frontend.onnx.bodies import OWN_BODIES
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
 
@@ -22,7 +23,8 @@ only, it replaces the operator. Functions defined in the model are inlined too.
 *Primitives* are the operations that the library computes in one call. A decomposed operator is
 replaced by primitives; an operator lowered whole calls the library itself.
 
-Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write.
+Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write, those
+called `ai.onnx.ml.…` are of classical machine learning.
 """
 
 
@@ -39,6 +41,8 @@ def render() -> str:
         operator = OPERATORS[key]
         versions = ", ".join(map(str, _versions(operator)))
         lines.append(f"| `{key}` | {versions} | `{families[key]}` | {_way(operator)} |")
+    own = ", ".join(f"`{key}`" for key in OWN_BODIES)
+    lines += ["", f"Replaced by others as the model is read: {own}."]
     lines += ["", "## Primitives\n", "| Primitive | Family |", "| --- | --- |"]
     primitives = sorted(key for key, operator in OPERATORS.items() if operator.is_primitive)
     lines += [f"| `{key}` | `{families[key]}` |" for key in primitives]

@@ -31,6 +31,7 @@ from tilescope.engine.graph import (
 )
 from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.machine import Machine
+from tilescope.engine.notice import Notice
 from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.reports.figures import fits
 
@@ -214,8 +215,8 @@ class Executable:
     #: Digests of the structure and of the weights of a model; empty for programs of the graph API.
     graph_digest: str = ""
     weights_digest: str = ""
-    #: Sentences about the program that whoever reads its report should know.
-    notices: tuple[str, ...] = ()
+    #: What whoever reads its report should know.
+    notices: tuple[Notice, ...] = ()
 
     @property
     def overfull_tiles(self) -> NDArray[np.int64]:
@@ -277,6 +278,7 @@ _KINDS = (
     Memory,
     Messages,
     Node,
+    Notice,
     Plan,
     PlanStage,
     PlannedStage,

@@ -147,7 +147,10 @@ class IrBuilder:
         """Add operations on other values; `values` maps old to new and takes in the results."""
         for operation in operations:
             inputs = tuple(None if v is None else values.get(v, v) for v in operation.inputs)
-            regions = {key: self.copied(r, values) for key, r in operation.regions.items()}
+            regions = {
+                key: region if region.error else self.copied(region, values)
+                for key, region in operation.regions.items()
+            }
             stated = {name: getattr(operation, name) for name in _NODE_FIELDS}
             node = Node(**stated | {"inputs": inputs, "regions": regions})
             names = [value.name if value else "" for value in operation.outputs]

@@ -67,6 +67,7 @@ class _Structure:
                 self._values(region.inputs),
                 [self.operation(operation) for operation in region.operations],
                 self._values(region.outputs),
+                *([region.error] if region.error else []),
             ]
             for key, region in regions.items()
         }

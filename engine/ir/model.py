@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
 from tilescope.engine.ir.value import Parameter, Value
+from tilescope.engine.notice import Notice
 
 __all__ = ["PRECISIONS", "Count", "Model", "walk"]
 
@@ -53,6 +54,8 @@ class Model:
     counts
         Of the outputs whose number of entries data decide, by name. The outputs that hold the
         numbers are the engine's, not the model's.
+    notices
+        What is odd about the model, though it runs.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Model:
     assumed_ones: tuple[str, ...] = ()
     data: Mapping[str, NDArray[Any]] | None = None
     counts: Mapping[str, Count] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -127,6 +127,9 @@ class Region:
         Values from outside that operations inside read, in the order of their first use.
     outputs
         Results: values made inside, inputs, or values from outside.
+    error
+        Why it cannot run, if so: to execute it ends the run with this sentence. It has no inputs,
+        operations and results then.
     """
 
     name: str
@@ -134,6 +137,7 @@ class Region:
     captured: tuple[Value, ...]
     operations: tuple[Operation, ...]
     outputs: tuple[Value, ...]
+    error: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

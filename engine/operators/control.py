@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +16,17 @@ from tilescope.engine.library.dynamic_slice import dynamic_update
 from tilescope.engine.library.elementwise import binary, copy_to, row_major_copy
 from tilescope.engine.library.fill import fill
 from tilescope.engine.lower import Lowering
-from tilescope.engine.program import If, Repeat, RepeatWhile
+from tilescope.engine.program import ErrorProgram, If, Repeat, RepeatWhile
 
-__all__ = ["RECORDS", "shown_types", "types_of"]
+__all__ = [
+    "RECORDS",
+    "branch_of",
+    "check_start",
+    "is_endless",
+    "reachable",
+    "shown_types",
+    "types_of",
+]
 
 Type = tuple[tuple[int, ...], str]
 
@@ -23,6 +34,9 @@ Type = tuple[tuple[int, ...], str]
 _UNREACHED = 1 << 31
 
 _BRANCHES = ("then_branch", "else_branch")
+
+#: Of a number of entries that data decide.
+_NUMBER: Type = ((), "int64")
 
 
 def types_of(values: Sequence[Value]) -> list[Type]:
@@ -36,54 +50,146 @@ def shown_types(types: Sequence[Type]) -> str:
 
 
 def _check_condition(node: Node, condition: Value) -> None:
-    if condition.dtype != "bool" or condition.shape not in ((), (1,)):
+    if condition.dtype != "bool" or prod(condition.shape) != 1:
         raise BadModel(
             f"{node}: expected one bool as its condition, got {condition.dtype} {condition.shape}"
         )
 
 
-def _if_types(node: Node) -> list[Type]:
-    """Return the types of a decision's results, which both branches must agree on.
+class _Results(NamedTuple):
+    """What a decision returns: the types of its results, and how they differ by branch.
+
+    Parameters
+    ----------
+    types
+        With the larger size where that depends on the branch.
+    axes
+        Along which that is so, None for results of one shape; empty if all are.
+    sizes
+        Along these axes, of both branches.
+    """
+
+    types: list[Type]
+    axes: tuple[int | None, ...] = ()
+    sizes: tuple[int, int] = (0, 0)
+
+
+def _results(node: Node) -> _Results:
+    """Return what a decision returns whose condition data decide.
 
     Raises
     ------
     BadModel
-        When they do not, or the condition is not one bool.
+        When its branches return different types, or shapes that one number cannot tell apart.
     """
-    _check_condition(node, node.operand(0))
-    ones, others = (types_of(node.regions[key].outputs) for key in _BRANCHES)
-    if ones != others:
+    regions = [node.regions[key] for key in _BRANCHES]
+    possible = [types_of(region.outputs) for region in regions if not region.error]
+    ones, others = possible[0], possible[-1]
+    pairs = list(zip(ones, others, strict=False))
+    axes = tuple(itertools.starmap(_unlike_axis, pairs))
+    sizes = {
+        (one[0][axis], other[0][axis])
+        for axis, (one, other) in zip(axes, pairs, strict=True)
+        if axis is not None
+    }
+    agree = len(ones) == len(others) and all(
+        one == other or axis is not None for axis, (one, other) in zip(axes, pairs, strict=True)
+    )
+    if not agree or len(sizes) > 1:
         raise BadModel(
-            f"{node}: its branches return {shown_types(ones)} and {shown_types(others)}; results of"
-            " different types or shapes are not supported"
+            f"{node}: its branches return {shown_types(ones)} and {shown_types(others)}; where"
+            " these differ by more than one size, its condition must be known: give the inputs that"
+            " it depends on with --set"
         )
-    return ones
+    if not sizes:
+        return _Results(ones)
+    largest = [(tuple(map(max, one[0], other[0])), one[1]) for one, other in pairs]
+    return _Results(largest, axes, sizes.pop())
+
+
+def branch_of(condition: Value) -> str:
+    """Return the name of the branch that a known condition takes."""
+    return _BRANCHES[0] if condition.known is not None and condition.known.all() else _BRANCHES[1]
+
+
+def _unlike_axis(one: Type, other: Type) -> int | None:
+    """Return the one axis along which two types differ; None if they differ otherwise."""
+    if one[1] != other[1] or len(one[0]) != len(other[0]):
+        return None
+    unlike = [
+        axis for axis, pair in enumerate(zip(one[0], other[0], strict=True)) if len(set(pair)) > 1
+    ]
+    return unlike[0] if len(unlike) == 1 else None
+
+
+def _if_types(node: Node) -> list[Type]:
+    """Return the types of a decision's results."""
+    _check_condition(node, node.operand(0))
+    results = _results(node)
+    return [*results.types, _NUMBER] if results.axes else results.types
+
+
+def _if_axes(node: Node) -> tuple[int | None, ...]:
+    """Return the axes of results along which the branch that runs decides the size."""
+    return () if node.operand(0).known is not None else _results(node).axes
 
 
 def _if(node: Node, into: Expansion) -> tuple[Value, ...] | None:
-    """Emit the one branch that runs, where the condition is known."""
+    """Emit the one branch that runs, where the condition is known.
+
+    Raises
+    ------
+    BadModel
+        When it cannot run.
+    """
     condition = node.operand(0)
     if condition.known is None:
         return None
-    return into.inline(node.regions[_BRANCHES[0] if condition.known.all() else _BRANCHES[1]])
+    _check_condition(node, condition)
+    region = node.regions[branch_of(condition)]
+    if region.error:
+        raise BadModel(region.error)
+    return into.inline(region)
 
 
 def _lower_if(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add both branches, which copy their results to the same variables."""
-    targets = [at.variable(value) for value in op.results]
+    targets, results = [at.variable(value) for value in op.results], _results(op)
+    axes = [*results.axes, None] if results.axes else [None] * len(op.outputs)
     branches = []
-    for key in _BRANCHES:
-        region = op.regions[key]
-        inside = at.inside(key)
-        inside.add(region.operations, region.outputs)
-        used = [v for v, o in zip(region.outputs, op.outputs, strict=True) if o is not None]
-        for value, target in zip(used, targets, strict=True):
-            copy_to(inside.builder, inside.tensor(value), target, f"{key}/result")
+    for branch, key in enumerate(_BRANCHES):
+        region, inside = op.regions[key], at.inside(key)
         branches.append(inside.builder.sequence)
+        if region.error:
+            inside.builder.sequence.add(ErrorProgram(region.error, debug=at.builder.debug))
+            continue
+        inside.add(region.operations, region.outputs)
+        values = [*region.outputs]
+        if results.axes:
+            number = np.asarray(results.sizes[branch], _NUMBER[1])
+            values.append(Constant(f"{op.name}/{key}/count", *_NUMBER, number))
+        used = [
+            (value, axis)
+            for value, axis, output in zip(values, axes, op.outputs, strict=True)
+            if output is not None
+        ]
+        for (value, axis), target in zip(used, targets, strict=True):
+            _return(inside, value, target, axis, f"{key}/result")
     predicate = at.tensor(op.operand(0))
     then, otherwise = branches
     at.builder.sequence.add(If(predicate, then, otherwise, op.name, debug=at.builder.debug))
     return tuple(targets)
+
+
+def _return(at: Lowering, value: Value, target: Tensor, axis: int | None, name: str) -> None:
+    """Copy a result of a branch to a variable; what it leaves along an axis becomes zero."""
+    if axis is None or value.shape == target.shape:
+        copy_to(at.builder, at.tensor(value), target, name)
+        return
+    n = value.shape[axis]
+    if n:
+        copy_to(at.builder, at.tensor(value), target.slice(axis, 0, n), name)
+    fill(at.builder, target.slice(axis, n, target.shape[axis]), 0)
 
 
 def _loop_types(node: Node) -> list[Type]:
@@ -103,8 +209,9 @@ def _loop_types(node: Node) -> list[Type]:
             f"{node}: a round takes {shown_types(before)} and returns {shown_types(after)}; a"
             " change of type or shape is not supported"
         )
+    check_start(node)
     collected = body.outputs[1 + len(initial) :]
-    if _limit(node) is None and _is_endless(node, body) and not _is_skipped(node):
+    if _limit(node) is None and is_endless(node.optional(1), body) and not _is_skipped(node):
         raise BadModel(
             f"{node} never ends: its condition is always true, and no number of rounds below"
             f" {_UNREACHED:,} is given; give one, or a condition that becomes false"
@@ -115,14 +222,32 @@ def _loop_types(node: Node) -> list[Type]:
         raise BadModel(f"{node} returns results of its rounds: state the largest number of rounds")
     n_rounds = int(node.known(0, "the largest number of rounds, whose results it returns,").item())
     results = [((n_rounds, *value.shape), value.dtype) for value in collected]
-    return [*before, *results, ((), "int64")]
+    return [*before, *results, _NUMBER]
+
+
+def check_start(node: Node) -> None:
+    """Refuse a number of rounds or a first condition that is not one element.
+
+    Raises
+    ------
+    BadModel
+        Names the node, and what it has.
+    """
+    rounds, condition = node.optional(0), node.optional(1)
+    if rounds is not None and (rounds.dtype != "int64" or prod(rounds.shape) != 1):
+        raise BadModel(
+            f"{node}: expected one int64 as the largest number of rounds, got {rounds.dtype}"
+            f" {rounds.shape}"
+        )
+    if condition is not None:
+        _check_condition(node, condition)
 
 
 def _loop_axes(node: Node) -> tuple[int | None, ...]:
     """Return the axes of the results of rounds, if data decide how many rounds run."""
     body, n_states = node.regions["body"], len(node.inputs) - 2
     n_collected = len(body.outputs) - 1 - n_states
-    if n_collected <= 0 or _is_endless(node, body) or _is_skipped(node):
+    if n_collected <= 0 or is_endless(node.optional(1), body) or _is_skipped(node):
         return ()
     return (*(None,) * n_states, *(0,) * n_collected)
 
@@ -137,6 +262,7 @@ def _is_skipped(node: Node) -> bool:
 
 def _loop(node: Node, into: Expansion) -> tuple[Value, ...] | None:
     """Return the initial values, and no results of rounds, where it is known that none runs."""
+    check_start(node)
     if not _is_skipped(node):
         return None
     n_states = len(node.inputs) - 2
@@ -174,7 +300,7 @@ def _lower_loop(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
     for source, target in zip(results, (counter, condition, *states), strict=True):
         copy_to(inside.builder, source.reshape(*target.shape), target, "carry")
     rounds = _limit(op)
-    if rounds is not None and rounds.known is not None and _is_endless(op, body):
+    if rounds is not None and rounds.known is not None and is_endless(op.optional(1), body):
         loop = Repeat(rounds.known.item(), inside.builder.sequence, op.name, debug=at.builder.debug)
         at.builder.sequence.add(loop)
         return _used(op, [*states, *collected, counter])
@@ -226,19 +352,22 @@ def _number(like: Value, number: int) -> Constant:
 
 
 def _limit(op: Node) -> Value | None:
+    return reachable(op.optional(0))
+
+
+def reachable(rounds: Value | None) -> Value | None:
     """Return the largest number of rounds; None if a loop has none, or one that it cannot reach.
 
     Exporters state the largest integer of 64 bits where a condition alone ends a loop.
     """
-    rounds = op.optional(0)
     if rounds is None or rounds.known is None:
         return rounds
     return rounds if rounds.known.item() < _UNREACHED else None
 
 
-def _is_endless(op: Node, body: Region) -> bool:
-    """Return whether the condition of a loop is true in every round."""
-    first, last = op.optional(1), body.outputs[0]
+def is_endless(first: Value | None, body: Region) -> bool:
+    """Return whether the condition of a loop is true in every round; the first may be left out."""
+    last = body.outputs[0]
     is_true_at_first = first is None or (first.known is not None and bool(first.known.all()))
     made_by = {value: operation for operation in body.operations for value in operation.results}
     while last in made_by and made_by[last].operator.name == "Identity":
@@ -248,7 +377,7 @@ def _is_endless(op: Node, body: Region) -> bool:
 
 
 RECORDS = (
-    Operator(name="If", decompose=_if, infer=_if_types, lower=_lower_if),
+    Operator(name="If", decompose=_if, infer=_if_types, lower=_lower_if, counted=_if_axes),
     Operator(
         name="Loop", decompose=_loop, infer=_loop_types, lower=_lower_loop, counted=_loop_axes
     ),

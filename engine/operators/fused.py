@@ -18,7 +18,7 @@ from tilescope.engine.operators.indexing import GATHER
 from tilescope.engine.operators.layout import TRANSPOSE, reshape
 from tilescope.engine.operators.normalisation import LAYER_NORMALIZATION, RMS_NORMALIZATION
 from tilescope.engine.operators.product import gemm, multiplied
-from tilescope.engine.operators.quantisation import as_type
+from tilescope.engine.operators.quantisation import as_type, dequantised
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = ["MICROSOFT", "RECORDS"]
@@ -182,20 +182,39 @@ def _embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]
 
     The second result counts the tokens that the mask keeps in a sequence.
     """
-    ids, words, positions = node.operand(0), node.operand(2), node.operand(3)
+    return _embedded(node, into, [node.optional(index) for index in range(9)])
+
+
+def _quantised_embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+    """Emit the same of tables of 8 bits; every one of them has a scale and a zero point."""
+    tables = []
+    for index in range(5):
+        table, scale, zero = (node.optional(k + index) for k in (2, 8, 13))
+        if table is not None and scale is not None:
+            table = dequantised(into, table, _one(into, scale), zero and _one(into, zero))
+        tables.append(table)
+    given = [node.operand(0), node.optional(1), *tables, node.optional(7), None]
+    return _embedded(node, into, given)[:2]
+
+
+def _one(into: Expansion, value: Value) -> Value:
+    return reshape(into, value, ())
+
+
+def _embedded(node: Node, into: Expansion, given: Sequence[Value | None]) -> tuple[Value, ...]:
+    ids, segments, words, positions, table, factors, offsets, mask, own_places = given
+    if ids is None or words is None or positions is None or factors is None:
+        raise BadModel(f"{node}: expected indices, words, positions and factors")
     total = into.emit(GATHER, words, ids, axis=0)
-    given = node.optional(8)
-    if given is not None:
-        places = into.emit(GATHER, positions, given, axis=0)
+    if own_places is not None:
+        places = into.emit(GATHER, positions, own_places, axis=0)
     else:
         indices = into.constant(list(range(ids.shape[1])), "positions")
         places = into.emit(GATHER, positions, indices, axis=0)
     total = binary(into, "add", total, places)
-    segments, table = node.optional(1), node.optional(4)
     if segments is not None and table is not None:
         total = binary(into, "add", total, into.emit(GATHER, table, segments, axis=0))
-    out = _layer_normalised(node, into, total, node.operand(5), node.operand(6))
-    mask = node.optional(7)
+    out = _layer_normalised(node, into, total, factors, offsets)
     if mask is None:
         count: Value = into.constant([0] * ids.shape[0], "count")
     else:
@@ -215,6 +234,7 @@ RECORDS = (
     _operator("FusedGemm", _fused_gemm),
     _operator("FusedMatMul", _fused_matmul),
     _operator("Gelu", _gelu),
+    _operator("QEmbedLayerNormalization", _quantised_embed_layer_normalization),
     _operator("QuickGelu", _quick_gelu),
     _operator("SimplifiedLayerNormalization", _simplified_layer_normalization),
     _operator("SkipLayerNormalization", _skip_layer_normalization),

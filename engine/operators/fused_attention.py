@@ -161,22 +161,21 @@ def _quantised_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
 
 
 def _multi_head_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
-    """Emit attention of queries, keys and values of shape (batch, sequence, columns).
+    """Emit attention of queries, keys and values, and all keys and values for the next call.
 
     Raises
     ------
     BadModel
-        When they are packed in one tensor, or have earlier keys.
+        When the buffers of earlier keys have room for later ones.
     """
-    given = [node.optional(i) for i in range(3)]
-    if any(x is None or len(x.shape) != 3 for x in given):
-        raise BadModel(f"{node}: expected queries, keys and values of three dimensions each")
-    if any(node.optional(i) is not None for i in (6, 7, 8, 9)) or node.n_outputs > 1:
-        raise BadModel(f"{node}: keys and values of earlier calls are not supported yet")
-    n = node.attributes["num_heads"]
-    bias, start, parts = node.optional(3), 0, []
-    for i in range(3):
-        x = node.operand(i)
+    if any(node.optional(i) is not None for i in (8, 9)):
+        raise BadModel(f"{node}: earlier keys and values in buffers with room are not supported")
+    n, bias, start, parts = node.attributes["num_heads"], node.optional(3), 0, []
+    for side in _sides(node, into):
+        x = side
+        if len(x.shape) == 4:  # heads come second already, as those of another sequence
+            parts.append(x)
+            continue
         size = x.shape[2]
         if size % n:
             raise BadModel(f"{node}: {n} heads do not divide {x.name!r} of shape {x.shape}")
@@ -185,7 +184,41 @@ def _multi_head_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
             start += size
         apart = reshape(into, x, (*x.shape[:2], n, size // n))
         parts.append(into.emit(TRANSPOSE, apart, order=(0, 2, 1, 3)))
-    return (_attended(node, into, _Heads(*parts), node.optional(4), node.optional(5)),)
+    for i in (1, 2):
+        past = node.optional(5 + i)
+        if past is not None:
+            parts[i] = joined(into, [past, parts[i]], 2)
+    heads = _Heads(*parts)
+    out = _attended(node, into, heads, node.optional(4), node.optional(5))
+    return out, heads.k, heads.v
+
+
+def _sides(node: Node, into: Expansion) -> list[Value]:
+    """Emit queries, keys and values, which may be packed: (batch, sequence, heads, parts, size).
+
+    Raises
+    ------
+    BadModel
+        When they have other dimensions.
+    """
+    found: list[Value] = []
+    for x in (node.operand(0), node.optional(1), node.optional(2)):
+        if x is None:
+            continue
+        if len(x.shape) != 5:
+            found.append(x)
+            continue
+        for i in range(x.shape[3]):
+            own = along(into, x, 3, i, i + 1)
+            found.append(reshape(into, own, (*x.shape[:2], x.shape[2] * x.shape[4])))
+    ranks = [len(x.shape) for x in found]
+    if ranks not in ([3, 3, 3], [3, 4, 4]):
+        shapes = ", ".join(str(x.shape) for x in node.operands[:3])
+        raise BadModel(
+            f"{node}: expected queries, keys and values of three dimensions, packed ones of five,"
+            f" or keys and values of four, got {shapes}"
+        )
+    return found
 
 
 RECORDS = (

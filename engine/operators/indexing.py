@@ -63,8 +63,8 @@ def _positions(at: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
             raise BadModel(f"{op}: {value.name!r} has indices out of range of sizes {list(sizes)}")
         return _constant(at, np.where(known < 0, known + size, known), value.dtype)
     indices = at.tensor(value)
-    length = _constant(at, size if len(sizes) > 1 else size[:1], value.dtype)
-    zero = _constant(at, [0], value.dtype)
+    length = _constant(at, size if len(sizes) > 1 else size[0], value.dtype)
+    zero = _constant(at, 0, value.dtype)
     shape = indices.shape
     is_negative = library.binary(at.builder, "less", indices, zero, shape)
     from_end = library.binary(at.builder, "add", indices, length, shape)

@@ -23,7 +23,7 @@ from tilescope.engine.operators.product import multiplied
 from tilescope.engine.operators.quantisation import as_type, centred, quantised
 from tilescope.engine.operators.slicing import along
 
-__all__ = ["RECORDS", "of_matrices", "requantised"]
+__all__ = ["RECORDS", "of_matrices", "qlinear_conv", "requantised"]
 
 #: Integers up to this are exact in single precision, and their sums.
 _LARGEST_EXACT = 1 << 24
@@ -218,7 +218,8 @@ def _qlinear_matmul(node: Node, into: Expansion) -> Value:
     return requantised(node, into, total, scales, node.operand(7))
 
 
-def _qlinear_conv(node: Node, into: Expansion) -> Value:
+def qlinear_conv(node: Node, into: Expansion) -> Value:
+    """Emit a convolution of quantised values."""
     x, w = node.operand(0), node.operand(3)
     rank = len(w.shape)
     zeros = _one(into, node.operand(2)), _by_channel(into, node.operand(5), rank)
@@ -242,6 +243,6 @@ def _operator(name: str, decompose: Callable[[Node, Expansion], Any]) -> Operato
 RECORDS = (
     _operator("ConvInteger", _conv_integer),
     _operator("MatMulInteger", _matmul_integer),
-    _operator("QLinearConv", _qlinear_conv),
+    _operator("QLinearConv", qlinear_conv),
     _operator("QLinearMatMul", _qlinear_matmul),
 )

@@ -15,11 +15,12 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.ir.schema import version_of, with_defaults
 from tilescope.engine.operators.activation import sloped
 from tilescope.engine.operators.choice import chosen
 from tilescope.engine.operators.elementwise import binary, scalar, unary
 from tilescope.engine.operators.fused import MICROSOFT
-from tilescope.engine.operators.integer_product import of_matrices, requantised
+from tilescope.engine.operators.integer_product import of_matrices, qlinear_conv, requantised
 from tilescope.engine.operators.layout import TRANSPOSE, reshape
 from tilescope.engine.operators.pool import average_pooled
 from tilescope.engine.operators.product import multiplied
@@ -34,7 +35,7 @@ from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.operators.slicing import joined
 from tilescope.engine.operators.softmax import SOFTMAX
 
-__all__ = ["RECORDS"]
+__all__ = ["RECORDS", "unpacked"]
 
 
 def _floats(node: Node, into: Expansion, first: int) -> Value:
@@ -94,9 +95,28 @@ def _reduce_mean(node: Node, into: Expansion, x: Value) -> Value:
 
 
 def _average(node: Node, into: Expansion, x: Value) -> Value:
-    if node.attributes.get("channels_last", 0):
-        raise BadModel(f"{node}: channels_last is not supported yet; export channels first")
-    return average_pooled(node, into, x)
+    if not node.attributes.get("channels_last", 0):
+        return average_pooled(node, into, x)
+    return _channels_last(into, average_pooled(node, into, _channels_first(into, x)))
+
+
+def _channels_first(into: Expansion, x: Value) -> Value:
+    rank = len(x.shape)
+    return into.emit(TRANSPOSE, x, order=(0, rank - 1, *range(1, rank - 1)))
+
+
+def _channels_last(into: Expansion, x: Value) -> Value:
+    return into.emit(TRANSPOSE, x, order=(0, *range(2, len(x.shape)), 1))
+
+
+def _convolved(node: Node, into: Expansion) -> Value:
+    """Emit ONNX's QLinearConv, of images whose channels may come last."""
+    usual = with_defaults("QLinearConv", "", version_of("QLinearConv", ""), node.attributes)
+    is_last = usual.pop("channels_last", 0)
+    x = _channels_first(into, node.operand(0)) if is_last else node.operand(0)
+    plain = replace(node, attributes=usual, inputs=(x, *node.inputs[1:]))
+    out = qlinear_conv(plain, into)
+    return _channels_last(into, out) if is_last else out
 
 
 def _softmax(node: Node, into: Expansion, x: Value) -> Value:
@@ -188,12 +208,12 @@ def _few_bits(node: Node, into: Expansion) -> Value:
     n_blocks = -(-depth // block)
     packed = node.known(1, "the weights")
     scales = node.known(2, "the scales").astype(np.float32).reshape(columns, n_blocks, 1)
-    whole = _unpacked(packed.reshape(columns, -1), bits)[:, : n_blocks * block]
+    whole = unpacked(packed.reshape(columns, -1), bits)[:, : n_blocks * block]
     zeros: Any = 1 << (bits - 1)
     if node.optional(3) is not None:
         given = node.known(3, "the zero points")
         if given.dtype == np.uint8:
-            given = _unpacked(given.reshape(columns, -1), bits)[:, :n_blocks]
+            given = unpacked(given.reshape(columns, -1), bits)[:, :n_blocks]
         zeros = given.astype(np.float32).reshape(columns, n_blocks, 1)
     floats = (whole.reshape(columns, n_blocks, block) - zeros) * scales
     weights = floats.reshape(columns, -1)[:, :depth].T
@@ -202,7 +222,7 @@ def _few_bits(node: Node, into: Expansion) -> Value:
     return _plus(into, multiplied(node, into, x, b), node.optional(5))
 
 
-def _unpacked(packed: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+def unpacked(packed: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Return the numbers in rows of bytes, the lowest bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = (packed[:, :, None] >> shifts) & ((1 << bits) - 1)
@@ -220,6 +240,7 @@ RECORDS = (
     _operator("MatMulIntegerToFloat", _to_float),
     _operator("MatMulNBits", _few_bits),
     _operator("QGemm", _gemm),
+    _operator("QLinearConv", _convolved),
     _operator("QLinearAdd", _binary("add")),
     _operator("QLinearAveragePool", _of_one(_average)),
     _operator("QLinearConcat", _concat),

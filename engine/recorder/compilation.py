@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -236,10 +238,7 @@ def _write_parts(writer: ReportWriter, executable: Executable) -> None:
 
 
 def _write_notices(writer: ReportWriter, executable: Executable) -> None:
-    rows = [
-        {"severity": "info", "code": "narrowed_type", "message": message}
-        for message in executable.notices
-    ]
+    rows = [asdict(said) for said in executable.notices]
     if executable.overfull_tiles.size:
         rows.append(
             {

@@ -204,7 +204,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         record=record,
         graph_digest=graph_digest,
         weights_digest=weights_digest,
-        notices=narrowed_types(model),
+        notices=(*model.notices, *narrowed_types(model)),
     )
     return CompiledModel(model, executable)
 

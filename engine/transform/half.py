@@ -39,7 +39,8 @@ def in_half(model: Model) -> Model:
     builder.inputs = list(values.values())
     builder.copy(model.operations, values)
     outputs = [(name, builder.half_of(values.get(value, value))) for name, value in model.outputs]
-    return replace(builder.finish(outputs, model.assumed_ones), counts=model.counts)
+    made = builder.finish(outputs, model.assumed_ones)
+    return replace(made, counts=model.counts, notices=model.notices)
 
 
 class _HalfBuilder(IrBuilder):

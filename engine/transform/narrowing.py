@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tilescope.engine.ir import Model, Parameter, Value
 from tilescope.engine.ir.model import walk
+from tilescope.engine.notice import Notice
 
 __all__ = ["narrowed_types"]
 
@@ -13,8 +14,8 @@ __all__ = ["narrowed_types"]
 _MOVING = frozenset({"reshape", "transpose", "slice", "concat", "take", "select"})
 
 
-def narrowed_types(model: Model) -> tuple[str, ...]:
-    """Return a sentence for each type of 64 bits that the device holds in 32.
+def narrowed_types(model: Model) -> tuple[Notice, ...]:
+    """Return a notice for each type of 64 bits that the device holds in 32.
 
     Parameters
     ----------
@@ -32,9 +33,10 @@ def narrowed_types(model: Model) -> tuple[str, ...]:
     )
 
 
-def _sentences(values: Iterable[Value], dtype: str, what: str) -> Iterator[str]:
+def _sentences(values: Iterable[Value], dtype: str, what: str) -> Iterator[Notice]:
     """Return a sentence that counts the values of a type, or none."""
     names = list(dict.fromkeys(value.name for value in values if value.dtype == dtype))
     if names:
         more = f" and {len(names) - 1:,} more are" if len(names) > 1 else " is"
-        yield f"The machine has no {dtype}: {names[0][:80]!r}{more} computed in {what}."
+        said = f"The machine has no {dtype}: {names[0][:80]!r}{more} computed in {what}."
+        yield Notice("info", "narrowed_type", said)

@@ -65,7 +65,7 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
     for name in without:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
-    data, counts = model.data, model.counts
+    given = model
     for name, apply in PASSES.items():
         if name in without:
             continue
@@ -73,4 +73,4 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         if made is not model:
             check_model(made)
         model = made
-    return replace(model, data=data, counts=counts)
+    return replace(model, data=given.data, counts=given.counts, notices=given.notices)

@@ -41,6 +41,20 @@ def _ones(*shape: int) -> NDArray[np.float32]:
     return np.ones(shape, np.float32)
 
 
+def test_notices_are_shown(tilescope: Run, tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    path = _saved(tmp_path / "m.onnx", nodes, [info("x", [2, 3])], [info("y", [6])])
+    said = "Output 'y' is declared as (6) but computed as (2, 3): its computed shape counts"
+    assert tilescope("models", "check", path, "--json").json()["notices"] == [said]
+    assert said in " ".join(tilescope("models", "check", path).out.split())
+    done = tilescope("run", path, "--tiles", "4", "--report", tmp_path / "report")
+    assert said in " ".join(done.out.split())
+    (notice,) = tilescope("summary", tmp_path / "report", "--json").json()["notices"]
+    assert (notice["severity"], notice["code"], notice["message"]) == (
+        "warning", "output_shape", said,
+    )  # fmt: skip
+
+
 # Multiply-adds and parameters as published for these networks, counted by other programs.
 @pytest.mark.parametrize(
     ("name", "multiply_adds", "n_parameters"),

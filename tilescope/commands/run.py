@@ -216,7 +216,7 @@ def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, obj
         "max_tile_bytes": int(memory.excluding_gaps.max()),
         "max_address_bytes": int(memory.including_gaps.max()),
         "capacity_bytes": machine.allocatable_bytes,
-        "notices": list(executable.notices),
+        "notices": [notice.message for notice in executable.notices],
         "assumed_ones": list(done.compiled.model.assumed_ones),
         "outputs": [
             {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
@@ -235,7 +235,7 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
         f" {done.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
     )
     for notice in executable.notices:
-        print_line(notice)
+        print_line(notice.message)
     for name in done.compiled.model.assumed_ones:
         sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
         print_line(

@@ -1,24 +1,33 @@
-"""Operators that ONNX defines by others: replaced by their bodies where the engine has none."""
+"""Operators that others define: replaced by their bodies where the engine has none."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import onnx
 from onnx import defs, helper, inliner, shape_inference
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.frontend.onnx.walk import graphs_of
+from tilescope.engine.frontend.onnx.quantised_lstm import quantised_lstm
+from tilescope.engine.frontend.onnx.walk import graphs_of, key_of
 
-__all__ = ["has_body", "with_bodies"]
+__all__ = ["OWN_BODIES", "has_body", "with_bodies"]
 
 #: Domain of functions that are made of bodies; gone after inlining.
 _DOMAIN = "tilescope.bodies"
 
 
+#: Bodies of operators that ONNX does not have, by the operator's key.
+OWN_BODIES: Mapping[str, Callable[[onnx.NodeProto, int], onnx.FunctionProto]] = {
+    "com.microsoft.DynamicQuantizeLSTM": quantised_lstm,
+}
+
+
 def has_body(op_type: str, opset: int) -> bool:
-    """Return whether ONNX defines an operator as a function of others."""
+    """Return whether an operator is defined as a function of others."""
+    if op_type in OWN_BODIES:
+        return True
     if not defs.has(op_type, opset, ""):
         return False
     schema = defs.get_schema(op_type, opset, "")
@@ -41,9 +50,11 @@ def with_bodies(model: onnx.ModelProto, op_types: Collection[str], opset: int) -
     functions: list[onnx.FunctionProto] = []
     for graph in graphs_of(changed.graph):
         for node in graph.node:
-            if node.domain not in ("", "ai.onnx") or node.op_type not in op_types:
+            key = key_of(node)
+            if key not in op_types:
                 continue
-            body = _body(node, types, opset)
+            made = OWN_BODIES.get(key)
+            body = made(node, opset) if made else _body(node, types, opset)
             body.name, body.domain = f"{node.op_type}{len(functions)}", _DOMAIN
             del node.attribute[:]
             node.op_type, node.domain = body.name, _DOMAIN

@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadInput, BadModel, BadOption
 from tilescope.engine.frontend.onnx.multiply_adds import multiply_adds
-from tilescope.engine.frontend.onnx.read import expanded, key_of, opsets_of, unsupported
+from tilescope.engine.frontend.onnx.read import expanded, opsets_of, unsupported
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
 from tilescope.engine.frontend.onnx.tidy import check_imports, order_nodes
 from tilescope.engine.frontend.onnx.value_types import InputSize, Types, types_by_schema, types_of
-from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
+from tilescope.engine.frontend.onnx.walk import graphs_of, key_of, nodes_of
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.ir.schema import attribute_value
+from tilescope.engine.notice import Notice
 
 __all__ = ["Census", "take_census"]
 
@@ -74,6 +75,8 @@ class Census:
         Results whose shape does not follow from the model: left out of all sums.
     problem
         Why the model would be refused, in a sentence; empty if nothing was found.
+    notices
+        What is odd about the model, though it would run.
     """
 
     opset: int
@@ -87,6 +90,7 @@ class Census:
     activation_bytes: int
     n_unknown: int
     problem: str
+    notices: tuple[Notice, ...] = ()
 
     @property
     def n_nodes(self) -> int:
@@ -144,10 +148,9 @@ def take_census(
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else "no reason"
         raise BadModel(f"Model {path} has functions that cannot be inlined: {reason}") from None
     inputs = _sized_inputs(whole.graph, shapes or {}, batch)
-    if missing:
-        types, problem = types_by_schema(whole), ""
-    else:
-        types, problem = types_of(whole, inputs, settings)
+    types, problem, notices = (
+        (types_by_schema(whole), "", ()) if missing else types_of(whole, inputs, settings)
+    )
     tally = _Tally(whole.graph, types, 2 if precision == "half" else _WIDE)
     for graph in graphs_of(whole.graph):
         tally.add(graph)
@@ -163,6 +166,7 @@ def take_census(
         activation_bytes=tally.activation_bytes,
         n_unknown=len(tally.unknown),
         problem=problem,
+        notices=notices,
     )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from tilescope.engine.frontend.onnx.read import key_of
-from tilescope.engine.frontend.onnx.walk import nodes_of
+from tilescope.engine.frontend.onnx.walk import key_of, nodes_of
 from tilescope.engine.operators import OPERATORS
 
 __all__ = ["body_of", "deciding_names", "needs_rounds"]

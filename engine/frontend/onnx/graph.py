@@ -16,11 +16,12 @@ from tilescope.engine.frontend.onnx.deciding import body_of
 from tilescope.engine.frontend.onnx.external import array_of
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
 from tilescope.engine.frontend.onnx.loops import Round, is_unrolled, unrolled
-from tilescope.engine.frontend.onnx.read import domain_of, key_of
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
+from tilescope.engine.frontend.onnx.walk import domain_of, key_of
 from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, Value
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
+from tilescope.engine.operators.control import branch_of
 
 __all__ = ["GraphImport"]
 
@@ -120,9 +121,11 @@ class GraphImport:
         stated: dict[str, Any] = {}
         regions: dict[str, Region] = {}
         inputs = tuple(self.values[key] if key else None for key in proto.input)
+        if proto.op_type == "If":
+            regions = self._branches(name, proto, inputs[0])
         for attribute in proto.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                if is_unrolled(proto, inputs, None):
+                if proto.op_type == "If" or is_unrolled(proto, inputs, None):
                     continue
                 given = _given_to_a_body(proto, inputs, version)
                 regions[attribute.name] = self._region(
@@ -186,6 +189,41 @@ class GraphImport:
             return inside.add_nodes()
 
         return add
+
+    def _branches(
+        self, name: str, proto: onnx.NodeProto, condition: Value | None
+    ) -> dict[str, Region]:
+        """Return the branches of a decision, or the one that runs if its condition is known.
+
+        One that cannot be imported fails when it is taken, if the other can.
+
+        Raises
+        ------
+        BadModel
+            When no branch can be imported.
+        """
+        found: dict[str, Region] = {}
+        refused: dict[str, BadModel] = {}
+        for attribute in proto.attribute:
+            key = attribute.name
+            if attribute.type != onnx.AttributeProto.GRAPH:
+                continue
+            if (
+                condition is not None
+                and condition.known is not None
+                and key != branch_of(condition)
+            ):
+                continue
+            try:
+                found[key] = self._region(f"{name}/{key}", attribute.g, [])
+            except BadModel as error:
+                refused[key] = error
+        if refused and not found:
+            raise next(iter(refused.values()))
+        for key, reason in refused.items():
+            said = f"Node {name!r} (If) has no valid {key}: {reason}"
+            found[key] = Region(f"{name}/{key}", (), (), (), (), said)
+        return found
 
     def _region(
         self, name: str, graph: onnx.GraphProto, given: Sequence[ResultType | None]

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.graph import GraphImport
+from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of, read_model
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.tensor_types import (
-    check_output,
     check_type,
     element_type,
     input_shape,
@@ -53,7 +53,7 @@ def load_onnx(
     ------
     BadModel
         Not ONNX, truncated, inconsistent, with types the machine does not have, or with an output
-        of another shape than it declares.
+        of another type than it declares.
     UnsupportedOperators
         Lists every operator that is not supported, with the names of its nodes.
     BadInput
@@ -92,8 +92,8 @@ def load_onnx(
             " with a dynamic batch"
         )
     assumed = open_inputs if batch is None else []
-    for info, value in zip(graph.output, outputs, strict=True):
-        check_output(info, value, assumed, imported.counts.axis(value))
+    odd = oddities(graph, builder.operations, outputs, imported.counts, assumed)
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
     numbers, counts = imported.counts.of_outputs(named)
-    return replace(builder.finish([*named, *numbers], assumed), counts=counts)
+    made = builder.finish([*named, *numbers], assumed)
+    return replace(made, counts=counts, notices=odd)

@@ -1,4 +1,8 @@
-"""Loops that are unrolled: those in which shapes change, or depend on the number of the round."""
+"""Loops that are unrolled.
+
+Shapes in them change or depend on the number of the round, or a condition that is known decides how
+many results of rounds there are.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import onnx
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.deciding import needs_rounds
 from tilescope.engine.ir import Expansion, IrBuilder, Node, Region, Value
+from tilescope.engine.operators.control import check_start, is_endless, reachable
 from tilescope.engine.operators.layout import reshape
 from tilescope.engine.operators.slicing import joined
 
@@ -25,7 +30,8 @@ Round = Callable[[int, Sequence[Value]], Sequence[Value]]
 def is_unrolled(proto: onnx.NodeProto, inputs: Sequence[Value | None], body: Region | None) -> bool:
     """Return whether a node is a loop that only its rounds one by one can compute.
 
-    Before the body is known, its number of rounds decides; after, whether it changes shapes.
+    Before the body is known, its number of rounds decides; after, whether it changes shapes, or
+    returns results of its rounds without a largest number of them.
     """
     if proto.op_type != "Loop":
         return False
@@ -33,6 +39,9 @@ def is_unrolled(proto: onnx.NodeProto, inputs: Sequence[Value | None], body: Reg
         return needs_rounds(proto)
     states = inputs[2:]
     after = body.outputs[1 : 1 + len(states)]
+    rounds, condition = [*inputs, None, None][:2]
+    if len(body.outputs) > 1 + len(states) and reachable(rounds) is None:
+        return not is_endless(condition, body)
     is_known = bool(inputs) and inputs[0] is not None and inputs[0].known is not None
     return is_known and any(
         before is not None and before.shape != value.shape
@@ -57,6 +66,7 @@ def unrolled(node: Node, builder: IrBuilder, run_round: Round) -> tuple[Value, .
     BadModel
         When the number of rounds or a condition is not known, or there are too many rounds.
     """
+    check_start(node)
     n_rounds = _known(node, node.optional(0), "the number of rounds", _MOST_ROUNDS + 1)
     goes_on = bool(_known(node, node.optional(1), "the condition", 1))
     states = [node.operand(i) for i in range(2, len(node.inputs))]
@@ -84,9 +94,11 @@ def _known(node: Node, value: Value | None, what: str, usual: int) -> int:
         return usual
     if value.known is None:
         raise BadModel(
-            f"{node}: shapes depend on its rounds, and {what} is not known at compile time: give"
-            " the inputs that it depends on with --set"
+            f"{node}: shapes depend on its rounds, and {what} is not known at compile time: state"
+            " the largest number of rounds, or give the inputs that decide with --set"
         )
+    if value.known.size != 1:
+        raise BadModel(f"{node}: {what} has shape {value.shape}: expected one element")
     return int(value.known.reshape(()))
 
 

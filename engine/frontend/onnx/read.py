@@ -18,13 +18,11 @@ from tilescope.engine.frontend.onnx.tidy import (
     order_nodes,
     with_dense_initializers,
 )
-from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
+from tilescope.engine.frontend.onnx.walk import graphs_of, key_of, nodes_of
 from tilescope.engine.operators import OPERATORS, supported_operators
 
 __all__ = [
-    "domain_of",
     "expanded",
-    "key_of",
     "model_digest",
     "opsets_of",
     "read_model",
@@ -54,16 +52,6 @@ def model_digest(path: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def domain_of(node: onnx.NodeProto) -> str:
-    """Return the domain of a node's operator; empty for ONNX's own."""
-    return "" if node.domain == "ai.onnx" else node.domain
-
-
-def key_of(node: onnx.NodeProto) -> str:
-    """Return the name of a node's operator in the table of operators."""
-    return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else node.op_type
 
 
 def opsets_of(model: onnx.ModelProto) -> dict[str, int]:

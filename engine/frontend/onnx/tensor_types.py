@@ -126,15 +126,16 @@ def check_output(
     value: Value,
     assumed_ones: Sequence[str],
     counted_axis: int | None = None,
-) -> None:
-    """Refuse an output whose declared shape is not the one that is computed.
+) -> str:
+    """Return a sentence on an output whose declared shape is not the one that is computed, or "".
 
-    Along `counted_axis`, data decide the number of entries.
+    Along `counted_axis`, data decide the number of entries. As onnxruntime, we go on with the
+    shape that is computed.
 
     Raises
     ------
     BadModel
-        Names the output, and both shapes or its type.
+        When its type is not the one that is declared, or stays on the device.
     """
     if value.dtype in _FLOAT8_TYPES:
         raise BadModel(
@@ -148,18 +149,18 @@ def check_output(
             f" {value.dtype}: correct the declaration in the model"
         )
     if not info.type.tensor_type.HasField("shape"):
-        return
+        return ""
     stated = stated_shape(info)
     if len(stated) == len(value.shape) and all(
         s is None or s == size or d == counted_axis
         for d, (s, size) in enumerate(zip(stated, value.shape, strict=True))
     ):
-        return
+        return ""
     taken = ""
     if assumed_ones:
         names = ", ".join(map(repr, assumed_ones))
         taken = f" (the open first dimension of {names} was taken as 1; --shape says another)"
-    raise BadModel(
+    return (
         f"Output {info.name!r} is declared as {_labels(info)} but computed as {value.shape}{taken}:"
-        " correct the declaration in the model or make its sizes dynamic"
+        " its computed shape counts"
     )

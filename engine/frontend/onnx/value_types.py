@@ -13,12 +13,14 @@ from onnx import shape_inference
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx.graph import GraphImport
 from tilescope.engine.frontend.onnx.multiply_adds import Shape
+from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.skeleton import has_elements
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
-from tilescope.engine.frontend.onnx.walk import graphs_of, nodes_of
+from tilescope.engine.frontend.onnx.walk import domain_of, graphs_of, nodes_of
 from tilescope.engine.ir import Constant, IrBuilder, Node, Region, Value
+from tilescope.engine.notice import Notice
 
 __all__ = ["InputSize", "Types", "types_by_schema", "types_of"]
 
@@ -46,8 +48,8 @@ class InputSize:
 
 def types_of(
     model: onnx.ModelProto, inputs: Sequence[InputSize], values: Mapping[str, ArrayLike]
-) -> tuple[Types, str]:
-    """Return the types that follow from those of the inputs, and why the model is refused.
+) -> tuple[Types, str, tuple[Notice, ...]]:
+    """Return the types that follow from those of the inputs, why the model is refused, and notices.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def types_of(
     if opened:
         sizes = ",".join("N" if size is None else str(size) for size in opened[0].shape)
         problem = f"set the sizes of {opened[0].name!r} with --shape {opened[0].name}={sizes}"
-        return types_by_schema(model), problem
+        return types_by_schema(model), problem, ()
     recorder = _TypeRecorder("")
     imported = _SkeletonImport(recorder, model.graph, opsets_of(model), Path())
     imported.add_parameters()
@@ -78,12 +80,13 @@ def types_of(
                 check_type(given.dtype, f"Input {given.name!r}", is_input=True)
                 shape = tuple(size or 0 for size in given.shape)
                 imported.values[given.name] = recorder.input(given.name, shape, given.dtype)
-        imported.add_nodes()
+        outputs = imported.add_nodes()
+        odd = oddities(model.graph, recorder.operations, outputs, imported.counts, ())
     except EngineError as error:
-        return types_by_schema(model), str(error).splitlines()[0]
+        return types_by_schema(model), str(error).splitlines()[0], ()
     except KeyError as error:
-        return types_by_schema(model), f"no node computes {error}, which the graph reads"
-    return recorder.types, ""
+        return types_by_schema(model), f"no node computes {error}, which the graph reads", ()
+    return recorder.types, "", odd
 
 
 class _TypeRecorder(IrBuilder):
@@ -164,6 +167,9 @@ def types_by_schema(model: onnx.ModelProto) -> Types:
     # It makes the values of a Range, however many, and never ends for an Einsum of one or two dots.
     is_bounded = all(node.op_type != "Range" for node in nodes_of(model.graph))
     if any("." in _equation(node).replace("...", "") for node in nodes_of(model.graph)):
+        return {}
+    # Its inference of a TreeEnsemble without attributes ends the process.
+    if any(domain_of(node) == "ai.onnx.ml" for node in nodes_of(model.graph)):
         return {}
     try:
         model = shape_inference.infer_shapes(model, data_prop=is_bounded)

@@ -1,4 +1,4 @@
-"""Walks over the graphs of an ONNX model."""
+"""Walks over the graphs of an ONNX model, and names of their operators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Iterator
 
 import onnx
 
-__all__ = ["graphs_of", "nodes_of"]
+__all__ = ["domain_of", "graphs_of", "key_of", "nodes_of"]
+
+
+def domain_of(node: onnx.NodeProto) -> str:
+    """Return the domain of a node's operator; empty for ONNX's own."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def key_of(node: onnx.NodeProto) -> str:
+    """Return the name of a node's operator in the table of operators."""
+    return f"{domain_of(node)}.{node.op_type}" if domain_of(node) else node.op_type
 
 
 def graphs_of(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

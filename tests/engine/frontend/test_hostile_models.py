@@ -333,15 +333,23 @@ def _of_a_later_opset() -> onnx.ModelProto:
     return model
 
 
+def _of_trees_without_attributes() -> onnx.ModelProto:
+    model = _model("TreeEnsemble", [""])
+    model.graph.node[0].domain = "ai.onnx.ml"
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 5))
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (_of_trees_without_attributes, "'node' (TreeEnsemble)"),
         (_of_a_long_range, "a range of 1,152,921,504,606,846,976 elements"),
         (lambda: _model("Einsum", equation="..i...->i"), "'..i...->i' does not fit"),
         (_of_a_function_that_calls_itself, "functions that cannot be inlined"),
         (_of_a_later_opset, "needs opset 2147483648; the newest supported is"),
     ],
-    ids=["range", "dots", "recursion", "opset"],
+    ids=["trees", "range", "dots", "recursion", "opset"],
 )
 def test_a_hostile_model_is_checked_at_once(
     tmp_path: Path, make: Callable[[], onnx.ModelProto], words: str

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.engine.operators.graphs import both, info, model_of
 
-from tilescope.engine import load_machine, load_onnx
-from tilescope.engine.errors import BadModel
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
+from tilescope.engine.errors import BadModel, ProgramError
 from tilescope.engine.frontend.onnx import inputs_to_set
 from tilescope.engine.lower import lower
 from tilescope.engine.program import If, Repeat, RepeatWhile, Sequence
@@ -83,10 +83,133 @@ def test_a_known_condition_leaves_one_branch(tmp_path: Path) -> None:
     assert names == ["relu", "scale", "total", "total"]
 
 
-def test_branches_of_two_shapes_are_refused(tmp_path: Path) -> None:
+def test_branches_of_unlike_shapes_are_refused(tmp_path: Path) -> None:
     onnx.save(decision(other=[4, 3]), tmp_path / "if.onnx")
-    with pytest.raises(BadModel, match=r"'choose' \(If\): its branches return float32 \(3, 4\)"):
+    said = r"'choose' \(If\): its branches return float32 \(3, 4\) .* must be known: .* --set"
+    with pytest.raises(BadModel, match=said):
         load_onnx(tmp_path / "if.onnx")
+    model = load_onnx(tmp_path / "if.onnx", values={"flag": False})
+    assert model.outputs[0][1].shape == (4, 3)
+
+
+def _of_rows(then: tuple[int, int], otherwise: tuple[int, int]) -> onnx.ModelProto:
+    """Return so many rows of ``x``, twice, negated; a flag decides how many."""
+    branches = {}
+    for branch, n_rows in {"then": then, "else": otherwise}.items():
+        nodes = [
+            helper.make_node("Slice", ["x", "0", str(n), "0"], [f"{branch}_{i}"])
+            for i, n in enumerate(n_rows)
+        ]
+        ends = [info(f"{branch}_{i}", [None, 4]) for i in range(2)]
+        branches[f"{branch}_branch"] = helper.make_graph(nodes, branch, [], ends)
+    nodes = [
+        helper.make_node("If", ["flag"], ["c", "d"], name="choose", **branches),
+        helper.make_node("Neg", ["c"], ["y"]),
+        helper.make_node("Neg", ["d"], ["z"]),
+    ]
+    inputs = [info("flag", [1, 1], TensorProto.BOOL), info("x", [3, 4])]
+    ends = [info("y", [None, 4]), info("z", [None, 4])]
+    return model_of(nodes, inputs, ends, {str(n): np.array([n]) for n in range(4)})
+
+
+@pytest.mark.parametrize("flag", [True, False])
+@pytest.mark.parametrize("sizes", [((3, 3), (2, 2)), ((1, 2), (3, 2)), ((0, 0), (2, 2))])
+def test_branches_of_two_lengths(
+    tmp_path: Path, flag: bool, sizes: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    """The branch that runs decides how many rows count, as data do for NonZero."""
+    given = {"flag": np.full((1, 1), flag), "x": X}
+    for found, expected in both(_of_rows(*sizes), tmp_path / "if.onnx", given):
+        assert found.shape == expected.shape
+        assert np.array_equal(found, expected)
+
+
+def test_branches_of_unrelated_lengths_are_refused(tmp_path: Path) -> None:
+    """No single number says both how many of three and how many of two rows count."""
+    onnx.save(_of_rows((3, 1), (1, 2)), tmp_path / "if.onnx")
+    with pytest.raises(BadModel, match=r"'choose' \(If\): its branches return"):
+        load_onnx(tmp_path / "if.onnx")
+
+
+def _guarded() -> onnx.ModelProto:
+    """Return a decision whose second branch multiplies matrices that do not fit."""
+    model = decision()
+    branch = next(a.g for a in model.graph.node[0].attribute if a.name == "else_branch")
+    product = helper.make_node("MatMul", ["x", "x"], ["b"], name="product")
+    branch.node[0].CopyFrom(product)
+    return model
+
+
+def test_a_branch_without_types_fails_when_it_is_taken(tmp_path: Path) -> None:
+    given = {"flag": np.array(True), "x": X}
+    path = tmp_path / "if.onnx"
+    onnx.save(_guarded(), path)
+    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True)
+    (notice,) = made.executable.notices
+    assert (notice.severity, notice.code) == ("warning", "failing_branch")
+    assert "'choose' (If) has no valid else_branch: Node 'product' (MatMul)" in notice.message
+    with Engine(made.executable, resolve_options(environ={})) as engine:
+        found = made.run(engine, given)
+        np.testing.assert_allclose(found["y"], np.maximum(X, 0) * np.linspace(1, 2, 4), rtol=1e-6)
+        with pytest.raises(ProgramError, match=r"has no valid else_branch: .*'product'"):
+            made.run(engine, given | {"flag": np.array(False)})
+    with pytest.raises(BadModel, match=r"'product' \(MatMul\)"):
+        load_onnx(path, values={"flag": False})
+    assert load_onnx(path, values={"flag": True}).notices == ()
+
+
+def test_two_branches_without_types_are_refused(tmp_path: Path) -> None:
+    model = _guarded()
+    branch = next(a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+    branch.node[0].CopyFrom(helper.make_node("MatMul", ["x", "x"], ["r"], name="first"))
+    onnx.save(model, tmp_path / "if.onnx")
+    with pytest.raises(BadModel, match=r"'(first|product)' \(MatMul\)"):
+        load_onnx(tmp_path / "if.onnx")
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1)])
+def test_conditions_of_one_element(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """As onnxruntime takes them: of a decision, and of a loop before and after its rounds."""
+    model = decision()
+    model.graph.input[0].CopyFrom(info("flag", shape, TensorProto.BOOL))
+    given = {"flag": np.zeros(shape, bool), "x": X}
+    for found, expected in both(model, tmp_path / "if.onnx", given):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    model = loop(rounds=50, limit=30.0)
+    model.graph.input.append(info("flag", shape, TensorProto.BOOL))
+    model.graph.node[0].input[1] = "flag"
+    body = model.graph.node[0].attribute[0].g
+    last = numpy_helper.from_array(np.full(shape, 30, np.float32), "limit")
+    model.graph.initializer[-1].CopyFrom(last)
+    body.output[0].CopyFrom(info("go_out", shape, TensorProto.BOOL))
+    body.input[1].type.tensor_type.ClearField("shape")
+    for go in (True, False):
+        given = INPUTS | {"flag": np.full(shape, go)}
+        for found, expected in both(model, tmp_path / "loop.onnx", given):
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_conditions_of_two_elements_are_refused(tmp_path: Path, is_known: bool) -> None:
+    for model, place in ((decision(), 0), (loop(rounds=5, limit=30.0), 1)):
+        model.graph.node[0].input[place] = "two"
+        if is_known:
+            weight = numpy_helper.from_array(np.ones(2, bool), "two")
+            model.graph.initializer.append(weight)
+        else:
+            model.graph.input.append(info("two", [2], TensorProto.BOOL))
+        onnx.save(model, tmp_path / "two.onnx")
+        with pytest.raises(BadModel, match=r"expected one bool as its condition, got bool \(2,\)"):
+            load_onnx(tmp_path / "two.onnx")
+
+
+def test_rounds_of_two_elements_are_refused(tmp_path: Path) -> None:
+    for model in (loop(rounds=5, limit=30.0), _growing(4, by_round=True)):
+        (weight,) = (w for w in model.graph.initializer if w.name == "n")
+        weight.CopyFrom(numpy_helper.from_array(np.array([4, 4]), "n"))
+        onnx.save(model, tmp_path / "two.onnx")
+        with pytest.raises(BadModel, match=r"'rounds' \(Loop\): expected one int64 as .* rounds"):
+            load_onnx(tmp_path / "two.onnx")
 
 
 def loop(*, rounds: int | None, limit: float | None, scan: bool = False) -> onnx.ModelProto:
@@ -144,6 +267,16 @@ def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, ki
     assert any(isinstance(child, kind) for child in inside[0].children)
 
 
+def test_an_index_of_no_dimensions_that_data_decide(tmp_path: Path) -> None:
+    node = helper.make_node("Gather", ["x", "i"], ["y"], axis=1)
+    inputs = [info("x", [3, 4]), info("i", [], TensorProto.INT64)]
+    model = model_of([node], inputs, [info("y", [3])])
+    for index in (2, -1):
+        given = {"x": X, "i": np.array(index)}
+        ((found, expected),) = both(model, tmp_path / "gather.onnx", given)
+        assert np.array_equal(found, expected)
+
+
 def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
     path = tmp_path / "loop.onnx"
     for found, expected in both(loop(rounds=0, limit=None), path, INPUTS):
@@ -176,7 +309,42 @@ def test_results_of_an_unknown_number_of_rounds_are_refused(
     tmp_path: Path, rounds: int | None
 ) -> None:
     onnx.save(loop(rounds=rounds, limit=30.0, scan=True), tmp_path / "loop.onnx")
-    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) returns .* state the largest number"):
+    said = r"'rounds' \(Loop\): shapes depend on .* state the largest number of rounds"
+    with pytest.raises(BadModel, match=said):
+        load_onnx(tmp_path / "loop.onnx")
+
+
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_known_condition_decides_how_many_results_there_are(
+    tmp_path: Path, rounds: int | None, limit: int
+) -> None:
+    """As TensorFlow's map functions are exported: a counter of the model's own ends the loop."""
+    nodes = [
+        helper.make_node("Add", ["k", "one"], ["next"]),
+        helper.make_node("Less", ["next", "limit"], ["go_out"]),
+        helper.make_node("Gather", ["x", "k"], ["row"]),
+        helper.make_node("Neg", ["row"], ["made"]),
+    ]
+    integer = TensorProto.INT64
+    inputs = [info("i", [], integer), info("go", [], TensorProto.BOOL), info("k", [], integer)]
+    outputs = [info("go_out", [], TensorProto.BOOL), info("next", [], integer), info("made", [4])]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    operands = ["" if rounds is None else "n", "", "zero"]
+    node = helper.make_node("Loop", operands, ["last", "y"], name="rounds", body=body)
+    weights = {"one": np.array(1), "zero": np.array(0), "limit": np.array(limit)}
+    if rounds is not None:
+        weights["n"] = np.array(rounds)
+    ends = [info("last", [], integer), info("y", [None, 4])]
+    model = model_of([node], [info("x", [3, 4])], ends, weights)
+    for found, expected in both(model, tmp_path / "map.onnx", {"x": X}):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("rounds", [None, 2**63 - 1])
+def test_an_endless_loop_with_results_is_refused(tmp_path: Path, rounds: int | None) -> None:
+    onnx.save(loop(rounds=rounds, limit=None, scan=True), tmp_path / "loop.onnx")
+    with pytest.raises(BadModel, match=r"'rounds' \(Loop\) never ends"):
         load_onnx(tmp_path / "loop.onnx")
 
 

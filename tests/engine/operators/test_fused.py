@@ -265,6 +265,15 @@ _QUANTISED: list[tuple[str, Given, dict[str, Any]]] = [
     ("QLinearGlobalAveragePool", [_A, *_q(0.05, 120), *_q(0.01, 99)], {}),
     ("QLinearAveragePool", [_A, *_q(0.05, 120), *_q(0.031, 99)],
      {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+    ("QLinearAveragePool", [_A, *_q(0.05, 120), *_q(0.031, 99)],
+     {"kernel_shape": [2, 2], "channels_last": 1}),
+    ("QLinearConv", [_A, *_q(0.05, 120), RANDOM.integers(-64, 64, (4, 6, 3, 2)).astype(np.int8),
+                     np.linspace(0.01, 0.02, 4, dtype=np.float32), np.zeros(4, np.int8),
+                     *_q(0.3, 99), np.arange(4, dtype=np.int32)],
+     {"channels_last": 1, "pads": [1, 0, 1, 0], "kernel_shape": [3, 2]}),
+    ("QLinearConv", [_A, *_q(0.05, 120), RANDOM.integers(-64, 64, (6, 1, 3, 3)).astype(np.int8),
+                     _scalar(0.01), _scalar(0, "int8"), *_q(0.1, 99)],
+     {"channels_last": 1, "group": 6}),
     ("QLinearSoftmax", [_A, *_q(0.05, 120), *_q(1 / 256, 0)], {"axis": -1, "opset": 13}),
     ("QGemm", [_bytes(4, 8), *_q(0.02, 120), RANDOM.integers(-64, 64, (6, 8)).astype(np.int8),
                _scalar(0.01), _scalar(0, "int8"), np.arange(6, dtype=np.int32), *_q(0.02, 128)],
@@ -323,6 +332,60 @@ def test_products_that_return_floats(tmp_path: Path) -> None:
     np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
 
 
+_LSTM_STATES = [_floats(2, 1, 6), _floats(2, 1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("rest", "n_scales", "attributes"),
+    [
+        ([_floats(1, 48)], 1, {}),
+        ([None], 24, {"direction": "reverse", "clip": 0.5}),
+        ([_floats(2, 48), None, *_LSTM_STATES, _floats(2, 18)], 1, {"direction": "bidirectional"}),
+        ([_floats(1, 48)], 1, {"activations": ["Tanh", "Relu", "Softsign"]}),
+    ],
+    ids=["forward", "reverse", "both", "activations"],
+)
+def test_quantised_lstm(
+    tmp_path: Path, rest: Given, n_scales: int, attributes: dict[str, Any]
+) -> None:
+    n = 2 if attributes.get("direction") == "bidirectional" else 1
+    w, r = (RANDOM.integers(-64, 64, (n, k, 24)).astype(np.int8) for k in (5, 6))
+    shape = (n,) if n_scales == 1 else (n, 24)
+    scales = [np.abs(_floats(*shape)) * np.float32(0.01) for _ in range(2)]
+    zeros = [RANDOM.integers(-4, 4, shape).astype(np.int8) for _ in range(2)]
+    if n_scales > 1:  # onnxruntime takes zero points by channel only if all are equal
+        zeros = [np.zeros(shape, np.int8)] * 2
+    own = [*rest, *(None,) * (5 - len(rest))]
+    given = [_floats(9, 1, 5), w, r, *own, scales[0], zeros[0], scales[1], zeros[1]]
+    pairs = _compared(
+        tmp_path, "DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "attributes", "words"),
+    [
+        (None, {"direction": "sideways"}, "expected a hidden_size of at least 1 and a direction"),
+        (np.array([3, 2], np.int32), {}, "sequence_lens and input_forget are not supported"),
+        (None, {"activations": ["Tanh", "Mish", "Tanh"]}, "its activations are Tanh, Mish, Tanh"),
+    ],
+)
+def test_quantised_lstms_that_are_refused(
+    tmp_path: Path, lengths: np.ndarray | None, attributes: dict[str, Any], words: str
+) -> None:
+    w, one, zero = np.ones((1, 5, 24), np.int8), np.ones(1, np.float32), np.zeros(1, np.int8)
+    r = np.ones((1, 6, 24), np.int8)
+    given = [_floats(9, 2, 5), w, r, None, lengths, None, None, None, one, zero, one, zero]
+    onnx.save(
+        _model("DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes),
+        tmp_path / "odd.onnx",
+    )
+    with pytest.raises(BadModel, match=f"'fused' \\(DynamicQuantizeLSTM\\): .*{words}"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
 @pytest.mark.parametrize("has_zeros", [False, True])
 def test_weights_of_four_bits(tmp_path: Path, has_zeros: bool) -> None:
     n, depth, block = 6, 40, 16
@@ -356,3 +419,131 @@ def test_floats_are_not_quantised_values(tmp_path: Path) -> None:
     onnx.save(_model("QLinearAdd", given, BYTES), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match="'i0' is float32; expected int8 or uint8"):
         load_onnx(tmp_path / "odd.onnx")
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ([_X, _floats(2, 4, 7, 2), _floats(2, 4, 7, 2)], FLOATS),
+        ([_X, _floats(2, 5, 8), _floats(2, 5, 8), _floats(24), None, None,
+          _floats(2, 4, 3, 2), _floats(2, 4, 3, 2)], FLOATS * 3),
+    ],
+    ids=["other sequence", "past"],
+)  # fmt: skip
+def test_attention_of_earlier_operands(tmp_path: Path, given: Given, kinds: Sequence[int]) -> None:
+    for found, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("n_apart", [0, 1])
+def test_attention_of_packed_operands(tmp_path: Path, n_apart: int) -> None:
+    """Onnxruntime has no kernel of them for processors: it is given the operands apart."""
+    apart = [_X, _floats(2, 5, 8), _floats(2, 5, 8)]
+    ((_, expected),) = _compared(tmp_path, "MultiHeadAttention", apart, num_heads=4)
+    in_heads = [x.reshape(2, 5, 4, 2) for x in apart[n_apart:]]
+    given = [*apart[:n_apart], np.stack(in_heads, axis=3)]
+    path = tmp_path / "packed.onnx"
+    onnx.save(_model("MultiHeadAttention", given, num_heads=4), path)
+    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+    with Engine(compiled.executable, resolve()) as engine:
+        found = compiled.run(engine, {"i0": given[0]})["y0"]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_attention_of_other_ranks_is_refused(tmp_path: Path) -> None:
+    given = [_X, _floats(2, 7, 4, 2, 2), _X]
+    onnx.save(_model("MultiHeadAttention", given, num_heads=4), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"expected queries, keys and values of three dimensions"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+_OTHERS: list[tuple[str, Given, int, dict[str, Any]]] = [
+    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "euclidean"}),
+    ("CDist", [_floats(5, 8), _floats(7, 8)], TensorProto.FLOAT, {"metric": "sqeuclidean"}),
+    ("ExpandDims", [_X, np.array(-2, np.int32)], TensorProto.FLOAT, {}),
+    ("GatherND", [_X, np.array([[0, 1], [1, 4]])], TensorProto.FLOAT, {}),
+    ("GridSample", [_floats(1, 2, 4, 5), np.tanh(_floats(1, 3, 3, 2))], TensorProto.FLOAT,
+     {"mode": "bilinear", "padding_mode": "zeros", "align_corners": 0}),
+    ("Pad", [_X, np.array([0, 1, 0, 0, 2, 1]), _floats(1)], TensorProto.FLOAT,
+     {"mode": "constant"}),
+    ("Trilu", [_floats(4, 5), np.array(1)], TensorProto.FLOAT, {"upper": 0}),
+    ("NhwcMaxPool", [_bytes(2, 6, 7, 3)], TensorProto.UINT8,
+     {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 0, 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "kind", "attributes"),
+    _OTHERS,
+    ids=[f"{i}-{one[0]}" for i, one in enumerate(_OTHERS)],
+)
+def test_other_operators(
+    tmp_path: Path, op_type: str, given: Given, kind: int, attributes: dict[str, Any]
+) -> None:
+    ((found, expected),) = _compared(tmp_path, op_type, given, (kind,), **attributes)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_an_unknown_metric_is_refused(tmp_path: Path) -> None:
+    given = [_floats(5, 8), _floats(7, 8)]
+    onnx.save(_model("CDist", given, metric="cosine"), tmp_path / "odd.onnx")
+    with pytest.raises(BadModel, match=r"'fused' \(CDist\): expected .* metric of euclidean"):
+        load_onnx(tmp_path / "odd.onnx")
+
+
+def test_a_range_in_the_domain_of_onnxruntime(tmp_path: Path) -> None:
+    numbers = {"a": np.array(1.0, np.float32), "b": np.array(7.0, np.float32)}
+    numbers["c"] = np.array(2.5, np.float32)
+    nodes = [
+        helper.make_node("Range", list(numbers), ["r"], domain="com.microsoft"),
+        helper.make_node("Add", ["r", "x"], ["y"]),
+    ]
+    model = model_of(nodes, [info("x", [3])], [info("y", [3])], numbers)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    ((found, expected),) = both(model, tmp_path / "range.onnx", {"x": _floats(3)})
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "uint8"])
+@pytest.mark.parametrize("has_zeros", [False, True])
+def test_rows_of_a_table_of_four_bits(tmp_path: Path, kind: str, has_zeros: bool) -> None:
+    kinds = {"int4": TensorProto.INT4, "uint4": TensorProto.UINT4}
+    low = -8 if kind == "int4" else 0
+    names, columns = ["t", "i0", "s"], 64
+    indices = RANDOM.integers(0, 6, (2, 3))
+    scales = np.abs(_floats(6, 2)) + np.float32(0.1)
+    weights = {"s": scales}
+    numbers = {"t": RANDOM.integers(low, low + 16, (6, columns))}
+    if has_zeros:
+        names.append("z")
+        numbers["z"] = RANDOM.integers(low, low + 16, (6, 2))
+    node = helper.make_node(
+        "GatherBlockQuantized", names, ["y0"], name="fused", domain="com.microsoft",
+        block_size=32, quantize_axis=1, gather_axis=0, bits=4,
+    )  # fmt: skip
+    inputs = [info("i0", [2, 3], TensorProto.INT64)]
+    model = model_of([node], inputs, [info("y0", [2, 3, columns])], weights, opset=21)
+    for name, whole in numbers.items():
+        if kind == "uint8":
+            packed = (whole[:, 0::2] | whole[:, 1::2] << 4).astype(np.uint8)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
+        else:
+            tensor = helper.make_tensor(name, kinds[kind], whole.shape, whole.reshape(-1))
+            model.graph.initializer.append(tensor)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model.ir_version = 10
+    ((found, expected),) = both(model, tmp_path / "table.onnx", {"i0": indices})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_quantised_embeddings(tmp_path: Path) -> None:
+    ids = RANDOM.integers(0, 9, (2, 5)).astype(np.int32)
+    segments = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+    tables = [_bytes(9, 8), _bytes(6, 8), _bytes(2, 8), _bytes(8), _bytes(8)]
+    scales = [_scalar(s) for s in (0.01, 0.02, 0.015, 0.01, 0.005)]
+    zeros = [_scalar(z, "uint8") for z in (120, 128, 100, 130, 127)]
+    given = [ids, segments, *tables, mask, *scales, *zeros]
+    kinds = (TensorProto.FLOAT, TensorProto.INT32)
+    for found, expected in _compared(tmp_path, "QEmbedLayerNormalization", given, kinds):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
