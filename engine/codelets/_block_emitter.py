@@ -46,11 +46,11 @@ class BlockEmitter:
             return self.load(pointer, is_wide=True)
         n = self.n_lanes // 2
         kind = ir.VectorType(_F32, n).as_pointer()
-        halves = []
+        halves: list[Any] = []
         for _ in range(2):
             halves.append(self.builder.load(self.builder.bitcast(pointer, kind), align=4))
             pointer = self.builder.gep(pointer, [self.values["w_half"]])
-        return self.lanes(*halves, list(range(self.n_lanes)))
+        return self.lanes(halves[0], halves[1], range(self.n_lanes))
 
     def lanes(self, a: Any, b: Any, places: Sequence[int]) -> Any:
         """Return lanes of two vectors, counted through both."""

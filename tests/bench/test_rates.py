@@ -17,11 +17,9 @@ from numba.extending import intrinsic
 
 from tilescope.engine.codelets._block_emitter import BlockEmitter
 from tilescope.engine.codelets._lanes import (
-    RUN_LANES,
     dot_kernel,
     each_kernel,
     row_kernel,
-    run_kernel,
 )
 from tilescope.engine.jit._jit import jit
 
@@ -62,6 +60,8 @@ def _blas_rate() -> float:
     return float(done.stdout)
 
 
+#: Floats that a vector holds.
+_LANES = 16
 #: Independent sums of the loop that measures the peak: more than a processor has in progress.
 _SUMS = 12
 
@@ -71,7 +71,7 @@ def _fused_only(_context, out, n_rounds):  # type: ignore[no-untyped-def]
     """Add products to sums in registers, without any load."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        emitter = BlockEmitter(builder, {}, RUN_LANES)
+        emitter = BlockEmitter(builder, {}, _LANES)
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         factor = emitter.load(data, is_wide=True)
         zero, one = ir.IntType(64)(0), ir.IntType(64)(1)
@@ -82,7 +82,7 @@ def _fused_only(_context, out, n_rounds):  # type: ignore[no-untyped-def]
 
         sums = emitter.loop(arguments[1], [(zero, one)], [factor] * _SUMS, multiply)[1]
         for k, total in enumerate(sums):
-            emitter.store_vector(total, builder.gep(data, [ir.IntType(64)(k * RUN_LANES)]))
+            emitter.store_vector(total, builder.gep(data, [ir.IntType(64)(k * _LANES)]))
         return context.get_dummy_value()
 
     return types.void(out, n_rounds), generate
@@ -96,7 +96,7 @@ def _peak_rate() -> float:
     def run(out, n_rounds):
         _fused_only(out, n_rounds)
 
-    out, n_rounds = np.zeros(_SUMS * RUN_LANES, np.float32), 10_000_000
+    out, n_rounds = np.zeros(_SUMS * _LANES, np.float32), 10_000_000
     run(out, 1)
     began = process_time()
     run(out, n_rounds)
@@ -131,29 +131,4 @@ def test_rate(name: str, kernel: Any, n_lanes: int, is_each: bool) -> None:
     run(*data, count, _ROUNDS)
     rate = _ROUNDS * _PIXELS * _COUNT * n_lanes / (process_time() - began)
     _say(name, rate)
-    assert rate > 0
-
-
-@pytest.mark.parametrize(("n_own", "n_inputs"), [(1, 8), (4, 2)])
-def test_rate_of_runs(n_own: int, n_inputs: int) -> None:
-    """Measure depthwise rows of 64 pixels with 3 x 3 taps."""
-    kernel = run_kernel(n_own)
-
-    @jit
-    def run(out, x, w, tap_x, tap_w, n_values, n_rounds):
-        for _ in range(n_rounds):
-            kernel(out, 0, x, 0, w, 0, tap_x, tap_w, tap_x.size, n_values)
-
-    n_values = 64 * n_inputs
-    random = np.random.default_rng(0)
-    x = random.random(n_values * 4).astype(np.float32)
-    w = random.random(9 * n_own * RUN_LANES).astype(np.float32)
-    tap_x = np.array([n_values * y + n_inputs * column for y in range(3) for column in range(3)])
-    tap_w = np.arange(9) * n_own * RUN_LANES
-    data = (np.zeros(n_values * n_own, np.float32), x, w, tap_x, tap_w, n_values)
-    run(*data, 1)
-    began = process_time()
-    run(*data, _ROUNDS)
-    rate = _ROUNDS * n_values * n_own * 9 / (process_time() - began)
-    _say(f"runs of {n_inputs} channels, {n_own} outputs each", rate)
     assert rate > 0
