@@ -12,16 +12,19 @@ from tilescope.engine.codelets._vector_emitter import Body, emit_fold, emit_loop
 
 __all__ = ["BlockEmitter"]
 
-_F32, _I64 = ir.FloatType(), ir.IntType(64)
+_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
 class BlockEmitter:
     """Emits blocks; pointers and numbers are LLVM values by the name of the argument."""
 
-    def __init__(self, builder: Any, values: dict[str, Any], n_lanes: int) -> None:
+    def __init__(
+        self, builder: Any, values: dict[str, Any], n_lanes: int, *, has_halves: bool = False
+    ) -> None:
         self.builder, self.values, self.n_lanes = builder, values, n_lanes
         self.n_pixels, self.pixel = 0, _I64(0)
         self.vector = ir.VectorType(_F32, n_lanes) if n_lanes > 1 else _F32
+        self.has_halves = has_halves
 
     def number(self, name: str, index: Any) -> Any:
         """Load an entry of an array of int64."""
@@ -36,6 +39,27 @@ class BlockEmitter:
         return (
             value if is_wide or self.n_lanes == 1 else emit_splat(self.builder, value, self.n_lanes)
         )
+
+    def weights(self, pointer: Any) -> Any:
+        """Load the weights of an input; the two halves of all lanes may be apart."""
+        if not self.has_halves:
+            return self.load(pointer, is_wide=True)
+        n = self.n_lanes // 2
+        kind = ir.VectorType(_F32, n).as_pointer()
+        halves: list[Any] = []
+        for _ in range(2):
+            halves.append(self.builder.load(self.builder.bitcast(pointer, kind), align=4))
+            pointer = self.builder.gep(pointer, [self.values["w_half"]])
+        return self.lanes(halves[0], halves[1], range(self.n_lanes))
+
+    def lanes(self, a: Any, b: Any, places: Sequence[int]) -> Any:
+        """Return lanes of two vectors, counted through both."""
+        mask = ir.Constant(ir.VectorType(_I32, len(places)), list(places))
+        return self.builder.shuffle_vector(a, b, mask)
+
+    def zeros(self) -> list[Any]:
+        """Return a vector of zeros per pixel."""
+        return [ir.Constant(self.vector, None)] * self.n_pixels
 
     def keep(self) -> None:
         """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
@@ -82,39 +106,55 @@ class BlockEmitter:
             (done,), _ = self.loop(end, [(done, _I64(size))], [], one)
 
     def over_taps(self, carried: list[Any], body: Callable[..., Any]) -> list[Any]:
-        """Emit the loop over taps; `body` takes pointers to the pixels, to the weights, sums."""
+        """Emit the loop over taps.
+
+        `body` takes the pixels' pointers, the offset of the tap from them, its weights and the
+        sums. All taps share the pointers: a pointer per pixel and tap would not fit the registers.
+        """
         builder, values = self.builder, self.values
-        sources = self.places("x")
+        pixels = [builder.gep(values["x"], [at]) for at in self.places("x")]
 
         def tap(counters: list[Any], sums: list[Any]) -> Any:
             offset = self.number("tap_x", counters[0])
             weight = builder.add(values["w_at"], self.number("tap_w", counters[0]))
-            pixels = [builder.gep(values["x"], [builder.add(at, offset)]) for at in sources]
-            return body(pixels, builder.gep(values["w"], [weight]), sums)
+            return body(pixels, offset, builder.gep(values["w"], [weight]), sums)
 
         return self.loop(values["n_taps"], [(_I64(0), _I64(1))], carried, tap)[1]
 
-    def block(self, *, is_each: bool) -> None:
-        """Emit sums of products of `n_lanes` outputs per pixel."""
+    def block(self) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel, which share an input."""
         builder, values = self.builder, self.values
 
-        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+        def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             def one(counters: list[Any], sums: list[Any]) -> list[Any]:
                 _, column, row = counters
                 self.keep()
-                weights = self.load(builder.gep(weight, [row]), is_wide=True)
+                weights = self.weights(builder.gep(weight, [row]))
                 found = []
                 for pixel, total in zip(pixels, sums, strict=True):
-                    value = self.load(builder.gep(pixel, [column]), is_wide=is_each)
+                    value = self.load(builder.gep(pixel, [column]), is_wide=False)
                     found.append(self.fused(value, weights, total))
                 return found
 
             zero = _I64(0)
-            steps = [(zero, _I64(1)), (zero, values["x_step"]), (zero, values["w_pitch"])]
+            steps = [(zero, _I64(1)), (offset, values["x_step"]), (zero, values["w_pitch"])]
             return self.loop(values["count"], steps, sums, one)[1]
 
-        zeros = [ir.Constant(self.vector, None)] * self.n_pixels
-        self.store(self.over_taps(zeros, inputs))
+        self.store(self.over_taps(self.zeros(), inputs))
+
+    def each(self) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel, each with an input of its own."""
+        builder = self.builder
+
+        def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            self.keep()
+            weights = self.load(weight, is_wide=True)
+            return [
+                self.fused(self.load(builder.gep(pixel, [offset]), is_wide=True), weights, total)
+                for pixel, total in zip(pixels, sums, strict=True)
+            ]
+
+        self.store(self.over_taps(self.zeros(), tap))
 
     def dot(self) -> None:
         """Emit dot products; the inputs of pixels and weights are contiguous."""
@@ -122,12 +162,14 @@ class BlockEmitter:
         count = self.values["count"]
         whole = builder.and_(count, _I64(-self.n_lanes))
 
-        def inputs(pixels: list[Any], weight: Any, sums: list[Any]) -> Any:
+        def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            taps = [builder.gep(pixel, [offset]) for pixel in pixels]
+
             def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
                 load = self.load if is_wide else self.single
                 self.keep()
                 weights = load(builder.gep(weight, counters), is_wide=True)
-                values = [load(builder.gep(pixel, counters), is_wide=True) for pixel in pixels]
+                values = [load(builder.gep(tap, counters), is_wide=True) for tap in taps]
                 return [
                     self.fused(value, weights, total)
                     for value, total in zip(values, sums, strict=True)
@@ -164,9 +206,19 @@ class BlockEmitter:
         return emit_fold(self.builder, vector, self.builder.fadd)
 
     def store(self, sums: list[Any]) -> None:
-        """Store the sums of the pixels."""
+        """Store the sums of the pixels, the second half of the lanes apart from the first."""
         for place, total in zip(self.places("out"), sums, strict=True):
             pointer = self.builder.gep(self.values["out"], [place])
-            if isinstance(total.type, ir.VectorType):
-                pointer = self.builder.bitcast(pointer, total.type.as_pointer())
-            self.builder.store(total, pointer, align=4)
+            if not self.has_halves:
+                self.store_vector(total, pointer)
+                continue
+            for half in range(2):
+                lanes = list(range(half * self.n_lanes // 2, (half + 1) * self.n_lanes // 2))
+                self.store_vector(self.lanes(total, total, lanes), pointer)
+                pointer = self.builder.gep(pointer, [self.values["out_half"]])
+
+    def store_vector(self, vector: Any, pointer: Any) -> None:
+        """Store all lanes, at any alignment."""
+        if isinstance(vector.type, ir.VectorType):
+            pointer = self.builder.bitcast(pointer, vector.type.as_pointer())
+        self.builder.store(vector, pointer, align=4)

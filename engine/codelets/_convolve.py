@@ -29,86 +29,115 @@ _dots = dot_kernel()
 
 
 @jit
-def _gather_own(  # type: ignore[no-untyped-def]
-    w, w_at, step, tap_w, n_taps, n_own, own_w, tap_own
-):  # fmt: skip
-    """Gather the weights on the diagonals of all taps: those of groups of one channel."""
-    for tap in range(n_taps):
-        tap_own[tap] = tap * n_own
-        for o in range(n_own):
-            own_w[tap * n_own + o] = w[w_at + tap_w[tap] + o * step]
+def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
+    """Return the weights within combined groups, their sizes and strides: as of groups inside."""
+    size, stride = np.empty(7, np.int64), np.empty(7, np.int64)
+    size[:] = w_size
+    count, n_own = w_size[5] // n_combined, w_size[6] // n_combined
+    size[5] = count
+    stride[6] = 1
+    for d in range(5, -1, -1):
+        stride[d] = stride[d + 1] * size[d + 1]
+    own = np.empty(stride[0] * size[0], w.dtype)
+    for k in range(own.size // stride[4]):
+        at, rest = w_start, k
+        for d in range(4, -1, -1):
+            at += rest % size[d] * w_stride[d]
+            rest //= size[d]
+        for g in range(n_combined):
+            for i in range(count):
+                source = at + (g * count + i) * w_stride[5] + g * n_own
+                target = k * stride[4] + i * stride[5] + g * n_own
+                for o in range(n_own):
+                    own[target + o] = w[source + o]
+    return own, size, stride
 
 
 @jit
-def _channels(  # type: ignore[no-untyped-def]
-    n_outputs, n_inside, out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch,
-    n_combined, tap_x, tap_w, n_taps, count, n_pixels, own_w, tap_own,
+def _products(  # type: ignore[no-untyped-def]
+    out, out_start, out_size, out_stride, out_places, x, x_start, x_stride, x_places, w, w_start,
+    w_stride, n_inside, tap_x, tap_w, n_taps, count, n_pixels,
 ):  # fmt: skip
-    """Compute the outputs of a channel group, which interleaves `n_inside` convolution groups.
+    """Compute all groups, images and outputs of some pixels.
 
-    Of `n_combined` combined convolution groups, only the weights within a group are read: those
-    between groups are zero. Outputs are computed in lanes: 16 at a time, then 8 and 4, then the
-    rest singly. `own_w` and `tap_own` have room for the weights of combined groups of one channel.
+    A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
+    then 8 and 4, then the rest singly. Two channel groups of 8 outputs are 16 lanes.
     """
-    if n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES:
-        _dots(out, out_at, out_places, x, x_at, x_places, 1, w, w_at, 1,
-              tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-        return
-    n_groups, skipped = n_inside * n_combined, 0
-    if n_combined > 1:
-        count //= n_combined
-        skipped = count * w_pitch
-    is_each = n_groups == n_outputs and count == 1 and x_step == 1
-    n_own = n_outputs if is_each else n_outputs // n_groups
-    for g in range(0 if is_each else n_groups):
-        own_x, own = x_at + g * count * x_step, g * n_own
-        own_at = w_at + own + g * skipped
-        o = 0
-        while n_own - o >= 16:
-            _by_16(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                   w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-            o += 16
-        while n_own - o >= 8:
-            _by_8(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-            o += 8
-        while n_own - o >= 4:
-            _by_4(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-            o += 4
-        while n_own - o >= 1:
-            _by_1(out, out_at + own + o, out_places, x, own_x, x_places, x_step,
-                  w, own_at + o, w_pitch, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-            o += 1
-    if is_each:
-        if n_combined > 1:
-            _gather_own(w, w_at, w_pitch + 1, tap_w, n_taps, n_own, own_w, tap_own)
-            w, w_at, tap_w = own_w, 0, tap_own
-        o = 0
-        while n_own - o >= 16:
-            _each_16(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
-                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-            o += 16
-        while n_own - o >= 8:
-            _each_8(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
-                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-            o += 8
-        while n_own - o >= 4:
-            _each_4(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
-                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-            o += 4
-        while n_own - o >= 1:
-            _each_1(out, out_at + o, out_places, x, x_at + o, x_places, 0, w, w_at + o, 0,
-                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-            o += 1
+    n_outputs, x_step, w_pitch = out_size[5], x_stride[5], w_stride[5]
+    n_own = n_outputs // n_inside
+    is_dot = n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES
+    is_each = n_inside == n_outputs and count == 1 and x_step == 1
+    for i in range(out_size[0] * out_size[1]):
+        image, group = i % out_size[1], i // out_size[1]
+        image_at = x_start + group * x_stride[0] + image * x_stride[1]
+        out_group = 0
+        while out_group < out_size[2]:
+            row_at = out_start + group * out_stride[0] + image * out_stride[1]
+            row_at += out_group * out_stride[2]
+            w_at = w_start + group * w_stride[0] + out_group * w_stride[1]
+            is_pair = n_own == 8 and out_group + 1 < out_size[2]
+            out_group += 2 if is_pair else 1
+            if is_dot:
+                _dots(out, row_at, out_places, 0, x, image_at, x_places, 1, w, w_at, 1, 0,
+                      tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                continue
+            if is_each:
+                o = 0
+                while n_outputs - o >= 16:
+                    _each_16(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
+                             w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    o += 16
+                while n_outputs - o >= 8:
+                    _each_8(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
+                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    o += 8
+                while n_outputs - o >= 4:
+                    _each_4(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
+                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    o += 4
+                while n_outputs - o >= 1:
+                    _each_1(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
+                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    o += 1
+                continue
+            out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
+            step = 8 if is_pair else 16
+            for g in range(n_inside):
+                x_at = image_at + g * count * x_step
+                out_at, own_at = row_at + g * n_own, w_at + g * n_own
+                o = 0
+                while n_own - o >= step:
+                    _by_16(out, out_at + o, out_places, out_half, x, x_at, x_places, x_step,
+                           w, own_at + o, w_pitch, w_half, tap_x, tap_w, n_taps, count,
+                           n_pixels)  # fmt: skip
+                    o += step
+                while n_own - o >= 8:
+                    _by_8(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
+                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
+                          n_pixels)  # fmt: skip
+                    o += 8
+                while n_own - o >= 4:
+                    _by_4(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
+                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
+                          n_pixels)  # fmt: skip
+                    o += 4
+                while n_own - o >= 1:
+                    _by_1(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
+                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
+                          n_pixels)  # fmt: skip
+                    o += 1
 
 
 @jit
 def _taps_inside(n_taps, first, step, size):  # type: ignore[no-untyped-def]
     """Return the range of taps for which `first + tap * step` is inside `size`."""
-    low = 0 if first >= 0 else min(n_taps, (-first + step - 1) // step)
-    high = 0 if first >= size else min(n_taps, (size - 1 - first) // step + 1)
-    return low, max(low, high)
+    if step == 1:  # divisions take longer than the rest
+        low, high = max(0, -first), size - first
+    else:
+        low = 0 if first >= 0 else (-first + step - 1) // step
+        high = 0 if first >= size else (size - 1 - first) // step + 1
+    low = min(low, n_taps)
+    return low, max(low, min(high, n_taps))
 
 
 @jit
@@ -147,23 +176,15 @@ def _list_taps(  # type: ignore[no-untyped-def]
 
 
 @jit
-def convolve(  # type: ignore[no-untyped-def]
+def _over_field(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
-    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
+    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Convolve a tile's data.
-
-    x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
-    output] and out [group, image, out group, y, x, output]. A group may interleave several
-    convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
-    those of its own convolution group. Or it has `n_combined` of them whose weights are in one
-    block, with zeros between different groups, which are not read.
-    """
+    """Convolve a tile's data whose groups are interleaved."""
     most = w_size[2] * w_size[3] * w_size[4]
     tap_x, tap_w = np.empty(most, np.int64), np.empty(most, np.int64)
-    own_w = np.empty(most * out_size[5] if n_combined > 1 else 0, w.dtype)
-    tap_own = np.empty(most if n_combined > 1 else 0, np.int64)
     x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
+    n_inside = x_size[5] // w_size[5]
     first_y = 0
     while first_y < out_size[3]:
         end_y, y_low, y_high = _alike(
@@ -178,7 +199,7 @@ def convolve(  # type: ignore[no-untyped-def]
                 tap_x, tap_w, y_low, y_high, x_low, x_high,
                 (dilation_y * x_stride[3], w_stride[3]), (dilation_x * x_stride[4], w_stride[4]),
                 w_size[2], (x_stride[2], w_stride[2]), w_size[5], x_stride[5], w_stride[5],
-                x_size[5] // w_size[5] * n_combined,
+                n_inside,
             )  # fmt: skip
             n = 0
             for y in range(first_y, end_y):
@@ -190,21 +211,33 @@ def convolve(  # type: ignore[no-untyped-def]
                     if n == _PIXELS or (y == end_y - 1 and column == end_x - 1):
                         for k in range(n, -(-n // _LARGEST) * _LARGEST):
                             x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
-                        n_pixels, n = n, 0
-                        for i in range(out_size[0] * out_size[1] * out_size[2]):
-                            out_group = i % out_size[2]
-                            image = i // out_size[2] % out_size[1]
-                            group = i // out_size[2] // out_size[1]
-                            _channels(
-                                out_size[5], x_size[5] // w_size[5], out,
-                                out_start + group * out_stride[0] + image * out_stride[1]
-                                + out_group * out_stride[2],
-                                out_places, x,
-                                x_start + group * x_stride[0] + image * x_stride[1],
-                                x_places, x_stride[5], w,
-                                w_start + group * w_stride[0] + out_group * w_stride[1],
-                                w_stride[5], n_combined, tap_x, tap_w, n_taps, count,
-                                n_pixels, own_w, tap_own,
-                            )  # fmt: skip
+                        _products(
+                            out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
+                            x_places, w, w_start, w_stride, n_inside, tap_x, tap_w, n_taps, count,
+                            n,
+                        )  # fmt: skip
+                        n = 0
             first_x = end_x
         first_y = end_y
+
+
+@jit
+def convolve(  # type: ignore[no-untyped-def]
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
+    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
+):  # fmt: skip
+    """Convolve a tile's data.
+
+    x is [group, image, in group, y, x, input], w [group, out group, in group, ky, kx, input,
+    output] and out [group, image, out group, y, x, output]. A group may interleave several
+    convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
+    those of its own convolution group. Or it has `n_combined` of them whose weights are in one
+    block, with zeros between different groups, which are not read.
+    """
+    if n_combined > 1:
+        w, w_size, w_stride = _own_weights(w, w_start, w_size, w_stride, n_combined)
+        w_start = 0
+    _over_field(
+        x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
+        out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    )  # fmt: skip

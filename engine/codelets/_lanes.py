@@ -11,7 +11,7 @@ and one of the inputs after the last whole vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -26,6 +26,7 @@ __all__ = [
     "DOT_LANES",
     "EACH_BLOCKS",
     "LARGEST",
+    "PAIR_LANES",
     "dot_kernel",
     "each_kernel",
     "row_kernel",
@@ -37,23 +38,27 @@ BLOCKS = {16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
 EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 #: Lanes of a dot product, and dot products of a block.
 DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
+#: Lanes whose two halves may be apart: two groups of outputs with the same inputs.
+PAIR_LANES = 16
 #: Most pixels of a block.
 LARGEST = 8
 
 _config: Any = numba.config
 _ARGUMENTS = (
-    "out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x, tap_w, n_taps,"
-    " count, n_pixels"
+    "out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half, tap_x,"
+    " tap_w, n_taps, count, n_pixels"
 )
 
 
-def _plain(n_lanes: int, *, is_each: bool) -> Callable[..., None]:
+def _plain(n_lanes: int, *, is_each: bool, has_halves: bool = False) -> Callable[..., None]:
     """Return a pure Python version, for runs without compilation; one lane for a dot product."""
+    n_first = n_lanes // 2 if has_halves else n_lanes
 
     def block(  # type: ignore[no-untyped-def]
-        out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x, tap_w, n_taps,
-        count, n_pixels,
+        out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half,
+        tap_x, tap_w, n_taps, count, n_pixels,
     ):  # fmt: skip
+        first, last = slice(None, n_first), slice(n_first, None)
         for p in range(n_pixels):
             total = np.zeros(n_lanes, np.float32)
             for t in range(n_taps):
@@ -61,9 +66,14 @@ def _plain(n_lanes: int, *, is_each: bool) -> Callable[..., None]:
                     source = x_at + x_places[p] + tap_x[t] + i * x_step
                     weight = w_at + tap_w[t] + i * w_pitch
                     values = x[source : source + n_lanes] if is_each else x[source]
-                    total += values * w[weight : weight + n_lanes]
+                    values = np.broadcast_to(values, n_lanes)
+                    total[first] += values[first] * w[weight : weight + n_first]
+                    weight += w_half
+                    total[last] += values[last] * w[weight : weight + n_lanes - n_first]
             target = out_at + out_places[p]
-            out[target : target + n_lanes] = total
+            out[target : target + n_first] = total[first]
+            target += out_half
+            out[target : target + n_lanes - n_first] = total[last]
 
     return block
 
@@ -71,8 +81,8 @@ def _plain(n_lanes: int, *, is_each: bool) -> Callable[..., None]:
 def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
     @intrinsic
     def block(  # type: ignore[no-untyped-def]
-        typing_context, out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch,
-        tap_x, tap_w, n_taps, count, n_pixels,
+        typing_context, out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at,
+        w_pitch, w_half, tap_x, tap_w, n_taps, count, n_pixels,
     ):  # fmt: skip
         floats, lists = (out, x, w), (out_places, x_places, tap_x, tap_w)
         if not all(isinstance(a, types.Array) and a.dtype == types.float32 for a in floats):
@@ -81,8 +91,8 @@ def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
             return None
         number = types.int64
         signature = types.void(
-            out, number, out_places, x, number, x_places, number, w, number, number,
-            tap_x, tap_w, number, number, number,
+            out, number, out_places, number, x, number, x_places, number, w, number, number,
+            number, tap_x, tap_w, number, number, number,
         )  # fmt: skip
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -103,43 +113,46 @@ def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
 def row_kernel(n_lanes: int) -> Any:
     """Return the function that stores sums of products: `n_lanes` outputs of all pixels of a list.
 
-    Its arguments are ``out, out_at, out_places, x, x_at, x_places, x_step, w, w_at, w_pitch, tap_x,
-    tap_w, n_taps, count, n_pixels``: flat float32 arrays with a first element; offsets of the
-    pixels; strides between the inputs of a pixel (step) and between their weights (pitch); offsets
-    of the taps; inputs per tap. The weights of the outputs of one input are contiguous. The lists
-    of pixels repeat the last one up to a multiple of `LARGEST`.
+    Its arguments are ``out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at,
+    w_pitch, w_half, tap_x, tap_w, n_taps, count, n_pixels``: flat float32 arrays with a first
+    element; offsets of the pixels; strides between the inputs of a pixel (step) and between their
+    weights (pitch); offsets of the taps; inputs per tap. The weights of the outputs of one input
+    are contiguous, but for two halves of `PAIR_LANES`, whose first elements are `w_half` and
+    `out_half` apart. The lists of pixels repeat the last one up to a multiple of `LARGEST`.
     """
-    return _kernel(n_lanes, BLOCKS[n_lanes], lambda emitter: lambda: emitter.block(is_each=False))
+    has_halves = n_lanes == PAIR_LANES
+    if _config.DISABLE_JIT:
+        return _plain(n_lanes, is_each=False, has_halves=has_halves)
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, n_lanes, has_halves=has_halves)
+        emitter.over_pixels(BLOCKS[n_lanes], emitter.block)
+
+    return _compiled(emit)
 
 
 def each_kernel(n_lanes: int) -> Any:
-    """Return the same function for outputs with an input of their own, which are contiguous."""
+    """Return the same function for outputs with one input of their own; these are contiguous.
 
-    def block_of(emitter: BlockEmitter) -> Callable[[], None]:
-        return lambda: emitter.block(is_each=True)
+    Of steps, pitches, halves and counts it takes no notice.
+    """
+    if _config.DISABLE_JIT:
+        return _plain(n_lanes, is_each=True)
 
-    return _kernel(n_lanes, EACH_BLOCKS[n_lanes], block_of, is_each=True)
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, n_lanes)
+        emitter.over_pixels(EACH_BLOCKS[n_lanes], emitter.each)
+
+    return _compiled(emit)
 
 
 def dot_kernel() -> Any:
     """Return the same function for one output per pixel, with contiguous inputs and weights."""
     if _config.DISABLE_JIT:
         return _plain(1, is_each=False)
-    return _kernel(DOT_LANES, _DOT_BLOCKS, lambda emitter: emitter.dot)
-
-
-def _kernel(
-    n_lanes: int,
-    sizes: Sequence[int],
-    block_of: Callable[[BlockEmitter], Callable[[], None]],
-    *,
-    is_each: bool = False,
-) -> Any:
-    if _config.DISABLE_JIT:
-        return _plain(n_lanes, is_each=is_each)
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
-        emitter = BlockEmitter(builder, values, n_lanes)
-        emitter.over_pixels(sizes, block_of(emitter))
+        emitter = BlockEmitter(builder, values, DOT_LANES)
+        emitter.over_pixels(_DOT_BLOCKS, emitter.dot)
 
     return _compiled(emit)

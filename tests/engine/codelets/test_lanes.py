@@ -18,6 +18,7 @@ from tilescope.engine.codelets._lanes import (
     BLOCKS,
     EACH_BLOCKS,
     LARGEST,
+    PAIR_LANES,
     dot_kernel,
     each_kernel,
     row_kernel,
@@ -27,37 +28,56 @@ from tilescope.engine.jit._jit import jit
 _COUNTS = (0, 1, 2, 9, 35)
 
 
-def _compare(kernel: Any, n_lanes: int, *, steps: tuple[int, int], is_each: bool) -> None:
+def _compare(
+    kernel: Any,
+    n_lanes: int,
+    *,
+    steps: tuple[int, int],
+    is_each: bool = False,
+    halves: tuple[int, int] | None = None,
+) -> None:
     """Compare a kernel with sums of integers, which are exact in any order."""
     x_step, w_pitch = steps
+    # The lanes of outputs and of weights, from the first.
+    out_half, w_half = halves or (n_lanes // 2, n_lanes // 2)
+    is_second = np.arange(n_lanes) >= (n_lanes + 1) // 2
+    out_lanes, w_lanes = (
+        np.arange(n_lanes) + is_second * (half - n_lanes // 2) for half in (out_half, w_half)
+    )
 
     @jit
     def run(out, at, out_places, x, x_places, w, tap_x, tap_w, count, n):
-        kernel(out, at, out_places, x, 1, x_places, x_step, w, 3, w_pitch, tap_x, tap_w,
-               tap_x.size, count, n)  # fmt: skip
+        kernel(out, at, out_places, out_half, x, 1, x_places, x_step, w, 3, w_pitch, w_half,
+               tap_x, tap_w, tap_x.size, count, n)  # fmt: skip
 
     random = np.random.default_rng(n_lanes)
     tap_x, tap_w = np.array([0, 7]), np.array([5, 0])
-    for n_pixels, at, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), _COUNTS):
+    counts = (1,) if is_each else _COUNTS
+    for n_pixels, at, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
         held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
-        out = random.integers(-4, 4, at + 20 * n_pixels + 16).astype(np.float32)
+        out = random.integers(-4, 4, at + 20 * n_pixels + 16 + out_half).astype(np.float32)
         x = random.integers(-4, 4, 90 + 40 * n_pixels).astype(np.float32)
-        w = random.integers(-4, 4, 50 + 18 * max(count, 1)).astype(np.float32)
+        w = random.integers(-4, 4, 50 + w_half + 18 * max(count, 1)).astype(np.float32)
         expected = out.copy()
         for p in range(n_pixels):
             total = np.zeros(n_lanes)
             for tap, i in product(range(2), range(count)):
                 source = 1 + p * 40 + tap_x[tap] + i * x_step
                 row = 3 + tap_w[tap] + i * w_pitch
-                total += x[source : source + (n_lanes if is_each else 1)] * w[row : row + n_lanes]
-            expected[at + p * 20 : at + p * 20 + n_lanes] = total
+                total += x[source : source + (n_lanes if is_each else 1)] * w[row + w_lanes]
+            expected[at + p * 20 + out_lanes] = total
         run(out, at, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
         assert out.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("n_lanes", BLOCKS)
 def test_rows_hold_their_products_at_any_alignment(n_lanes: int) -> None:
-    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 18), is_each=False)
+    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 18))
+
+
+def test_two_groups_of_outputs_share_their_inputs() -> None:
+    """The second group is as far as all pixels of the first, and beyond its weights."""
+    _compare(row_kernel(PAIR_LANES), PAIR_LANES, steps=(2, 18), halves=(300, 700))
 
 
 @pytest.mark.parametrize("n_lanes", EACH_BLOCKS)
@@ -66,7 +86,7 @@ def test_outputs_have_inputs_of_their_own(n_lanes: int) -> None:
 
 
 def test_dot_products_take_contiguous_inputs() -> None:
-    _compare(dot_kernel(), 1, steps=(1, 1), is_each=False)
+    _compare(dot_kernel(), 1, steps=(1, 1))
 
 
 def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> tuple[Any, Any]:
@@ -78,8 +98,8 @@ def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> t
     n_in, n_out = case["n_in"] * combined, case["n_out"] * combined * inside
     sizes = {
         "x": (2, 2, case["groups"], case["height"], case["width"], n_in * inside),
-        "w": (2, 2, case["groups"], case["ky"], case["kx"], n_in, n_out),
-        "out": (2, 2, 2, case["rows"], case["columns"], n_out),
+        "w": (2, case["out_groups"], case["groups"], case["ky"], case["kx"], n_in, n_out),
+        "out": (2, 2, case["out_groups"], case["rows"], case["columns"], n_out),
     }
     arrays = {n: random.integers(-4, 4, s).astype(np.float32) for n, s in sizes.items()}
     names = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
@@ -100,8 +120,9 @@ def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> t
 
 _CASES = {
     "n_in": (1, 2, 17),
-    "n_out": (1, 3, 21),
+    "n_out": (1, 3, 8, 21),
     "groups": (1, 2),
+    "out_groups": (1, 2, 3),
     "height": (1, 5),
     "width": (1, 6),
     "ky": (1, 3),
