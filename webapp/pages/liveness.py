@@ -132,6 +132,7 @@ def layout() -> html.Div:
                     "liveness-step",
                     _VARIABLE_COLUMNS,
                     empty="Only always-live memory is live at this step.",
+                    selects=True,
                 ),
             ),
         ]
@@ -302,6 +303,12 @@ def _register_browser(app: Dash) -> None:
         "charts.liveness_fields",
         Output("liveness-sides-field", "style"),
         Input(view_store("liveness"), "data"),
+    )
+    connect(
+        app,
+        "charts.pick_live_variable",
+        Input("liveness-step", "selectedRows"),
+        prevent_initial_call=True,
     )
     connect(
         app,
