@@ -32,7 +32,7 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
 
-__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/memory"
 TITLE = "Memory"
@@ -54,6 +54,8 @@ VIEW = (
     Parameter("y"),
     Parameter("mark"),
 )
+#: What stands above the chart.
+PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x")}
 
 #: Maximum number of columns of the Details table.
 _MAX_COLUMNS = 12
@@ -194,7 +196,7 @@ def register(app: Dash, library: Library) -> None:
             Output("memory-note", "children"),
             Output("memory-of", "data"),
         ],
-        view_input,
+        Input(view_store("memory", "head"), "data"),
     )
     def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
         parse_range(view, "x")

@@ -24,6 +24,7 @@
     viewChanged() {
       const path = this.options.path(this.view);
       const asked = JSON.stringify([path, this.options.query(this.view)]);
+      this.box.classList.toggle('is-double', Boolean(this.view.with) && this.isSeparate);
       if (asked === this.asked) return;
       if (path !== this.path) {
         // Another report: nothing of the old picture holds.
@@ -151,14 +152,19 @@
         this.paintCapacity(context, pane, scale, colours);
         this.paintLives(context, pane, colours);
         for (const [first, last] of this.selectedPlaces()) {
-          this.paintBand(context, pane, first, last, colours.accent, 'edge');
+          this.paintBand(context, pane, first, last, colours.ink, 'edge');
         }
         this.paintMarks(context, pane, colours);
         context.restore();
         if (data.sides.length > 1 && !isCompared) {
+          const {name} = pane.sides[0];
+          context.globalAlpha = 0.85;
+          context.fillStyle = colours.surface;
+          context.fillRect(pane.x + 3, pane.y + 1, context.measureText(name).width + 8, 15);
+          context.globalAlpha = 1;
           context.fillStyle = colours.ink;
           context.textBaseline = 'top';
-          context.fillText(pane.sides[0].name, pane.x + 6, pane.y + 3);
+          context.fillText(name, pane.x + 7, pane.y + 4);
         }
       }
       this.paintLegend(this.legendOf(data));
