@@ -9,6 +9,7 @@
   const GAP = 14;
   const RETRY_MS = 3000;
   const MOST_BORDERS = 40;
+  const MOST_DASHED = 500;
 
   // `path` of the view and `query` are what is asked; `pick` and `pickRange` select.
   space.SeriesPlot = class SeriesPlot extends space.Frame {
@@ -237,11 +238,32 @@
       context.fillStyle = side.colour;
       context.fill(filled);
       context.globalAlpha = 1;
+      const isDashed = side.name === 'Candidate';
+      if (to - from > MOST_DASHED) {
+        this.paintDenseLine(context, pane, side, {top}, {from, to, ends}, isDashed);
+        return;
+      }
       context.strokeStyle = side.colour;
       context.lineWidth = 1.5;
-      context.setLineDash(side.name === 'Candidate' ? [5, 3] : []);
+      context.setLineDash(isDashed ? [5, 3] : []);
       context.stroke(line);
       context.setLineDash([]);
+    }
+
+    // A line of many places as one rectangle each: dashes along a long path take most of a frame.
+    paintDenseLine(context, pane, side, {top}, {from, to, ends}, isDashed) {
+      const base = pane.y + pane.height;
+      context.fillStyle = side.colour;
+      let before = null;
+      for (let i = from; i < to; i += 1) {
+        const x = ends[i - from];
+        const y = base - pane.height * side.stack[i] / top;
+        const high = before === null ? y : Math.min(y, before);
+        const tall = before === null ? 0 : Math.abs(y - before);
+        before = y;
+        if (isDashed && Math.floor(x) % 8 >= 5) continue;
+        context.fillRect(pane.x + x, high - 0.75, Math.max(1, ends[i - from + 1] - x), tall + 1.5);
+      }
     }
 
     paintMatches(context, pane, side, {top}, colours) {
