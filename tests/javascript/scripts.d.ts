@@ -253,12 +253,13 @@ interface ChartPlotParts {
   request(): Promise<void>;
   click(at: TracePoint, event?: PointerEvent): void;
   /** Selects what is at a place; null selects nothing. */
-  pick(place: number | null, isMore: boolean): void;
+  pick(place: number | null, isMore: boolean): void | Promise<void>;
   pickRange(range: TraceRange): void;
   selectedRange(): TraceRange | null;
   /** Where the cursor starts; null for the end of the axis. */
   cursorStart(): number | null;
-  tell(place: number): void;
+  /** Says what is at a place; once it is known, it can be picked. */
+  tell(place: number): void | Promise<void>;
   paintContent(context: CanvasRenderingContext2D, area: TraceBox, colours: ChartColours, ratio: number): void;
   paintWhole(
     context: CanvasRenderingContext2D, width: number, height: number, colours: ChartColours, ratio: number,

@@ -242,7 +242,7 @@
       this.cursor = place;
       const {start, end} = this.target();
       if (place < start || place > end) this.moveTo(place - (end - start) / 2, place + (end - start) / 2);
-      this.tell(place);
+      this.telling = this.tell(place);
       this.draw();
     }
 

@@ -261,8 +261,11 @@
         const high = before === null ? y : Math.min(y, before);
         const tall = before === null ? 0 : Math.abs(y - before);
         before = y;
-        if (isDashed && Math.floor(x) % 8 >= 5) continue;
-        context.fillRect(pane.x + x, high - 0.75, Math.max(1, ends[i - from + 1] - x), tall + 1.5);
+        // Dashes are in the level parts only.
+        if (!isDashed || Math.floor(x) % 8 < 5) {
+          context.fillRect(pane.x + x, y - 0.75, Math.max(1, ends[i - from + 1] - x), 1.5);
+        }
+        if (tall > 1.5) context.fillRect(pane.x + x, high, 1, tall);
       }
     }
 
@@ -502,8 +505,9 @@
       if (place !== null) this.select(data, place, event && event.shiftKey);
     }
 
-    pick(place, isMore) {
+    async pick(place, isMore) {
       if (place === null) { this.options.pick(null); return; }
+      await this.telling;
       const data = this.told && this.told.place === place ? this.told.data : this.data;
       if (data) this.select(data, place, isMore);
     }
