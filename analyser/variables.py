@@ -11,7 +11,13 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.lowered_variables import variable_columns, variable_memory
 from tilescope.analyser.machine import target
-from tilescope.analyser.tile_memory import BREAKDOWNS, TileMemory, tile_memory
+from tilescope.analyser.tile_memory import (
+    BREAKDOWNS,
+    TileMemory,
+    categories,
+    category_bytes,
+    tile_memory,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BREAKDOWN_VARIABLES",
+    "MappedMemory",
     "NamedVariables",
+    "map_choices",
+    "mapped_memory",
     "named_variables",
     "shown_memory",
     "variable_tiles",
@@ -140,3 +149,52 @@ def shown_memory(
             if not may_lack:
                 raise
     return variable_tiles(report, found)
+
+
+@dataclass(frozen=True)
+class MappedMemory:
+    """What a map of the tiles shows: its title, and int64 of shape (n_tiles,), bytes."""
+
+    title: str
+    tile_bytes: NDArray[np.int64]
+
+
+def map_choices(report: Report) -> tuple[tuple[str, str], ...]:
+    """Return what `mapped_memory` takes besides variables, with labels: categories in use last."""
+    used = [(found.name, found.label) for found in categories(report) if found.total_bytes]
+    return (("total", "Memory held"), ("gaps", "Gaps"), *used)
+
+
+def mapped_memory(report: Report, what: str) -> MappedMemory:
+    """Return how much of something every tile holds.
+
+    Parameters
+    ----------
+    report
+        The report.
+    what
+        ``total``, ``gaps``, a category of memory, or ``variable:NAME``.
+
+    Raises
+    ------
+    BadQuestion
+        When it is none of these, or the report holds no memory.
+    """
+    held = tile_memory(report).total_bytes
+    if what == "total":
+        return MappedMemory("Memory held", held)
+    if what == "gaps":
+        including = tile_memory(report, "none", include_gaps=True).total_bytes
+        return MappedMemory("Gaps", including - held)
+    if what.startswith("variable:"):
+        memory = variable_tiles(report, named_variables(report, what.removeprefix("variable:")))
+        (title,) = memory.series
+        return MappedMemory(title, memory.total_bytes)
+    names = [category.name for category in categories(report)]
+    if what not in names:
+        raise BadQuestion(
+            f"expected total, gaps, variable:NAME or a category of memory, got {what[:60]!r};"
+            f" categories: {', '.join(names)}"
+        )
+    row = names.index(what)
+    return MappedMemory(categories(report)[row].label, category_bytes(report)[row])

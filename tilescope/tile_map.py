@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilescope.console import print_json, print_line, report_json
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from tilescope.analyser.variables import MappedMemory
     from tilescope.parameters import Units
     from tilescope.reports import Report
 
@@ -19,14 +16,6 @@ __all__ = ["show_map"]
 #: Darkness by share of the largest value; a tile with nothing has the first.
 _SHADES = " .:-=+*#%@"
 _NO_TILE = "_"
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What a map shows: its title and the bytes of every tile."""
-
-    title: str
-    values: NDArray[np.int64]
 
 
 def show_map(
@@ -54,8 +43,9 @@ def show_map(
     """
     from tilescope.analyser.floor_plan import floor_plan, grid
     from tilescope.analyser.machine import target, tile_range
+    from tilescope.analyser.variables import mapped_memory
 
-    shown, plan = _shown(report, what), floor_plan(report)
+    shown, plan = mapped_memory(report, what), floor_plan(report)
     chosen = ipus or list(range(target(report).n_ipus))
     for ipu in chosen:
         tile_range(report, ("ipu", ipu))
@@ -67,7 +57,7 @@ def show_map(
                 "n_rows": plan.n_rows,
                 "n_columns": plan.n_columns,
                 "ipus": [
-                    {"ipu_id": ipu, "bytes": grid(report, shown.values, ipu).tolist()}
+                    {"ipu_id": ipu, "bytes": grid(report, shown.tile_bytes, ipu).tolist()}
                     for ipu in chosen
                 ],
             }
@@ -76,42 +66,17 @@ def show_map(
     _print(report, shown, chosen, units)
 
 
-def _shown(report: Report, what: str) -> _Shown:
-    """Return what a map shows."""
-    from tilescope.analyser.errors import BadQuestion
-    from tilescope.analyser.tile_memory import categories, category_bytes, tile_memory
-    from tilescope.analyser.variables import named_variables
-
-    held = tile_memory(report).total_bytes
-    if what == "total":
-        return _Shown("Memory held", held)
-    if what == "gaps":
-        return _Shown("Gaps", tile_memory(report, "none", include_gaps=True).total_bytes - held)
-    if what.startswith("variable:"):
-        found = named_variables(report, what.removeprefix("variable:"))
-        more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
-        return _Shown(found.names[0] + more, found.tile_bytes)
-    names = [category.name for category in categories(report)]
-    if what not in names:
-        raise BadQuestion(
-            f"expected total, gaps, variable:NAME or a category of memory for --map, got"
-            f" {what[:60]!r}; categories: {', '.join(names)}"
-        )
-    row = names.index(what)
-    return _Shown(categories(report)[row].label, category_bytes(report)[row])
-
-
-def _print(report: Report, shown: _Shown, ipus: list[int], units: Units) -> None:
+def _print(report: Report, shown: MappedMemory, ipus: list[int], units: Units) -> None:
     """Print the maps and their scale."""
     from tilescope.analyser.floor_plan import grid
     from tilescope.analyser.quantities import format_bytes
 
-    most = int(shown.values.max(initial=0))
+    most = int(shown.tile_bytes.max(initial=0))
     print_line(f"{shown.title} by tile of {report.path}")
     for ipu in ipus:
         print_line()
         print_line(f"IPU {ipu}, a column of characters per column of tiles")
-        for row, values in enumerate(grid(report, shown.values, ipu).tolist()):
+        for row, values in enumerate(grid(report, shown.tile_bytes, ipu).tolist()):
             print_line(f"{row:>3} " + "".join(_shade(value, most) for value in values))
     print_line()
     print_line(f"'{_SHADES[0]}' nothing")

@@ -54,10 +54,11 @@ _KEYS = (
     ("1 … 7", "Open a page"),
     ("/", "Search or filter on this page"),
     ("?", "Show or hide this help"),
-    ("Drag in a chart", "Zoom; double-click to reset"),
-    ("Click in a chart", "Select a tile or a step; Shift-click adds tiles"),
+    ("Wheel in a chart", "Zoom at the pointer; drag to pan, double-click to reset"),
+    ("Click in a chart", "Select a tile, step or variable; Shift-click adds tiles"),
+    ("Shift-drag in a chart", "Mark a range: f zooms to it, Enter selects its tiles"),
     ("Arrow keys", "Navigate the program tree; left collapses, right expands"),
-    ("W A S D, arrows", "Zoom and pan the execution trace"),
+    ("W A S D, arrows", "Zoom and pan the execution trace and charts"),
     ("f", "Fit the selection of the execution trace"),
 )
 

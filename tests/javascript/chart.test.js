@@ -5,8 +5,8 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const page = loadPage([
-  'grids.js', 'axis/words.js', 'axis/motion.js', 'axis/input.js', 'chart/frame.js', 'chart/save.js',
-  'chart/series.js', 'chart/source.js', 'chart/start.js',
+  'grids.js', 'axis/words.js', 'axis/motion.js', 'axis/input.js', 'chart/frame.js', 'chart/lives.js',
+  'chart/map.js', 'chart/save.js', 'chart/series.js', 'chart/source.js', 'chart/start.js',
 ]);
 const {tilescopeChart: space, dash_clientside: clientside} = page;
 
@@ -160,7 +160,56 @@ test('a mark is whole places of the axis', () => {
 test('controls are shown where they have something to do', () => {
   const {memory_fields: fields, liveness_fields: ofSteps} = clientside.charts;
   const hidden = (view) => plain(fields(view)).map((style) => style.display === 'none');
-  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'category', with: ''}), [false, true, false, true]);
-  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'variables', with: 'b'}), [false, false, false, false]);
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'category', with: ''}), [false, true, false, true, true]);
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'variables', with: 'b'}), [false, false, false, false, true]);
+  assert.deepEqual(hidden({graph: 'map', of: 'named', with: 'b'}), [true, false, true, true, false]);
+  assert.deepEqual(hidden({graph: 'lives', with: ''}), [true, true, true, true, true]);
   assert.deepEqual(plain([ofSteps({with: ''}), ofSteps({with: 'b'})]), [{display: 'none'}, {}]);
+});
+
+// Two blocks at the bottom one after the other, and one above a gap.
+const blocks = {offset: [0, 16, 400], size: [16, 16, 40], start: [0, 3, 0], end: [4, 7, 7]};
+
+test('what lies at an address at a step is found', () => {
+  assert.equal(space.blockAt(blocks, 0, 15), 0);
+  assert.equal(space.blockAt(blocks, 0, 16), -1);
+  assert.equal(space.blockAt(blocks, 3, 16), 1);
+  assert.equal(space.blockAt(blocks, 4, 0), -1);
+  assert.equal(space.blockAt(blocks, 6, 439), 2);
+});
+
+test('a gap reaches from the block below to the one above', () => {
+  assert.deepEqual(plain(space.gapAt(blocks, 0, 200)), {from: 16, to: 400, below: 0, above: 2});
+  assert.deepEqual(plain(space.gapAt(blocks, 3, 200)), {from: 32, to: 400, below: 1, above: 2});
+  assert.deepEqual(plain(space.gapAt(blocks, 5, 3)), {from: 0, to: 16, below: -1, above: 1});
+  const {to, above} = space.gapAt(blocks, 5, 500);
+  assert.deepEqual([to, above], [Infinity, -1]);
+});
+
+test('addresses zoom at the pointer inside the tile', () => {
+  const made = Object.create(space.LivesPlot.prototype);
+  Object.assign(made, {
+    data: {heights: {top: [400]}, capacity_bytes: 10_000}, view: {}, hover() {}, draw() {}, changed() {},
+  });
+  made.setAddresses('');
+  assert.deepEqual([made.low, made.high, made.addressText()], [0, 416, '']);
+  made.zoomAddress(0.5, 0.25);
+  assert.deepEqual([made.low, made.high], [52, 260]);
+  made.zoomAddress(100, 0.25);
+  assert.deepEqual([made.low, made.high], [0, 416]);
+  made.setAddresses('100:200');
+  assert.equal(made.addressText(), '100:200');
+});
+
+test('tiles of a map are as large as the room allows', () => {
+  const one = {n_ipus: 1, n_rows: 23, n_columns: 64};
+  assert.deepEqual(plain(space.layMap(one, 1200, 500)), {across: 1, down: 1, cell: 18, height: 446});
+  assert.equal(space.layMap(one, 5000, 5000).cell, 24);
+  const pod = space.layMap({...one, n_ipus: 64}, 1200, 500);
+  assert.ok(pod.cell === 4 && pod.across * 64 * 4 <= 1200 && pod.across * pod.down >= 64);
+  assert.equal(space.layMap({...one, n_ipus: 4}, 1200, 500).across, 2);
+});
+
+test('the scale of a map has a level for nothing and one for the highest value', () => {
+  assert.deepEqual([0, 1, 50, 99, 100].map((value) => space.levelOf(value, 100)), [0, 1, 5, 9, 9]);
 });

@@ -160,6 +160,10 @@ interface ChartColours extends AxisColours {
   capacity: string;
   match: string;
   border: string;
+  gap: string;
+  /** Ends of the scale of a map. */
+  scaleLow: string;
+  scaleHigh: string;
 }
 
 /** One report's part of an answer; places and items are ascending and equally long. */
@@ -204,6 +208,44 @@ interface ChartTable {
   rows: (string | number)[][];
 }
 
+/** Blocks of memory on a tile, equally long columns. */
+interface ChartBlocks {
+  offset: ArrayLike<number>;
+  size: ArrayLike<number>;
+  start: ArrayLike<number>;
+  end: ArrayLike<number>;
+}
+
+interface ChartLives extends ChartBlocks {
+  tile_id: number;
+  n_steps: number;
+  n_blocks: number;
+  capacity_bytes: number;
+  non_interleaved_bytes: number;
+  unplaced_bytes: number;
+  names: string[];
+  categories: {label: string; colour: string}[];
+  name: Int32Array;
+  category: Int32Array;
+  /** The highest address in use from a step on. */
+  heights: {step: Int32Array; top: Float64Array};
+  asked?: string;
+}
+
+interface ChartMap {
+  title: string;
+  n_ipus: number;
+  tiles_per_ipu: number;
+  n_rows: number;
+  n_columns: number;
+  highest_bytes: number;
+  values: Float64Array;
+  row: Int32Array;
+  column: Int32Array;
+  /** Tile of an IPU by its place, counted along the rows. */
+  tileAt: Map<number, number>;
+}
+
 /** What a plot brings besides its frame. */
 interface ChartPlotParts {
   viewChanged(before: Record<string, string>): void;
@@ -211,12 +253,13 @@ interface ChartPlotParts {
   request(): Promise<void>;
   click(at: TracePoint, event?: PointerEvent): void;
   /** Selects what is at a place; null selects nothing. */
-  pick(place: number | null, isMore: boolean): void;
+  pick(place: number | null, isMore: boolean): void | Promise<void>;
   pickRange(range: TraceRange): void;
   selectedRange(): TraceRange | null;
   /** Where the cursor starts; null for the end of the axis. */
   cursorStart(): number | null;
-  tell(place: number): void;
+  /** Says what is at a place; once it is known, it can be picked. */
+  tell(place: number): void | Promise<void>;
   paintContent(context: CanvasRenderingContext2D, area: TraceBox, colours: ChartColours, ratio: number): void;
   paintWhole(
     context: CanvasRenderingContext2D, width: number, height: number, colours: ChartColours, ratio: number,
@@ -233,6 +276,18 @@ interface ChartSpace {
   kinds: Record<string, (root: HTMLElement) => any>;
   Frame: new (root: HTMLElement, options: {noun: string; label: string; fileName: string}) => any;
   SeriesPlot: new (root: HTMLElement, options: object) => any;
+  LivesPlot: new (root: HTMLElement, options: object) => any;
+  MapPlot: new (root: HTMLElement, options: object) => any;
+  unpackLives(buffer: ArrayBuffer): ChartLives;
+  blockAt(blocks: ChartBlocks, step: number, address: number): number;
+  gapAt(blocks: ChartBlocks, step: number, address: number): {
+    from: number; to: number; below: number; above: number;
+  };
+  unpackMap(buffer: ArrayBuffer): ChartMap;
+  layMap(
+    size: {n_ipus: number; n_rows: number; n_columns: number}, width: number, height: number,
+  ): {across: number; down: number; cell: number; height: number};
+  levelOf(value: number, highest: number): number;
   readColours(element: Element): ChartColours;
   ask(path: string, query?: Record<string, any>): Promise<Response>;
   header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};

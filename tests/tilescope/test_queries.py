@@ -345,3 +345,20 @@ def test_hostile_names_in_new_commands(
     assert done.code == 0
     assert not {"\x1b", "\x07", "\u202e"} & set(done.out)
     assert tilescope(command, reports_directory / "hostile", *rest, "--json").out.isascii()
+
+
+def test_tile_shows_its_memory_over_time(tilescope: Run, reports_directory: Path) -> None:
+    small = reports_directory / "baseline"
+    found = tilescope("tile", small, 0, "--map", "--step", "2", "--json").json()
+    blocks = found["blocks"]
+    assert sorted(zip(blocks["name"], blocks["offset_bytes"], strict=True)) == [
+        ("act", 16), ("in", 0), ("layer1/conv/exchange", 32), ("weights", 400),
+    ]  # fmt: skip
+    assert (found["step"], found["live_bytes"]) == (2, 192 + 40 + 32)
+    assert [(gap["offset_bytes"], gap["bytes"]) for gap in found["gaps"]] == [(16, 16), (48, 352)]
+    text = tilescope("tile", small, 0, "--map").out
+    assert "at liveness step 2: 264 B live in 3 of 4 blocks, 368 B in 2 gaps" in text
+    assert "0x30  352 B  layer1/conv/exchange  weights" in text
+    wrong = tilescope("tile", small, 0, "--step", "2")
+    assert wrong.code == 2
+    assert "--step requires --map" in wrong.err

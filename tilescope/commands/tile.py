@@ -21,6 +21,7 @@ from tilescope.parameters import (
 if TYPE_CHECKING:
     from tilescope.analyser.lowered_variables import TileVariables
     from tilescope.analyser.tile import TileFacts
+    from tilescope.analyser.tile_map import TileMap
 
 __all__ = ["register"]
 
@@ -29,7 +30,12 @@ def register(app: typer.Typer) -> None:
     """Add the command ``tile``."""
 
     @app.command(
-        epilog=examples("tile report 0", "tile report 17 --run 0 --top 30", "tile report 17 --json")
+        epilog=examples(
+            "tile report 0",
+            "tile report 17 --run 0 --top 30",
+            "tile report 17 --map --step 40",
+            "tile report 17 --map --json",
+        )
     )
     def tile(
         path: ReportPath,
@@ -38,13 +44,37 @@ def register(app: typer.Typer) -> None:
         ],
         as_json: AsJson = False,
         run: RunOption = None,
+        is_map: Annotated[
+            bool,
+            typer.Option("--map", help="Show its memory over time instead: blocks and gaps."),
+        ] = False,
+        step: Annotated[
+            int | None,
+            typer.Option(
+                "--step",
+                min=0,
+                help="Liveness step of the gaps of --map; where the tile holds most by default.",
+                show_default=False,
+            ),
+        ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
         """Show one tile: place, memory, parts of variables, vertices, and cycles over the run."""
         from tilescope.analyser.tile import tile_facts
+        from tilescope.analyser.tile_map import tile_map
 
+        if step is not None and not is_map:
+            raise typer.BadParameter("--step requires --map.")
         with reading(path) as report:
+            if is_map:
+                blocks = tile_map(report, number)
+                at = blocks.peak_step if step is None else step
+                if as_json:
+                    print_json(report_json(report) | _map_json(blocks, at))
+                else:
+                    _print_map(blocks, at, units, top)
+                return
             found = tile_facts(report, number, run)
             if as_json:
                 print_json(report_json(report) | _as_json(found))
@@ -81,6 +111,66 @@ def _as_json(found: TileFacts) -> dict[str, object]:
         "busy_cycles": found.busy_cycles,
         "steps": [asdict(step) for step in found.steps],
     }
+
+
+def _map_json(found: TileMap, step: int) -> dict[str, object]:
+    """Return the blocks of a tile in columns, and the gaps at a step."""
+    live = found.live_at(step)
+    return {
+        "tile_id": found.tile_id,
+        "n_steps": found.n_steps,
+        "capacity_bytes": found.capacity_bytes,
+        "non_interleaved_bytes": found.non_interleaved_bytes,
+        "unplaced_bytes": found.unplaced_bytes,
+        "blocks": {
+            "variable_id": found.variable_id.tolist(),
+            "name": list(found.name),
+            "category": list(found.category),
+            "offset_bytes": found.offset_bytes.tolist(),
+            "bytes": found.bytes.tolist(),
+            "start_step": found.start_step.tolist(),
+            "end_step": found.end_step.tolist(),
+            "is_always_live": found.is_always_live.tolist(),
+        },
+        "step": step,
+        "live_bytes": int(found.bytes[live].sum()) + found.unplaced_bytes,
+        "gaps": [asdict(gap) for gap in found.gaps_at(step)],
+    }
+
+
+def _print_map(found: TileMap, step: int, units: Units, top: int) -> None:
+    """Print the largest gaps of a tile at a step, and what lies below and above them."""
+    from tilescope.analyser.quantities import format_bytes
+
+    style, live, gaps = units.style, found.live_at(step), found.gaps_at(step)
+    held = int(found.bytes[live].sum()) + found.unplaced_bytes
+    print_line(
+        f"Tile {found.tile_id:,} at liveness step {step:,}: {format_bytes(held, style)} live in"
+        f" {len(live):,} of {len(found):,} blocks,"
+        f" {format_bytes(sum(gap.bytes for gap in gaps), style)} in {len(gaps):,} gaps"
+    )
+    if not gaps:
+        return
+    print_line()
+    print_table(
+        [
+            Column("Gap at", is_number=True),
+            Column("Size", is_number=True),
+            Column("Below"),
+            Column("Above"),
+        ],
+        [
+            (
+                f"0x{gap.offset_bytes:x}",
+                format_bytes(gap.bytes, style),
+                "–" if gap.below is None else found.name[gap.below],
+                found.name[gap.above],
+            )
+            for gap in sorted(gaps, key=lambda gap: (-gap.bytes, gap.offset_bytes))[:top]
+        ],
+    )
+    if len(gaps) > top:
+        print_line(f"… {len(gaps) - top:,} more gaps; --top N shows more, --json all")
 
 
 def _print(found: TileFacts, units: Units, top: int) -> None:

@@ -19,7 +19,7 @@ from fastapi import Depends, Query
 from tilescope.analyser.charts import ChartRange, ChartSeries
 from tilescope.webapp.figures.theme import BASELINE_COLOUR, CANDIDATE_COLOUR, series_colour
 
-__all__ = ["AskedRange", "pack_chart"]
+__all__ = ["AskedRange", "pack_block", "pack_chart"]
 
 _Place = Annotated[int, Query(ge=-(2**31), le=2**31 - 1)]
 
@@ -63,9 +63,13 @@ def pack_chart(
             for place, side in enumerate(sides)
         ],
     }
-    text = json.dumps(head, separators=(",", ":")).encode()
+    return pack_block(head, [column for side in sides for column in _columns(side)])
+
+
+def pack_block(header: Mapping[str, Any], columns: Sequence[bytes]) -> bytes:
+    """Return a header and columns as one binary block."""
+    text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 4) % 8)
-    columns = [column for side in sides for column in _columns(side)]
     return b"".join([np.asarray([len(text)], "<u4").tobytes(), text, *columns])
 
 

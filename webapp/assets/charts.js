@@ -13,6 +13,12 @@
       window.tilescope.changeView({var: rows[0].name, breakdown: 'variables'}, true);
     },
 
+    // Its life is drawn on the graph.
+    pick_live_variable(rows) {
+      if (!rows || !rows.length || rows[0].name === undefined) return;
+      window.tilescope.changeView({var: rows[0].name}, true);
+    },
+
     pick_operation(rows) {
       if (!rows || !rows.length || rows[0].key === undefined) return;
       const changes = {op: rows[0].key, tab: ''};

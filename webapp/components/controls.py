@@ -78,7 +78,9 @@ def tabs(component_id: str, entries: Sequence[tuple[str, str, Any]]) -> dmc.Tabs
     )
 
 
-def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) -> html.Label:
+def dropdown(
+    component_id: str, label: str, options: Sequence[tuple[str, str]], *, width: str = "130px"
+) -> html.Label:
     """Return a drop-down menu; options are pairs of value and label."""
     menu = dmc.Select(
         id=component_id,
@@ -86,6 +88,6 @@ def dropdown(component_id: str, label: str, options: Sequence[tuple[str, str]]) 
         value=options[0][0],
         allowDeselect=False,
         size="xs",
-        w="130px",
+        w=width,
     )
     return field(label, menu)

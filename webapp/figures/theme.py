@@ -16,6 +16,7 @@ _SERIES_COLOURS = {
     "Interleaved": "#3a9d8f",
     "Overflowed": "#d0433b",
     "Gaps": "#a7aeb8",
+    "Code and state": "#84789e",
     "Variables": "#2f74e0",
     "Constants": "#3a9d8f",
     "Exchange messages": "#8a63c9",

@@ -47,7 +47,7 @@ from tilescope.webapp.view import (
     view_store,
 )
 
-__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/liveness"
 TITLE = "Liveness"
@@ -66,6 +66,8 @@ VIEW = (
     Parameter("x"),
     Parameter("mark"),
 )
+#: What stands above the chart.
+PANELS = {"head": ("source", "tile", "always", "x")}
 
 _SHAPE = text_column("shape", "Shape", width=175)
 _TYPE = text_column("dtype", "Type", width=85)
@@ -132,6 +134,7 @@ def layout() -> html.Div:
                     "liveness-step",
                     _VARIABLE_COLUMNS,
                     empty="Only always-live memory is live at this step.",
+                    selects=True,
                 ),
             ),
         ]
@@ -181,7 +184,7 @@ def register(app: Dash, library: Library) -> None:
             Output("liveness-note", "children"),
             Output("liveness-source", "data"),
         ],
-        view_input,
+        Input(view_store("liveness", "head"), "data"),
     )
     def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
         parse_range(view, "x")
@@ -302,6 +305,12 @@ def _register_browser(app: Dash) -> None:
         "charts.liveness_fields",
         Output("liveness-sides-field", "style"),
         Input(view_store("liveness"), "data"),
+    )
+    connect(
+        app,
+        "charts.pick_live_variable",
+        Input("liveness-step", "selectedRows"),
+        prevent_initial_call=True,
     )
     connect(
         app,

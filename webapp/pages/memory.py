@@ -9,11 +9,11 @@ from dash import Dash, Input, Output, html
 from tilescope.analyser.machine import target
 from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.analyser.tile_memory import TileMemory, memory_table
-from tilescope.analyser.variables import BREAKDOWN_VARIABLES, shown_memory
+from tilescope.analyser.variables import BREAKDOWN_VARIABLES, map_choices, shown_memory
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
-from tilescope.webapp.components.controls import choice, switch, tabs, text_box
+from tilescope.webapp.components.controls import choice, dropdown, switch, tabs, text_box
 from tilescope.webapp.components.grids import (
     address_column,
     bytes_column,
@@ -32,7 +32,7 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
 
-__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/memory"
 TITLE = "Memory"
@@ -49,15 +49,19 @@ VIEW = (
     Parameter("graph", "tiles", "memory-graph"),
     Parameter("order", "software", "memory-order"),
     Parameter("sides", "merged", "memory-sides"),
+    Parameter("of", "total", "memory-of"),
     Parameter("x"),
+    Parameter("y"),
     Parameter("mark"),
 )
+#: What stands above the chart.
+PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x")}
 
 #: Maximum number of columns of the Details table.
 _MAX_COLUMNS = 12
-_GRAPH_LABELS = {"tiles": "By tile"}
+_GRAPH_LABELS = {"tiles": "By tile", "map": "Tile map", "lives": "Map over time"}
 #: Groups of controls, which the browser shows where they have something to do.
-_FIELDS = ("breakdown", "var", "tiles", "sides")
+_FIELDS = ("breakdown", "var", "tiles", "sides", "of")
 _BREAKDOWN_LABELS = {
     "category": "Category",
     "region": "Region",
@@ -101,6 +105,10 @@ def layout() -> html.Div:
             html.Div(
                 text_box("memory-var", "Variables to draw", "name or part of it", width="200px"),
                 id="memory-var-field",
+            ),
+            html.Div(
+                dropdown("memory-of", "Colour by", [("total", "Memory held")], width="210px"),
+                id="memory-of-field",
             ),
             text_box("memory-tiles", "Select tile(s)", "0, 5, 100-103", width="150px"),
             html.Div(
@@ -183,8 +191,12 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "memory-figure-error",
-        [Output("memory-headlines", "children"), Output("memory-note", "children")],
-        view_input,
+        [
+            Output("memory-headlines", "children"),
+            Output("memory-note", "children"),
+            Output("memory-of", "data"),
+        ],
+        Input(view_store("memory", "head"), "data"),
     )
     def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
         parse_range(view, "x")
@@ -194,7 +206,10 @@ def register(app: Dash, library: Library) -> None:
         heads = [_headline(baseline, "Baseline" if candidate else "")]
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
-        return heads, [html.Div(wrong, className="wrong", role="alert")] if wrong else []
+        notes = [html.Div(wrong, className="wrong", role="alert")] if wrong else []
+        with library.opened(view["report"]) as report:
+            choices = [{"value": name, "label": label} for name, label in map_choices(report)]
+        return heads, notes, [*choices, {"value": "named", "label": "Variables by name"}]
 
     @answer(
         app,

@@ -15,8 +15,9 @@ from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.floor_plan import floor_plan
 from tilescope.analyser.liveness import curve, named_lifetimes, step_facts, step_variables
 from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.tile_memory import tile_memory
-from tilescope.analyser.variables import named_variables
+from tilescope.analyser.tile_map import tile_map
+from tilescope.analyser.tile_memory import fullest_tile, tile_memory
+from tilescope.analyser.variables import mapped_memory, named_variables
 from tilescope.webapp.library import Library
 
 
@@ -114,6 +115,48 @@ def test_two_reports_share_an_axis_of_tiles(client: TestClient, ids: dict[str, s
     assert places[1] == {place for place in places[0] if place < 32}
 
 
+def test_the_lives_on_a_tile_arrive_as_the_analyser_gives_them(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    answer = client.get(f"/api/memory/{ids['baseline']}/lives", params={"tile": 3})
+    with library.opened(ids["baseline"]) as report:
+        expected = tile_map(report, 3)
+        fullest = fullest_tile(report).tile_id
+    (length,) = struct.unpack_from("<I", answer.content)
+    header = json.loads(answer.content[4 : 4 + length])
+    n_blocks, n_heights, at = header["n_blocks"], header["n_heights"], 4 + length
+    floats = np.frombuffer(answer.content, "<f8", 2 * n_blocks + n_heights, at)
+    numbers = np.frombuffer(answer.content, "<i4", -1, at + floats.nbytes)
+    assert floats[:n_blocks].tolist() == expected.offset_bytes.tolist()
+    assert floats[n_blocks : 2 * n_blocks].tolist() == expected.bytes.tolist()
+    assert floats[2 * n_blocks :].tolist() == expected.heights[1].tolist()
+    start, end, name, category = numbers[: 4 * n_blocks].reshape(4, n_blocks)
+    assert start.tolist() == expected.start_step.tolist()
+    assert end.tolist() == expected.end_step.tolist()
+    assert tuple(header["names"][number] for number in name) == expected.name
+    assert header["categories"][category[0]]["label"] == "Code and state"
+    assert numbers[4 * n_blocks :].tolist() == expected.heights[0].tolist()
+    default = client.get(f"/api/memory/{ids['baseline']}/lives").content
+    (length,) = struct.unpack_from("<I", default)
+    assert json.loads(default[4 : 4 + length])["tile_id"] == fullest
+
+
+def test_a_map_has_the_bytes_and_the_places_of_all_tiles(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    answer = client.get(f"/api/memory/{ids['pair']}/map", params={"of": "controlCode"})
+    with library.opened(ids["pair"]) as report:
+        expected, plan = mapped_memory(report, "controlCode"), floor_plan(report)
+    (length,) = struct.unpack_from("<I", answer.content)
+    header = json.loads(answer.content[4 : 4 + length])
+    values = np.frombuffer(answer.content, "<f8", 32, 4 + length)
+    places = np.frombuffer(answer.content, "<i4", -1, 4 + length + values.nbytes)
+    assert (header["title"], header["n_ipus"]) == (expected.title, 2)
+    assert header["highest_bytes"] == values.max()
+    assert values.tolist() == expected.tile_bytes.tolist()
+    assert places.tolist() == [*plan.row[:16].tolist(), *plan.column[:16].tolist()]
+
+
 def test_steps_arrive_with_matches_and_lifetimes(
     client: TestClient, ids: dict[str, str], library: Library
 ) -> None:
@@ -176,6 +219,8 @@ def test_a_step_has_kind_and_name(
         ("memory/{}/window?start=0&end=5&width=10&order=up", 422, "bad_question"),
         ("memory/{}/window?start=0&end=5&width=9&breakdown=variables&var=nowhere", 422,
          "bad_question"),
+        ("memory/{}/lives?tile=64", 422, "bad_question"),
+        ("memory/{}/map?of=dust", 422, "bad_question"),
         ("liveness/{}/window?start=0&end=99999999999&width=10", 422, "bad_request"),
         ("liveness/{}/window?start=0&end=9&width=10&source=moon", 422, "bad_question"),
         ("liveness/{}/window?start=0&end=9&width=10&with=0123456789ab", 404, "unknown_report"),

@@ -21,7 +21,8 @@
     return {
       ink: value('ink'), soft: value('ink-soft'), line: value('grid-line'), edge: value('line'),
       surface: value('surface'), page: value('page'), accent: value('accent'), shade: value('chart-shade'),
-      capacity: value('capacity'), match: value('chart-match'), border: value('chart-border'),
+      capacity: value('capacity'), match: value('chart-match'), gap: value('chart-gap'),
+      scaleLow: value('chart-low'), scaleHigh: value('chart-high'), border: value('chart-border'),
       font: '11px ' + (style.getPropertyValue('--font').trim() || 'sans-serif'),
     };
   };
@@ -76,6 +77,8 @@
       axis.connectDrag(this, this.box, place, {
         isInside: (_, at) => at.x >= 0 && at.x <= this.width,
         isRange: (event) => event.shiftKey,
+        begin: () => this.dragBegun(),
+        panned: (begun, down) => this.dragged(begun, down),
       });
       this.box.addEventListener('dblclick', () => this.extent && this.showAll());
       this.box.addEventListener('blur', () => { this.cursor = null; this.hover(null); this.draw(); });
@@ -160,14 +163,28 @@
       this.request();
     }
 
+    // A drag moves the axis; a plot may move its other direction as well.
+    dragBegun() {
+      return null;
+    }
+
+    dragged(begun, down) {
+      void [begun, down];
+    }
+
+    // What the address holds of the plot.
+    state() {
+      const {marked} = this;
+      return {x: this.rangeText(), mark: marked ? marked.start + ':' + marked.end : ''};
+    }
+
     // Writes the address after a short pause.
     changed() {
       clearTimeout(this.quiet);
       const {report} = this.view;
       this.quiet = setTimeout(() => {
         if (!this.extent || !this.isShown() || this.view.report !== report) return;
-        const {marked} = this;
-        const address = {x: this.rangeText(), mark: marked ? marked.start + ':' + marked.end : ''};
+        const address = this.state();
         Object.assign(this.view, address);
         window.tilescope.changeView(address, false);
       }, QUIET_MS);
@@ -225,7 +242,7 @@
       this.cursor = place;
       const {start, end} = this.target();
       if (place < start || place > end) this.moveTo(place - (end - start) / 2, place + (end - start) / 2);
-      this.tell(place);
+      this.telling = this.tell(place);
       this.draw();
     }
 

@@ -9,6 +9,7 @@
   const GAP = 14;
   const RETRY_MS = 3000;
   const MOST_BORDERS = 40;
+  const MOST_DASHED = 500;
 
   // `path` of the view and `query` are what is asked; `pick` and `pickRange` select.
   space.SeriesPlot = class SeriesPlot extends space.Frame {
@@ -24,6 +25,7 @@
     viewChanged() {
       const path = this.options.path(this.view);
       const asked = JSON.stringify([path, this.options.query(this.view)]);
+      this.box.classList.toggle('is-double', Boolean(this.view.with) && this.isSeparate);
       if (asked === this.asked) return;
       if (path !== this.path) {
         // Another report: nothing of the old picture holds.
@@ -151,14 +153,19 @@
         this.paintCapacity(context, pane, scale, colours);
         this.paintLives(context, pane, colours);
         for (const [first, last] of this.selectedPlaces()) {
-          this.paintBand(context, pane, first, last, colours.accent, 'edge');
+          this.paintBand(context, pane, first, last, colours.ink, 'edge');
         }
         this.paintMarks(context, pane, colours);
         context.restore();
         if (data.sides.length > 1 && !isCompared) {
+          const {name} = pane.sides[0];
+          context.globalAlpha = 0.85;
+          context.fillStyle = colours.surface;
+          context.fillRect(pane.x + 3, pane.y + 1, context.measureText(name).width + 8, 15);
+          context.globalAlpha = 1;
           context.fillStyle = colours.ink;
           context.textBaseline = 'top';
-          context.fillText(pane.sides[0].name, pane.x + 6, pane.y + 3);
+          context.fillText(name, pane.x + 7, pane.y + 4);
         }
       }
       this.paintLegend(this.legendOf(data));
@@ -231,11 +238,35 @@
       context.fillStyle = side.colour;
       context.fill(filled);
       context.globalAlpha = 1;
+      const isDashed = side.name === 'Candidate';
+      if (to - from > MOST_DASHED) {
+        this.paintDenseLine(context, pane, side, {top}, {from, to, ends}, isDashed);
+        return;
+      }
       context.strokeStyle = side.colour;
       context.lineWidth = 1.5;
-      context.setLineDash(side.name === 'Candidate' ? [5, 3] : []);
+      context.setLineDash(isDashed ? [5, 3] : []);
       context.stroke(line);
       context.setLineDash([]);
+    }
+
+    // A line of many places as one rectangle each: dashes along a long path take most of a frame.
+    paintDenseLine(context, pane, side, {top}, {from, to, ends}, isDashed) {
+      const base = pane.y + pane.height;
+      context.fillStyle = side.colour;
+      let before = null;
+      for (let i = from; i < to; i += 1) {
+        const x = ends[i - from];
+        const y = base - pane.height * side.stack[i] / top;
+        const high = before === null ? y : Math.min(y, before);
+        const tall = before === null ? 0 : Math.abs(y - before);
+        before = y;
+        // Dashes are in the level parts only.
+        if (!isDashed || Math.floor(x) % 8 < 5) {
+          context.fillRect(pane.x + x, y - 0.75, Math.max(1, ends[i - from + 1] - x), 1.5);
+        }
+        if (tall > 1.5) context.fillRect(pane.x + x, high, 1, tall);
+      }
     }
 
     paintMatches(context, pane, side, {top}, colours) {
@@ -474,8 +505,9 @@
       if (place !== null) this.select(data, place, event && event.shiftKey);
     }
 
-    pick(place, isMore) {
+    async pick(place, isMore) {
       if (place === null) { this.options.pick(null); return; }
+      await this.telling;
       const data = this.told && this.told.place === place ? this.told.data : this.data;
       if (data) this.select(data, place, isMore);
     }

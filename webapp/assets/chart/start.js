@@ -131,6 +131,11 @@
   const plots = {};
   const KINDS = {
     'memory-tiles': (root) => new space.SeriesPlot(root, tiles),
+    'memory-lives': (root) => new space.LivesPlot(root, {
+      noun: 'step', label: 'Memory of a tile over time', fileName: 'memory-map',
+      pick: (name) => window.tilescope.changeView({var: name}, Boolean(name)),
+    }),
+    'memory-map': (root) => new space.MapPlot(root, tiles),
     'liveness-steps': (root) => new space.SeriesPlot(root, steps),
   };
   space.kinds = KINDS;
@@ -170,9 +175,10 @@
       const isShown = (is) => is ? {} : HIDDEN;
       const graph = view ? view.graph : 'tiles';
       const isTiles = graph === 'tiles' || !KINDS['memory-' + graph];
+      const named = isTiles ? view && view.breakdown === 'variables' : graph === 'map' && view.of === 'named';
       return [
-        isShown(isTiles), isShown(isTiles && view && view.breakdown === 'variables'),
-        isShown(isTiles), isShown(isTiles && view && view.with),
+        isShown(isTiles), isShown(named), isShown(isTiles), isShown(isTiles && view && view.with),
+        isShown(graph === 'map'),
       ];
     },
     liveness_fields: (view) => view && view.with ? {} : HIDDEN,
@@ -185,6 +191,6 @@
     const isInside = target === plot.box;
     if (!isInside && axis.isTyping(target)) return;
     if (isInside && plot.press(event)) return;
-    axis.pressKey(axis.motionKeys(plot), event);
+    if (plot.moveTo) axis.pressKey(axis.motionKeys(plot), event);
   });
 })();
