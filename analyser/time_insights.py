@@ -21,9 +21,20 @@ from tilescope.analyser.selection import Selection, selected_cycles, selected_st
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilescope.reports import Report
 
-__all__ = ["BOUNDS_OF_GAINS", "InsightKind", "TimeInsight", "TimeInsights", "time_insights"]
+__all__ = [
+    "BOUNDS_OF_GAINS",
+    "InsightKind",
+    "TimeInsight",
+    "TimeInsights",
+    "gains",
+    "imbalance_cycles",
+    "least_exchange_cycles",
+    "time_insights",
+]
 
 InsightKind: TypeAlias = Literal[
     "imbalance", "exchange_bound", "sync_bound", "copies", "waiting", "overlap"
@@ -156,6 +167,61 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
     return TimeInsights(time.total, execution(report, run_id).n_runs, tuple(worth))
 
 
+@cached
+def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
+    """Return the most that the critical path can become shorter by each kind, over all steps.
+
+    `BOUNDS_OF_GAINS` says how; a stretch is the whole program. Gains overlap and do not add up.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    time = _time(report, run_id)
+    every = np.arange(len(time.phase))
+    exchange, sync = time.of("exchange", "global_exchange"), time.of("sync")
+    lost = imbalance_cycles(report, run_id)
+    return {
+        "imbalance": int(lost.sum()),
+        "exchange_bound": int(exchange.sum()) - _least_exchange_cycles(report, time, every),
+        "sync_bound": _sync_gain(sync),
+        "waiting": sum(insight.gain_cycles for insight in _waits(report, time, run_id)),
+        "overlap": sum(insight.gain_cycles for insight in _overlap(time)),
+    }
+
+
+@cached
+def imbalance_cycles(report: Report, run_id: int | None = None) -> NDArray[np.float64]:
+    """Return the part of every step on the critical path that imbalance costs.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_steps,), cycles
+        In compute steps, busiest tile less the mean over all tiles of the IPU; 0 in others.
+    """
+    lost = _lost(report, _time(report, run_id), run_id)
+    answer = np.zeros(len(steps(report)))
+    np.add.at(answer, costs(report).column["step_id"], lost)
+    answer.flags.writeable = False
+    return answer
+
+
+def least_exchange_cycles(report: Report, step_ids: Iterable[int]) -> int:
+    """Return what exchanges take at full bandwidth, received by all tiles evenly, over all runs.
+
+    Exchanges between IPUs count with what they take.
+    """
+    inside = np.array(list(step_ids), dtype=np.intp)
+    return _least_exchange_cycles(report, _time(report, None), inside)
+
+
+def _sync_gain(sync: NDArray[np.int64]) -> int:
+    """Return the cycles of all syncs of a stretch but one, shape (n_steps,) with 0 for others."""
+    cost, n_syncs = int(sync.sum()), int(np.count_nonzero(sync))
+    return cost - cost // max(n_syncs, 1)
+
+
 def _time(report: Report, run_id: int | None) -> _Time:
     """Return the time on the critical path; without a run, of the IPU that takes longest."""
     selection = Selection(run_id=run_id)
@@ -175,8 +241,8 @@ def _time(report: Report, run_id: int | None) -> _Time:
     )
 
 
-def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
-    """Return operations whose busiest tile computes for longer than the mean tile."""
+def _lost(report: Report, time: _Time, run_id: int | None) -> NDArray[np.float64]:
+    """Return the cycles on the critical path that imbalance costs, for every row of the costs."""
     column, n_tiles = costs(report).column, target(report).tiles_per_ipu
     step_id, ipu_id = column["step_id"], column["ipu_id"]
     busiest, total = (
@@ -193,8 +259,16 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
     share = np.divide(
         busiest - total / n_tiles, cycles, out=np.zeros(len(cycles)), where=cycles > 0
     )
-    lost = time.cycles[ipu_id, step_id] * share
+    lost: NDArray[np.float64] = time.cycles[ipu_id, step_id] * share
     lost[time.phase[step_id] != PHASES.index("compute")] = 0
+    return lost
+
+
+def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
+    """Return operations whose busiest tile computes for longer than the mean tile."""
+    column, n_tiles = costs(report).column, target(report).tiles_per_ipu
+    step_id, ipu_id = column["step_id"], column["ipu_id"]
+    lost = _lost(report, time, run_id)
     by_step = np.zeros(len(time.phase))
     np.add.at(by_step, step_id, lost)
     answer = []
@@ -265,7 +339,7 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
             )
         else:
             n_syncs = int(np.count_nonzero(sync[inside]))
-            gain = cost - cost // max(n_syncs, 1)
+            gain = _sync_gain(sync[inside])
             text = f"In {what}, {n_syncs:,} syncs take {share}."
             advice = (
                 "Do more between syncs: merge small operations into one, or independent ones into"

@@ -84,6 +84,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("summary",),
         ("insights",),
+        ("ledger",),
         ("memory",),
         ("memory", "--tile", 0, "--variables"),
         ("memory", "--map", "total"),
