@@ -31,6 +31,7 @@ __all__ = [
     "external_syncs",
     "ipu_cycles",
     "ipu_phase_cycles",
+    "joins",
     "steps",
     "taken_cycles",
 ]
@@ -239,6 +240,19 @@ def external_syncs(report: Report) -> NDArray[np.bool_]:
     is_external = np.zeros(len(steps(report)), dtype=np.bool_)
     is_external[column["step_id"][column["sync_zone"] == SYNC_ZONES["external"]]] = True
     return is_external
+
+
+@cached
+def joins(report: Report) -> NDArray[np.bool_]:
+    """Return which steps only wait for the other side of an overlap: bool, shape (n_steps,).
+
+    They are the syncs that cost no cycles themselves.
+    """
+    every = steps(report)
+    cycles = costs(report).per_step("cycles", len(every), largest=True)
+    answer = np.asarray((every.phase == PHASES.index("sync")) & (cycles == 0))
+    answer.flags.writeable = False
+    return answer
 
 
 def _critical_path(report: Report, rows: list[TrackRow]) -> CriticalPath:

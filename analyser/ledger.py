@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.execution import PHASES, costs, execution, steps, track_rows
+from tilescope.analyser.execution import (
+    PHASES,
+    costs,
+    execution,
+    joins,
+    steps,
+    track_rows,
+)
 from tilescope.analyser.figures import step_busy_cycles
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operation_names, operations
@@ -223,7 +230,7 @@ def _spent(report: Report, run_id: int | None) -> dict[LedgerKind, NDArray[np.in
     # Within what the trace says: of a report that disagrees with itself, nothing is negative.
     busiest = np.minimum(busiest, own)
     useful = np.minimum(busy, busiest * n_tiles)
-    joins = phase["sync"] & _only_waits(report)
+    waits_only = joins(report)
     whole = own.sum(axis=0) * n_tiles
 
     def of(values: NDArray[np.int64], where: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -234,8 +241,8 @@ def _spent(report: Report, run_id: int | None) -> dict[LedgerKind, NDArray[np.in
         "compute": of(useful.sum(axis=0), compute),
         "imbalance": of((busiest * n_tiles - useful).sum(axis=0), compute),
         "control": of((own - busiest).sum(axis=0) * n_tiles, compute),
-        "sync": of(whole, phase["sync"] & ~joins),
-        "io": of(whole, joins),
+        "sync": of(whole, phase["sync"] & ~waits_only),
+        "io": of(whole, waits_only),
     }
 
 
@@ -247,13 +254,6 @@ def _own_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     column = costs(report).column
     answer = np.zeros(ran.own_cycles.shape, dtype=np.int64)
     answer[column["ipu_id"], column["step_id"]] = column["cycles"]
-    return answer
-
-
-def _only_waits(report: Report) -> NDArray[np.bool_]:
-    """Return which steps cost nothing themselves: the join of an `Overlap` only waits."""
-    cost = costs(report)
-    answer: NDArray[np.bool_] = cost.per_step("cycles", len(steps(report)), largest=True) == 0
     return answer
 
 

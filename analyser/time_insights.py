@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import codelets
 from tilescope.analyser.data_dependent import is_measured, measured
-from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.execution import PHASES, costs, execution, joins, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operation_names
 from tilescope.analyser.plans import plans, product_steps
@@ -180,7 +180,8 @@ def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
     """
     time = _time(report, run_id)
     every = np.arange(len(time.phase))
-    exchange, sync = time.of("exchange", "global_exchange"), time.of("sync")
+    exchange = time.of("exchange", "global_exchange")
+    sync = np.where(joins(report), 0, time.of("sync"))
     lost = imbalance_cycles(report, run_id)
     return {
         "imbalance": int(lost.sum()),
@@ -314,7 +315,7 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
     """Return stretches of operations in which exchanges, or syncs, take longer than compute."""
     compute = time.of("compute")
     exchange = time.of("exchange", "global_exchange")
-    sync = time.of("sync")
+    sync = np.where(joins(report), 0, time.of("sync"))
     answer = []
     until = {
         "exchange_bound": np.append(0, np.cumsum(exchange)),

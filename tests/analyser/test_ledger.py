@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
-from tests.analyser.test_critical_path import N_TILES, Stages
+from tests.analyser.test_critical_path import N_TILES, Stages, work
 from tests.generated_report import generate_report
 
-from tilescope import analyser
+from tilescope import analyser, engine
 from tilescope.analyser.diff import ledger_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import execution, external_syncs, ipu_cycles
 from tilescope.analyser.figures import parallel_efficiency
 from tilescope.analyser.ledger import LEDGER_KINDS, Ledger, ledger
 from tilescope.analyser.time_insights import time_insights
-from tilescope.engine.program import Repeat, Sequence
+from tilescope.engine import load_machine, resolve_options
+from tilescope.engine.graph import blocks
+from tilescope.engine.program import Copy, Execute, Overlap, Repeat, Sequence, StreamCopyIn
 from tilescope.reports import Report
 
 
@@ -138,6 +141,40 @@ def test_several_ipus_add_up(tmp_path: Path, n_ipus: int) -> None:
     with analyser.open(path) as report:
         assert is_whole(ledger(report))
         assert all(entry.tile_cycles > 0 for entry in ledger(report).entries)
+
+
+def test_a_wait_for_io_tiles_is_no_sync(tmp_path: Path) -> None:
+    # Four compute tiles of six are done long before the copy beside them; the join waits.
+    graph = engine.Graph(load_machine("gc200", tiles_per_ipu=6), n_io_tiles=2)
+    coming, x = (graph.add_variable("float32", (8_000,), name) for name in ("coming", "x"))
+    graph.map_linearly(coming, grain=2, tiles=graph.io_tiles)
+    graph.map_linearly(x, grain=2)
+    compute_set = graph.add_compute_set("work")
+    fields = {"x": blocks(x.variable, 0, [1], [1], 1)}
+    graph.add_vertices(compute_set, work, [0], fields, scalars={"cycles": [100]})
+    feed = StreamCopyIn("batch", coming)
+    program = Sequence("main", [Overlap(feed, Execute(compute_set), "beside"), Copy(coming, x)])
+    executable = engine.compile_programs(graph, [program])
+    options = resolve_options(
+        code={"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    )
+    with engine.Engine(executable, options) as device:
+        device.connect_stream("batch", lambda: np.zeros(8_000, np.float32))
+        device.run()
+    with analyser.open(tmp_path) as report:
+        found = ledger(report)
+        of_kind = {entry.kind: entry for entry in found.entries}
+        (join,) = of_kind["io"].causes
+        assert join.subject == "beside/join"
+        ran = execution(report)
+        assert join.tile_cycles == 6 * ran.step_cycles[join.step_id]
+        busy = {cause.subject: cause.tile_cycles for cause in of_kind["compute"].causes}
+        assert busy["work"] == 100
+        assert join.subject not in {cause.subject for cause in of_kind["sync"].causes}
+        gain = of_kind["sync"].gain_cycles
+        assert gain is not None
+        assert gain * 6 < of_kind["sync"].tile_cycles
+        assert is_whole(found)
 
 
 def test_two_reports_side_by_side(small: Report, variation) -> None:
