@@ -30,8 +30,9 @@ __all__ = [
     "InsightKind",
     "TimeInsight",
     "TimeInsights",
+    "advice_on",
+    "compute_cycles",
     "gains",
-    "imbalance_cycles",
     "least_exchange_cycles",
     "time_insights",
 ]
@@ -182,9 +183,9 @@ def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
     every = np.arange(len(time.phase))
     exchange = time.of("exchange", "global_exchange")
     sync = np.where(joins(report), 0, time.of("sync"))
-    lost = imbalance_cycles(report, run_id)
+    mean, busiest = compute_cycles(report, run_id)
     return {
-        "imbalance": int(lost.sum()),
+        "imbalance": int((busiest - mean).sum()),
         "exchange_bound": int(exchange.sum()) - _least_exchange_cycles(report, time, every),
         "sync_bound": _sync_gain(sync),
         "waiting": sum(insight.gain_cycles for insight in _waits(report, time, run_id)),
@@ -193,17 +194,18 @@ def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
 
 
 @cached
-def imbalance_cycles(report: Report, run_id: int | None = None) -> NDArray[np.float64]:
-    """Return the part of every step on the critical path that imbalance costs.
+def compute_cycles(report: Report, run_id: int | None = None) -> NDArray[np.float64]:
+    """Return what the mean tile and the busiest take of every step on the critical path.
 
     Returns
     -------
-    ndarray of float64, shape (n_steps,), cycles
-        In compute steps, busiest tile less the mean over all tiles of the IPU; 0 in others.
+    ndarray of float64, shape (2, n_steps), cycles
+        The mean is over all tiles of the IPU: the time of the step if its work was spread evenly.
+        Busiest less mean is imbalance. 0 for steps that do not compute.
     """
-    lost = _lost(report, _time(report, run_id), run_id)
-    answer = np.zeros(len(steps(report)))
-    np.add.at(answer, costs(report).column["step_id"], lost)
+    answer = np.zeros((2, len(steps(report))))
+    for row, shares in enumerate(_compute_shares(report, _time(report, run_id), run_id)):
+        np.add.at(answer[row], costs(report).column["step_id"], shares)
     answer.flags.writeable = False
     return answer
 
@@ -215,6 +217,34 @@ def least_exchange_cycles(report: Report, step_ids: Iterable[int]) -> int:
     """
     inside = np.array(list(step_ids), dtype=np.intp)
     return _least_exchange_cycles(report, _time(report, None), inside)
+
+
+def advice_on(kind: InsightKind, has_idle_tiles: bool = False) -> str:
+    """Return what to try against imbalance, exchanges or syncs.
+
+    Parameters
+    ----------
+    kind
+        ``imbalance``, ``exchange_bound`` or ``sync_bound``.
+    has_idle_tiles
+        Whether more than half of the tiles have no work.
+    """
+    if kind == "exchange_bound":
+        return (
+            "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
+            " spread the data that the busiest tile receives; 'tilescope exchange' names it."
+        )
+    if kind == "sync_bound":
+        return (
+            "Do more between syncs: merge small operations into one, or independent ones into"
+            " one compute set, so that they share an exchange."
+        )
+    if has_idle_tiles:
+        return (
+            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
+            " operands to more tiles, or run it beside another operation in one compute set."
+        )
+    return "Even out the work: map operands so that tiles get equal parts."
 
 
 def _sync_gain(sync: NDArray[np.int64]) -> int:
@@ -242,8 +272,13 @@ def _time(report: Report, run_id: int | None) -> _Time:
     )
 
 
-def _lost(report: Report, time: _Time, run_id: int | None) -> NDArray[np.float64]:
-    """Return the cycles on the critical path that imbalance costs, for every row of the costs."""
+def _compute_shares(
+    report: Report, time: _Time, run_id: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cycles on the critical path of the mean tile and of the busiest.
+
+    Both for every row of the costs; 0 for steps that do not compute.
+    """
     column, n_tiles = costs(report).column, target(report).tiles_per_ipu
     step_id, ipu_id = column["step_id"], column["ipu_id"]
     busiest, total = (
@@ -257,19 +292,18 @@ def _lost(report: Report, time: _Time, run_id: int | None) -> NDArray[np.float64
             is_own = counted.step_id == step_id[row]
             busiest[row] = cycles[row] = counted.count[is_own] @ counted.max_tile_cycles[is_own]
             total[row] = counted.count[is_own] @ counted.total_tile_cycles[is_own]
-    share = np.divide(
-        busiest - total / n_tiles, cycles, out=np.zeros(len(cycles)), where=cycles > 0
-    )
-    lost: NDArray[np.float64] = time.cycles[ipu_id, step_id] * share
-    lost[time.phase[step_id] != PHASES.index("compute")] = 0
-    return lost
+    taken = time.cycles[ipu_id, step_id]
+    taken = np.where(time.phase[step_id] == PHASES.index("compute"), taken, 0)
+    rate = np.divide(taken, cycles, out=np.zeros(len(cycles)), where=cycles > 0)
+    return total / n_tiles * rate, busiest * rate
 
 
 def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
     """Return operations whose busiest tile computes for longer than the mean tile."""
     column, n_tiles = costs(report).column, target(report).tiles_per_ipu
     step_id, ipu_id = column["step_id"], column["ipu_id"]
-    lost = _lost(report, time, run_id)
+    mean, busiest = _compute_shares(report, time, run_id)
+    lost = busiest - mean
     by_step = np.zeros(len(time.phase))
     np.add.at(by_step, step_id, lost)
     answer = []
@@ -282,12 +316,6 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
         row = int(np.flatnonzero(step_id == worst)[lost[step_id == worst].argmax()])
         n_busy = int(column["n_active_tiles"][row])
         mean = int(column["total_tile_cycles"][row]) / n_tiles
-        advice = (
-            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
-            " operands to more tiles, or run it beside another operation in one compute set."
-            if n_busy < n_tiles // 2
-            else "Even out the work: map operands so that tiles get equal parts."
-        )
         answer.append(
             TimeInsight(
                 "imbalance",
@@ -297,7 +325,7 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
                 f"{n_busy:,} of {n_tiles:,} tiles compute in {_name(report, worst)}; the busiest"
                 f" takes {int(column['max_tile_cycles'][row]):,} cycles, the mean over all tiles"
                 f" is {mean:,.0f}.",
-                advice,
+                advice_on("imbalance", n_busy < n_tiles // 2),
                 tuple(of_subject.tolist()),
                 (int(ipu_id[row]),) if target(report).n_ipus > 1 else (),
             )
@@ -334,21 +362,15 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
         if kind == "exchange_bound":
             gain = cost - _least_exchange_cycles(report, time, inside)
             text = f"In {what}, exchanges take {share}."
-            advice = (
-                "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
-                " spread the data that the busiest tile receives; 'tilescope exchange' names it."
-            )
         else:
             n_syncs = int(np.count_nonzero(sync[inside]))
             gain = _sync_gain(sync[inside])
             text = f"In {what}, {n_syncs:,} syncs take {share}."
-            advice = (
-                "Do more between syncs: merge small operations into one, or independent ones into"
-                " one compute set, so that they share an exchange."
-            )
         steps_of_kind = inside[spent[inside] > 0]
         answer.append(
-            TimeInsight(kind, subject, cost, gain, text, advice, tuple(steps_of_kind.tolist()))
+            TimeInsight(
+                kind, subject, cost, gain, text, advice_on(kind), tuple(steps_of_kind.tolist())
+            )
         )
     return answer
 

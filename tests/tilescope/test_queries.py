@@ -314,6 +314,26 @@ def test_insights_for_time(tilescope: Run, reports_directory: Path) -> None:
     assert [row["gain_cycles"] for row in found["time"]["insights"]] == gains
 
 
+def test_why_an_operation_takes_its_time(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ops", reports_directory / "baseline", "--why", "layer1/conv")
+    assert done.out.startswith("layer1/conv takes 580 cycles (59.79 % of the time), 1.3 times")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["Imbalance", "0", "150", "150"] in lines
+    assert ["0", "580", "1.35"] in lines
+    assert "Runner-up: none was left." in done.out
+    assert "Even out the work" in done.out
+    found = tilescope(
+        "ops", reports_directory / "baseline", "--why", "layer1/conv", "--json"
+    ).json()
+    assert (found["ideal_cycles"], found["actual_cycles"]) == (430, 580)
+    assert found["slowest_tiles"][0]["tile_id"] == 0
+    failed = tilescope("ops", reports_directory / "baseline", "--why", "conf")
+    assert failed.code == 2
+    assert "unknown operation 'conf'" in failed.err
+    failed = tilescope("ops", reports_directory / "baseline", "--why", "x", "--run", 0)
+    assert failed.code == 2
+
+
 def test_ledger(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("ledger", reports_directory / "baseline", "--top", 1)
     assert done.out.startswith("7,760 tile-cycles: 970 cycles of 2 runs on 8 tiles.")

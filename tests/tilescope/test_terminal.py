@@ -95,6 +95,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ops",),
         ("ops", "--layer", "step"),
         ("ops", "--plan", LONG),
+        ("ops", "--why", LONG),
         ("exchange",),
         ("exchange", "--step", 2),
         ("variables",),
