@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import PHASES, execution, joins, steps
@@ -25,6 +26,7 @@ from tilescope.analyser.time_insights import (
     least_exchange_cycles,
     time_insights,
 )
+from tilescope.reports import figures
 from tilescope.reports.schema.vocabulary import BOUNDS
 
 if TYPE_CHECKING:
@@ -255,15 +257,16 @@ def _parts(report: Report, own: Sequence[int]) -> tuple[TimePart, ...]:
     )
 
 
-def _slowest(busy: np.ndarray, tiles_per_ipu: int) -> tuple[SlowTile, ...]:
+def _slowest(busy: NDArray[np.int64], tiles_per_ipu: int) -> tuple[SlowTile, ...]:
     """Return the tiles that compute longest, those without work left out."""
-    mean = busy.reshape(-1, tiles_per_ipu).mean(axis=1)
-    order = np.argsort(-busy, kind="stable")[:_N_TILES]
-    return tuple(
-        SlowTile(tile, int(busy[tile]), float(busy[tile] / mean[tile // tiles_per_ipu]))
-        for tile in order.tolist()
-        if busy[tile]
-    )
+    of_ipu = busy.reshape(-1, tiles_per_ipu).sum(axis=1)
+    found = []
+    for tile in np.argsort(-busy, kind="stable")[:_N_TILES].tolist():
+        cycles = int(busy[tile])
+        balance = figures.tile_balance(int(of_ipu[tile // tiles_per_ipu]), cycles, tiles_per_ipu)
+        if balance:
+            found.append(SlowTile(tile, cycles, 1 / balance))
+    return tuple(found)
 
 
 def _advice(

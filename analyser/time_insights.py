@@ -315,7 +315,7 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
         worst = int(of_subject[by_step[of_subject].argmax()])
         row = int(np.flatnonzero(step_id == worst)[lost[step_id == worst].argmax()])
         n_busy = int(column["n_active_tiles"][row])
-        mean = int(column["total_tile_cycles"][row]) / n_tiles
+        of_mean_tile = int(column["total_tile_cycles"][row]) / n_tiles
         answer.append(
             TimeInsight(
                 "imbalance",
@@ -324,7 +324,7 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
                 gain,
                 f"{n_busy:,} of {n_tiles:,} tiles compute in {_name(report, worst)}; the busiest"
                 f" takes {int(column['max_tile_cycles'][row]):,} cycles, the mean over all tiles"
-                f" is {mean:,.0f}.",
+                f" is {of_mean_tile:,.0f}.",
                 advice_on("imbalance", n_busy < n_tiles // 2),
                 tuple(of_subject.tolist()),
                 (int(ipu_id[row]),) if target(report).n_ipus > 1 else (),

@@ -334,6 +334,22 @@ def test_why_an_operation_takes_its_time(tilescope: Run, reports_directory: Path
     assert failed.code == 2
 
 
+def test_what_makes_it_fit(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("fit", reports_directory / "too_large")
+    assert done.out.startswith("5 of 8 tiles lack memory: 38 B on tile 0, the worst, 82 B together")
+    lines = [line.split() for line in done.out.splitlines()]
+    half = ["Use", "half", "precision", "28", "B", "same", "plans", "1", "10", "B", "10", "B"]
+    assert half in lines
+    found = tilescope("fit", reports_directory / "too_large", "--json").json()
+    assert found["fits"] is False
+    assert found["before"] == {"n_tiles": 5, "worst_bytes": 38, "total_bytes": 82}
+    assert found["together"] == ["half", "ipus"]
+    assert found["remedies"][0]["name"] == "half"
+    fits = tilescope("fit", reports_directory / "baseline")
+    assert fits.out.startswith("It fits: the tile with the highest address has 712 B left.")
+    assert tilescope("fit", reports_directory / "no_memory").code == 2
+
+
 def test_ledger(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("ledger", reports_directory / "baseline", "--top", 1)
     assert done.out.startswith("7,760 tile-cycles: 970 cycles of 2 runs on 8 tiles.")

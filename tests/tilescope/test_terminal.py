@@ -85,6 +85,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("summary",),
         ("insights",),
         ("ledger",),
+        ("fit",),
         ("memory",),
         ("memory", "--tile", 0, "--variables"),
         ("memory", "--map", "total"),
