@@ -94,7 +94,7 @@ def ranked_insights(report: Report) -> tuple[RankedInsight, ...]:
     whose gain is unknown come last.
     """
     found = [*_for_memory(report), *_for_time(report)]
-    return tuple(sorted(found, key=lambda one: -1.0 if one.share is None else -one.share))
+    return tuple(sorted(found, key=lambda one: 1.0 if one.share is None else -one.share))
 
 
 def ranked_pairs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -286,14 +286,20 @@ def fit_verdict(found: FitAdvice, style: BytesStyle = "binary") -> str:
     return f"{needs} All remedies below together do not make it fit: {rest}."
 
 
-def _least_set(memory: _Memory, names: list[str]) -> tuple[str, ...]:
-    """Return the fewest remedies that make every tile fit: exact ones, then the largest first."""
-    for size in range(1, len(names) + 1):
-        enough = [
-            chosen for chosen in combinations(names, size) if not memory.excess(chosen).n_tiles
-        ]
-        if enough:
-            return min(enough, key=_n_bounds)
+def _least_set(memory: _Memory, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fewest remedies that make every tile fit: exact ones, then the largest first.
+
+    Gaps are among them only if nothing else suffices: no option removes them.
+    """
+    for allowed in ([name for name in names if name != "gaps"], names):
+        for size in range(1, len(allowed) + 1):
+            enough = [
+                chosen
+                for chosen in combinations(allowed, size)
+                if not memory.excess(chosen).n_tiles
+            ]
+            if enough:
+                return min(enough, key=_n_bounds)
     return ()
 
 

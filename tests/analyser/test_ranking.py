@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser.insights import insights
+from tilescope.analyser import ranking as module
+from tilescope.analyser.insights import Tip, insights
 from tilescope.analyser.ranking import (
     consumer_changes,
     live_changes,
@@ -27,6 +28,13 @@ def test_memory_and_time_are_ranked_by_share(small: Report) -> None:
     ]
     assert found[0].share == pytest.approx(300 / 970)
     assert found[2].share == pytest.approx(0.036)
+
+
+def test_an_unknown_gain_comes_last(small: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, unknown = Tip("Known", "", 5, tile_id=0), Tip("Unknown", "", None)
+    monkeypatch.setattr(module, "tips", lambda _: (unknown, known))
+    found = module.ranked_insights.__wrapped__(small)  # type: ignore[attr-defined]
+    assert [one.title for one in found][-2:] == ["Known", "Unknown"]
 
 
 def test_insights_lead_to_their_place(small: Report) -> None:
