@@ -10,6 +10,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.contexts import DebugContext, enclosing
+from tilescope.analyser.operation_time import OperationTime, operation_time
 from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
 from tilescope.analyser.plan_explanation import PlanExplanation, explanation, plans_of
 from tilescope.analyser.plan_text import PartRow, part_rows, plan_facts
@@ -18,6 +19,7 @@ from tilescope.reports import Report
 from tilescope.webapp.components.links import Reports, page_link, trace_link
 from tilescope.webapp.components.tables import plain_table
 from tilescope.webapp.figures.stage_bars import PartBars, part_bars
+from tilescope.webapp.pages.why_panels import why_blocks
 
 __all__ = ["OperationDetails", "details_panel", "operation_details", "operation_links"]
 
@@ -37,6 +39,7 @@ class OperationDetails:
     plans: tuple[PlanExplanation, ...]
     n_plans: int
     steps: tuple[OperationStep, ...]
+    time: OperationTime
 
 
 def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
@@ -50,6 +53,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
         tuple(explanation(report, plan) for plan in found[:_MAX_PLANS]),
         len(found),
         operation_steps(report, operation),
+        operation_time(report, operation),
     )
 
 
@@ -64,7 +68,10 @@ def details_panel(
         _Plan([_at(side, place) for side in sides], heads)
         for place in range(min(n_plans, _MAX_PLANS))
     ]
-    blocks: list[Any] = [html.H2(name or "(no name)")]
+    blocks: list[Any] = [
+        html.H2(name or "(no name)"),
+        *why_blocks([None if side is None else side.time for side in sides], reports),
+    ]
     costs, made = _facts(heads, sides), _arguments(known[0])
     if of_plans and len(sides) == 1:
         first = of_plans.pop(0)
