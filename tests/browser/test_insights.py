@@ -72,3 +72,24 @@ def test_why_an_operation_takes_its_time(visit: Visit) -> None:
     tile = page.locator("#operation .why .page-link[href*='tiles=']").first
     tile.click()
     expect(page).to_have_url(re.compile(r"/memory\?.*tiles=\d+"))
+
+
+def test_tabs_stay_with_another_operation(visit: Visit) -> None:
+    page = visit("/operations", "demo")
+    rows = page.locator("#operations-grid .ag-center-cols-container .ag-row")
+    rows.nth(0).click()
+    page.get_by_role("tab", name="Cycles").click()
+    expect(page.locator("#operation-cycles .by-step tbody tr").first).to_be_visible()
+    first = page.locator("#operation-cycles h2").inner_text()
+    rows.nth(1).click()
+    expect(page.locator("#operation-cycles h2")).not_to_have_text(first)
+    expect(page).to_have_url(re.compile("tab=cycles"))
+
+
+def test_columns_are_chosen_in_the_address(visit: Visit) -> None:
+    page = visit("/operations", "demo", columns="cycles,steps")
+    heads = page.locator("#operations-grid .ag-header-cell")
+    expect(heads).to_have_text(["Operation", "Cycles", "Steps"])
+    page.locator("#operations-columns-field .mantine-Pill-remove").first.click()
+    expect(heads).to_have_text(["Operation", "Steps"])
+    expect(page).to_have_url(re.compile(r"columns=steps(&|$)"))

@@ -65,4 +65,5 @@ def program_link(content: Any, reports: Reports, program_id: int) -> html.A:
 
 def swapped(reports: Reports) -> dict[str, str]:
     """Return the reports with the candidate first: links to what only it has."""
-    return {"report": reports["with"], "with": reports["report"]}
+    names = {"with": "report", "report": "with"}
+    return {other: reports[name] for name, other in names.items() if name in reports}

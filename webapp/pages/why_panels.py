@@ -21,9 +21,8 @@ def why_blocks(sides: Sequence[OperationTime | None], reports: Reports) -> list[
     heads = ("Baseline", "Candidate") if len(sides) > 1 else ("",)
     of_side = (reports, swapped(reports)) if len(sides) > 1 else (reports,)
     columns = [
-        html.Div(_column(side, own, head))
+        html.Div(_column(side, own, head) if side is not None else _missing(head))
         for side, own, head in zip(sides, of_side, heads, strict=True)
-        if side is not None
     ]
     return [html.Div(columns, className="operation-columns why")]
 
@@ -39,6 +38,12 @@ def _column(found: OperationTime, reports: Reports, head: str) -> list[Any]:
     more = [*_slowest(found, reports), *_plan(found), *_advice(found)]
     parts.append(html.Div([_parts(found), html.Div(more)], className="operation-columns"))
     return parts
+
+
+def _missing(head: str) -> list[Any]:
+    """Return what stands for a report without the operation."""
+    mark = html.Span(head, className=f"side-mark side-{head.lower()}")
+    return [mark, html.P("The operation is not in this report.", className="verdict")]
 
 
 def _parts(found: OperationTime) -> html.Div:
