@@ -152,3 +152,27 @@ def test_more_remedies_never_take_more(tmp_path: Path, n_ipus: int) -> None:
 def test_the_presets() -> None:
     for name in PRESETS:
         assert load_machine(name).tiles_per_ipu in module._WHOLE_IPUS
+
+
+class FakeMemory:
+    """Memory that one of some sets of remedies makes fit."""
+
+    def __init__(self, *enough: set[str]) -> None:
+        self._enough = enough
+
+    def excess(self, names) -> Excess:
+        return (
+            Excess(0, 0, 0) if any(one <= set(names) for one in self._enough) else Excess(1, 8, 8)
+        )
+
+
+def test_gaps_are_a_remedy_only_if_nothing_else_suffices() -> None:
+    names = ["gaps", "half", "spread"]
+    found = module._least_set(FakeMemory({"gaps"}, {"half", "spread"}), names)  # type: ignore[arg-type]
+    assert found == ("half", "spread")
+    found = module._least_set(FakeMemory({"gaps", "half"}), names)  # type: ignore[arg-type]
+    assert found == ("gaps", "half")
+    # Of equal numbers, those whose gains are exact.
+    found = module._least_set(FakeMemory({"half"}, {"spread"}), names)  # type: ignore[arg-type]
+    assert found == ("spread",)
+    assert module._least_set(FakeMemory(), names) == ()  # type: ignore[arg-type]
