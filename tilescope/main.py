@@ -26,7 +26,7 @@ COMMANDS = {
     "serve": "Serve reports to a browser on this computer; the printed link holds a token.",
     "summary": "Show machine, graph, memory, execution, provenance and options of a report.",
     "insights": "Show whether the program fits, what takes memory and time, and what would help.",
-    "ledger": "Show what all tile-cycles were spent on, the causes, and the most that can be gained.",
+    "ledger": "Show what all tile-cycles were spent on, the causes, and the gain at most.",
     "fit": "Show what makes a program fit: bytes over per tile, remedies, and what they gain.",
     "memory": "Show memory by region, category and liveness, and the fullest tiles.",
     "liveness": "Show live memory by step, its peak, and the variables that hold it.",

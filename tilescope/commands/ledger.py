@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
         run: RunOption = None,
         top: TopOption = 3,
     ) -> None:
-        """Show what all tile-cycles were spent on, the causes, and the most that can be gained.
+        """Show what all tile-cycles were spent on, the causes, and the gain at most.
 
         Compute, imbalance, overhead, exchange, syncs, waits and host copies add up to the time of
         the runs times all tiles. Gains are upper bounds on the critical path, and overlap.

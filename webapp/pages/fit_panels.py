@@ -10,6 +10,7 @@ from dash import html
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.remedy import FitAdvice, Remedy, fit_verdict
 from tilescope.analyser.shortfall import Shortfall, TileShortfall
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.links import Reports, tile_link, variable_link
 from tilescope.webapp.components.tables import plain_table
@@ -111,7 +112,7 @@ def _lacking(tiles: Sequence[TileShortfall], reports: Reports) -> html.Div:
         rows = [
             (
                 variable_link(item.name, reports, item.name)
-                if item.category in {"variable", "constant", "message"}
+                if MEMORY_CATEGORY[item.category].is_variable
                 else item.name,
                 "always" if item.is_always_live else "at the peak",
                 format_bytes(item.bytes),
